@@ -1,0 +1,9 @@
+"""The project itself as an app: commands, health, one-time log-in."""
+
+from django.apps import AppConfig
+
+
+class AgentOpsConfig(AppConfig):
+    """Holds no models; it carries management commands and start-up hooks."""
+
+    name = "agentops"

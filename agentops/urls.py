@@ -1,0 +1,3 @@
+"""URL map (minimal start)."""
+
+urlpatterns: list[object] = []
