@@ -1,0 +1,120 @@
+"""What the driver needs from the world, as Protocols. Everything else in the engine is values and pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from loops.engine.values import (
+    Access,
+    FailureKind,
+    Json,
+    ModelEvent,
+    ModelReply,
+    ModelRequest,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+
+
+class ModelError(Exception):
+    """A model call that gave no whole answer, in one form for every provider.
+
+    ``retry_after_s`` is the provider's own wish, None when it gave none. ``status`` is the HTTP status, 0 without one.
+    ``code`` is the provider's error type as text ("overloaded_error", "rate_limit_error", "connection_reset", ...).
+    """
+
+    def __init__(
+        self, message: str, *, kind: FailureKind, code: str, status: int = 0, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind
+        self.code = code
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+class Models(Protocol):
+    async def call(self, request: ModelRequest, on_event: Callable[[ModelEvent], None]) -> ModelReply:
+        """Stream one answer. Raises ModelError. Cancelling the awaiting task closes the connection at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """Who calls, from where. ``workspace`` is an absolute path; tools open it once and work by descriptor."""
+
+    run_id: str
+    step: int
+    agent_type: str
+    project_id: str
+    workspace: str
+    idempotency_key: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the TAS says of a proposed call before anything runs; stored as a fact with its reasons (SPEC I3, Q2).
+
+    ``access`` DENY covers unknown tools and schema errors as well (``invalid`` is then true and ``reasons`` are
+    precise enough for the model to correct itself). ``subject`` is the exact action an approval would bind to
+    (RELIABILITY 3.3): canonical, JSON, complete. ``gate_kind`` is set when ``access`` is ASK.
+    """
+
+    call_id: str
+    access: Access
+    reasons: tuple[str, ...] = ()
+    invalid: bool = False
+    gate_kind: str = ""
+    risk: str = "low"
+    policy_version: str = ""
+    subject: Mapping[str, Json] = field(default_factory=dict)
+    view: Mapping[str, Json] = field(default_factory=dict)
+    """What the reviewer is shown beside the subject: a diff, the file before, a command line."""
+
+
+OnOutput = Callable[[str, bytes], None]
+"""Called with ("stdout" | "stderr", chunk) while a tool runs; transient, for live views."""
+
+
+class Verified(StrEnum):
+    """What the world says of an interrupted call (SPEC J2)."""
+
+    DONE = "done"
+    NOT_DONE = "not_done"
+    UNKNOWN = "unknown"
+
+
+class Tools(Protocol):
+    """The tool access service as the driver sees it (SPEC I1)."""
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """Tools this agent may at least ask for, in a stable order."""
+        ...
+
+    async def judge(self, call: ToolCall, context: CallContext) -> Judgement:
+        """Validate against schema, matrix and policy. Runs nothing, changes nothing."""
+        ...
+
+    async def execute(self, call: ToolCall, context: CallContext, on_output: OnOutput) -> ToolResult:
+        """Run one judged call. Never raises for a tool's own failure: that is a ToolResult with ok False.
+        Cancelling the awaiting task kills the whole process tree before it returns (SPEC I8)."""
+        ...
+
+    async def verify(self, call: ToolCall, context: CallContext) -> Verified:
+        """Ask the world whether an interrupted call took effect."""
+        ...
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the epoch, UTC."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
