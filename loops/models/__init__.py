@@ -1,0 +1,33 @@
+"""Tables of the loops app. Behaviour of one row lives on its model, reads in ``querysets``, writes in ``services``."""
+
+from loops.models.agents import Agent, ModelConfig
+from loops.models.journal import Blob, Checkpoint, Fact, MailboxItem
+from loops.models.people import Membership, Project
+from loops.models.policies import AccessRule, ComplexityProfile, Policy, PolicyVersion
+from loops.models.provenance import AuditEvent, ProvenanceRecord
+from loops.models.runs import Artifact, ModelCall, Run, Step, ToolCallRecord
+from loops.models.tasks import Task, Workspace
+
+__all__ = [
+    "AccessRule",
+    "Agent",
+    "Artifact",
+    "AuditEvent",
+    "Blob",
+    "Checkpoint",
+    "ComplexityProfile",
+    "Fact",
+    "MailboxItem",
+    "Membership",
+    "ModelCall",
+    "ModelConfig",
+    "Policy",
+    "PolicyVersion",
+    "Project",
+    "ProvenanceRecord",
+    "Run",
+    "Step",
+    "Task",
+    "ToolCallRecord",
+    "Workspace",
+]

@@ -1,0 +1,68 @@
+"""Agents and the models they may use (SPEC B1, S3). Secrets are named by environment variable, never stored."""
+
+from __future__ import annotations
+
+from django.core.validators import MinValueValidator
+from django.db import models
+
+from loops.ids import new_id, new_key
+from loops.models.people import Project
+from loops.querysets import ProjectScoped
+
+
+class ModelConfig(models.Model):
+    class Provider(models.TextChoices):
+        ANTHROPIC = "anthropic", "Anthropic"
+        OPENAI = "openai", "OpenAI-compatible"
+        SCRIPTED = "scripted", "Scripted (no language model)"
+        REPLAY = "replay", "Replay of a recording"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.SlugField(unique=True, help_text="How agents and runs refer to this model.")
+    provider = models.CharField(max_length=20, choices=Provider)
+    model_id = models.CharField(max_length=200, help_text="The provider's own name of the model, or the script's name.")
+    base_url = models.CharField(max_length=500, blank=True, help_text="Leave empty for the provider's own address.")
+    api_key_env = models.CharField(
+        max_length=100, blank=True, help_text="Environment variable that holds the key. The key itself is never stored."
+    )
+    max_tokens = models.PositiveIntegerField(default=8192, validators=[MinValueValidator(1)])
+    thinking = models.CharField(max_length=20, default="off", help_text='"off", "adaptive" or a token budget.')
+    xml_tools = models.BooleanField(default=False, help_text="For models without native tool calls.")
+    input_usd_per_mtok = models.DecimalField(max_digits=10, decimal_places=4, null=True, blank=True)
+    output_usd_per_mtok = models.DecimalField(max_digits=10, decimal_places=4, null=True, blank=True)
+    timeout_s = models.PositiveIntegerField(default=120, help_text="Longest silence between two bytes, in seconds.")
+    pace = models.FloatField(default=0.0, help_text="Scripted models: seconds between two streamed pieces.")
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name = "model"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_scripted(self) -> bool:
+        return self.provider in {self.Provider.SCRIPTED, self.Provider.REPLAY}
+
+
+class Agent(models.Model):
+    id = models.CharField(primary_key=True, max_length=100, default=new_key, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="agents")
+    name = models.CharField(max_length=120)
+    agent_type = models.SlugField(default="general", help_text="Row of the tool access matrix that applies.")
+    execution_loop = models.CharField(max_length=40, default="react", help_text="Name of a registered loop.")
+    instructions = models.TextField(blank=True, help_text="Added to the system prompt.")
+    actor_model = models.ForeignKey(ModelConfig, on_delete=models.PROTECT, related_name="+")
+    planner_model = models.ForeignKey(ModelConfig, on_delete=models.PROTECT, related_name="+", null=True, blank=True)
+    critic_model = models.ForeignKey(ModelConfig, on_delete=models.PROTECT, related_name="+", null=True, blank=True)
+    confidence_model = models.ForeignKey(ModelConfig, on_delete=models.PROTECT, related_name="+", null=True, blank=True)
+    is_active = models.BooleanField(default=True)
+
+    objects = ProjectScoped.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="agent_name_once_per_project")]
+
+    def __str__(self) -> str:
+        return self.name

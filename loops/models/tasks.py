@@ -1,0 +1,73 @@
+"""Tasks: a goal with acceptance criteria, constraints and limits, in a workspace (SPEC section 0, J6)."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from loops.ids import new_id, new_key
+from loops.models.agents import Agent
+from loops.models.people import Project
+from loops.querysets import ProjectScoped
+
+
+class Workspace(models.Model):
+    """A folder that the tools of a task may work in. ``path`` is absolute and lies on every worker machine."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="workspaces")
+    name = models.CharField(max_length=120)
+    path = models.CharField(max_length=500, blank=True, help_text="Empty: a fresh empty folder for every task.")
+    copy_for_each_run = models.BooleanField(
+        default=True, help_text="Each run works on its own copy, so that runs never disturb each other."
+    )
+
+    objects = ProjectScoped.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="workspace_name_once_per_project")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Task(models.Model):
+    class Complexity(models.TextChoices):
+        ESTIMATE = "", "Estimate it"
+        SIMPLE = "simple", "Simple"
+        MODERATE = "moderate", "Moderate"
+        COMPLEX = "complex", "Complex"
+
+    id = models.CharField(primary_key=True, max_length=100, default=new_key, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tasks")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="tasks")
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="tasks", null=True, blank=True)
+    title = models.CharField(max_length=200)
+    goal = models.TextField()
+    criteria = models.JSONField(default=list, help_text='[{"text": str, "command": str}], command may be empty.')
+    constraints_text = models.TextField(blank=True)
+    output_schema = models.JSONField(null=True, blank=True, help_text="JSON Schema that the result must satisfy.")
+    complexity = models.CharField(max_length=20, choices=Complexity, blank=True, default="")
+    limits = models.JSONField(default=dict, blank=True, help_text="Overrides of the profile: max_steps, max_seconds, ...")
+    execution_loop = models.CharField(max_length=40, blank=True, help_text="Empty: the agent's own.")
+    final_review = models.CharField(max_length=20, blank=True, help_text="Empty: the project's policy.")
+    idempotency_key = models.CharField(max_length=200, null=True, blank=True)
+    content_sha256 = models.CharField(max_length=64, editable=False)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="tasks")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = ProjectScoped.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "created_by", "idempotency_key"],
+                condition=models.Q(idempotency_key__isnull=False),
+                name="task_idempotency_key_once",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.title

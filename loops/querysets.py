@@ -1,0 +1,55 @@
+"""Reads that pages, API and sockets share. ``visible_to`` is the permission: an unchecked object cannot be had."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from django.db import models
+from django.db.models import Q
+
+OPERATE = ("operator", "admin")
+REVIEW = ("reviewer", "admin")
+ADMINISTER = ("admin",)
+
+
+class ProjectScoped(models.QuerySet[Any]):
+    """Rows that belong to a project by ``project_path`` ("" for the project itself)."""
+
+    project_path = "project"
+
+    def visible_to(self, user: Any, roles: tuple[str, ...] = ()) -> Self:
+        """Rows of projects in which ``user`` has any role (or one of ``roles``). Superusers see all; nobody else more."""
+        if not user.is_authenticated or not user.is_active:
+            return self.none()
+        if user.is_superuser:
+            return self
+        prefix = f"{self.project_path}__" if self.project_path else ""
+        mine = Q(**{f"{prefix}memberships__user": user})
+        if roles:
+            mine &= Q(**{f"{prefix}memberships__role__in": roles})
+        return self.filter(mine).distinct()
+
+
+class ProjectQuerySet(ProjectScoped):
+    project_path = ""
+
+
+class RunQuerySet(ProjectScoped):
+    def live(self) -> Self:
+        return self.exclude(status__in=["completed", "failed", "interrupted", "escalated"])
+
+    def with_names(self) -> Self:
+        return self.select_related("task", "agent", "project")
+
+
+class ThroughRun(ProjectScoped):
+    project_path = "run__project"
+
+
+def can(user: Any, project_id: str, roles: tuple[str, ...]) -> bool:
+    """May ``user`` act in one of ``roles`` in the project? One query; superusers always may."""
+    if not user.is_authenticated or not user.is_active:
+        return False
+    if user.is_superuser:
+        return True
+    return bool(user.memberships.filter(project_id=project_id, role__in=roles).exists())

@@ -1,0 +1,28 @@
+"""Ring the bell: tell some worker that a run may have something to do.
+
+Losing a ring or ringing three times is harmless (ARCHITECTURE 4): the sweeper rings again, and a run has one owner.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+from django.db import transaction
+
+log = logging.getLogger(__name__)
+JOB = "loops.advance"
+
+
+def ring(run_id: uuid.UUID | str) -> None:
+    """Ring after the present transaction commits. A broker that is down only delays: the sweeper finds the run."""
+    transaction.on_commit(lambda: _send(str(run_id)), robust=True)
+
+
+def _send(run_id: str) -> None:
+    from celery import current_app
+
+    try:
+        current_app.send_task(JOB, kwargs={"run_id": run_id}, ignore_result=True, retry=False)
+    except Exception as error:  # any transport's error: the database already holds the truth
+        log.warning("bell for run %s not rung, the sweeper will: %s", run_id, error)
