@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from loops.engine.values import (
     Access,
@@ -108,6 +108,57 @@ class Tools(Protocol):
 
     async def verify(self, call: ToolCall, context: CallContext) -> Verified:
         """Ask the world whether an interrupted call took effect."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GateRequest:
+    """A question to a person that the run cannot pass by itself (SPEC Q1, Q3).
+
+    ``subject`` is exactly what an approval binds to, ``view`` what the reviewer sees: for tool gates
+    {"tool", "arguments", "diff"?, "command"?, "operation", "reversibility", "parameters_schema"}, for questions
+    {"question", "choices"}, for final reviews {"result", "criteria": [{"text", "command", "status", "detail"}], "diff"?},
+    for limits {"limit", "used", "bound", "suggested"}; always {"reasoning"} of the step.
+    """
+
+    id: str
+    run_id: str
+    project_id: str
+    kind: str
+    title: str
+    step: int = 0
+    call_id: str = ""
+    tool: str = ""
+    reasons: tuple[str, ...] = ()
+    risk: str = "low"
+    confidence: float | None = None
+    recommended: str = ""
+    policy_version: str = ""
+    subject: Mapping[str, Json] = field(default_factory=dict)
+    view: Mapping[str, Json] = field(default_factory=dict)
+
+
+class ApprovalVoid(Exception):
+    """The approval does not cover what is about to run: changed, expired, consumed or never given (SPEC Q5)."""
+
+
+Within = Callable[[Any], None]
+"""A write that joins the journal's transaction; gets the open database cursor."""
+
+
+class Gatekeeper(Protocol):
+    """Opens and consumes gates. Implemented by the gates app; every write joins the journal's own transaction."""
+
+    def open(self, request: GateRequest) -> Within:
+        """Insert the gate."""
+        ...
+
+    def consume(self, gate_id: str, subject: Mapping[str, Json]) -> Within:
+        """Use up an approval for exactly ``subject`` with one conditional UPDATE; raises ApprovalVoid."""
+        ...
+
+    def withdraw(self, run_id: str, reason: str) -> Within:
+        """Void whatever of this run is still open, because the run ended or was stopped."""
         ...
 
 
