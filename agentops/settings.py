@@ -1,23 +1,221 @@
-"""Settings (minimal start)."""
+"""Settings. Everything works with no environment at all; every variable is listed in the README."""
 
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+import environ
+
+from agentops.embedded import postgres, valkey
+from agentops.embedded.paths import Paths, default_state
+from agentops.logs import logging_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-SECRET_KEY = "start"
-DEBUG = False
-ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
-ROOT_URLCONF = "agentops.urls"
+env = environ.Env()
+
+# --- The installation ---------------------------------------------------------------------------------------------
+PATHS = Paths(default_state())
+HOST = env("HOST", default="127.0.0.1")
+PORT = env.int("PORT", default=8000)
+BASE_URL = env("BASE_URL", default=f"http://127.0.0.1:{PORT}")  # what links in messages start with
+DEBUG = env.bool("DEBUG", default=False)
+SECRET_KEY = env("SECRET_KEY", default="") or PATHS.secret("django")
+HTTPS = BASE_URL.startswith("https://")
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[BASE_URL] if HTTPS else [])
+
+# --- Model providers (only workers import their SDKs) --------------------------------------------------------------
+ANTHROPIC_API_KEY = env("ANTHROPIC_API_KEY", default="")
+ANTHROPIC_BASE_URL = env("ANTHROPIC_BASE_URL", default="")
+OPENAI_API_KEY = env("OPENAI_API_KEY", default="")
+OPENAI_BASE_URL = env("OPENAI_BASE_URL", default="")
+
+# --- Applications -------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [
-    "django.contrib.contenttypes",
-    "django.contrib.auth",
-    "django.contrib.sessions",
-    "django.contrib.messages",
-    "django.contrib.staticfiles",
-    "agentops",
+    "daphne",
+    "agentops",  # first among ours: its `migrate` runs as the owner of the database
     "loops",
     "gates",
+    "unfold",
+    "unfold.contrib.filters",
+    "unfold.contrib.forms",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "channels",
+    "rest_framework",
+    "rest_framework.authtoken",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_filters",
+    "django_htmx",
 ]
-MIDDLEWARE: list[str] = []
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "agentops.headers.SecurityHeaders",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "agentops.urls"
+ASGI_APPLICATION = "agentops.asgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+LANGUAGE_CODE = "en"
+USE_TZ, TIME_ZONE = True, "UTC"  # Django exports TZ to its children, Postgres among them
+
+# --- Static files: served by the application itself, no collectstatic, no CDN --------------------------------------
 STATIC_URL = "/static/"
-USE_TZ, TIME_ZONE = True, "UTC"
-DATABASES = {"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres"}}
+STATICFILES_DIRS = [folder for folder in (BASE_DIR / "static",) if folder.is_dir()]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+# --- Postgres: the application's role here, the owner's in `agentops.roles` -----------------------------------------
+EMBEDDED_POSTGRES = not env("DATABASE_URL", default="")
+UNSAFE_DATABASE = env.bool("AGENTOPS_UNSAFE_DATABASE", default=False)
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": {
+        **(postgres.connection_settings(PATHS, postgres.APP) if EMBEDDED_POSTGRES else env.db_url("DATABASE_URL")),
+        "CONN_MAX_AGE": None,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {"prepare_threshold": 0},  # the default ignores prepared statements; the journal lives by them
+    },
+}
+DATABASE_OWNER: dict[str, Any] | None
+if EMBEDDED_POSTGRES:
+    DATABASE_OWNER = postgres.connection_settings(PATHS, postgres.OWNER)
+else:
+    DATABASE_OWNER = env.db_url("DATABASE_OWNER_URL") if env("DATABASE_OWNER_URL", default="") else None
+DATABASE_PROMISES = "agentops.roles.database_promises"  # for pages, which may not import this package
+
+# --- Valkey or Redis: bells, cache, live feed. Losing it loses nothing ----------------------------------------------
+EMBEDDED_VALKEY = not env("REDIS_URL", default="")
+REDIS_URL = env("REDIS_URL", default="") or valkey.url(PATHS)
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "agentops",
+    },
+}
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        # Without socket_timeout=None redis-py 8 drops every websocket that is idle for five seconds.
+        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
+    },
+}
+
+# --- Celery: rings bells. A lost or tripled message is harmless, so nothing is retried or acknowledged late ---------
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://").replace("?db=", "?virtual_host=")
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_TASK_ANNOTATIONS = {"*": {"max_retries": 0}}
+CELERY_WORKER_POOL = "threads"
+CELERY_WORKER_CONCURRENCY = 16
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = TIME_ZONE
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "loops.sweep", "schedule": 3.0, "options": {"expires": 3}},
+    "expire-gates": {"task": "gates.expire", "schedule": 5.0, "options": {"expires": 5}},
+    "beat-alive": {"task": "loops.beat_alive", "schedule": 10.0, "options": {"expires": 10}},
+}
+
+# --- People -------------------------------------------------------------------------------------------------------
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+EMAIL_CONFIG = env.email_url("EMAIL_URL", default="consolemail://")
+vars().update(EMAIL_CONFIG)
+DEFAULT_FROM_EMAIL = env("DEFAULT_FROM_EMAIL", default="agentops@localhost")
+
+# --- Browser security: no inline script, no inline style, nothing from elsewhere -------------------------------------
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "manifest-src": ["'self'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    },
+}
+# The admin theme (Alpine) and the API pages bring inline code of their own; no other page gets this.
+RELAXED_CSP_PREFIXES = ("/admin/", "/api/docs/")
+RELAXED_CSP = {
+    "script-src": ["'self'", "'unsafe-inline'", "'unsafe-eval'"],
+    "style-src": ["'self'", "'unsafe-inline'"],
+}
+SESSION_COOKIE_NAME = "agentops_session"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+X_FRAME_OPTIONS = "DENY"
+
+# --- API ----------------------------------------------------------------------------------------------------------
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "rest_framework.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": [
+        "rest_framework.renderers.JSONRenderer",
+        "rest_framework.renderers.BrowsableAPIRenderer",
+    ],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+}
+if find_spec("loops.api") and find_spec("loops.api.problems"):
+    REST_FRAMEWORK["EXCEPTION_HANDLER"] = "loops.api.problems.handler"
+SPECTACULAR_SETTINGS = {
+    "TITLE": "AgentOps",
+    "DESCRIPTION": "Runs, traces, gates and decisions.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
+UNFOLD = {"SITE_TITLE": "AgentOps", "SITE_HEADER": "AgentOps", "SITE_URL": "/"}
+
+# --- Logs ---------------------------------------------------------------------------------------------------------
+LOGGING_CONFIG = "logging.config.dictConfig"
+LOGGING = logging_config(level=env("LOG_LEVEL", default="INFO"), as_json=env("LOG_FORMAT", default="text") == "json")

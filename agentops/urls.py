@@ -1,3 +1,38 @@
-"""URL map (minimal start)."""
+"""The address of everything."""
 
-urlpatterns: list[object] = []
+from django.contrib import admin
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse
+from django.templatetags.static import static
+from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import RedirectView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+
+from agentops import health, onetime
+from agentops.optional import exists
+
+
+def favicon(request: HttpRequest) -> HttpResponse:
+    """Send browsers that ask by habit to the icon of the pages."""
+    return RedirectView.as_view(url=static("favicon.svg"), permanent=False)(request)
+
+
+def _written(prefix: str, module: str) -> list[URLPattern | URLResolver]:
+    return [path(prefix, include(module))] if exists(module) else []
+
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("favicon.ico", favicon),
+    path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("login/once/<str:token>/", onetime.login_once, name="login-once"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+    path("admin/", admin.site.urls),
+    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("api/docs/", SpectacularSwaggerView.as_view(url_name="schema"), name="api-docs"),
+    *_written("api/v1/", "loops.api.urls"),
+    *_written("api/v1/", "gates.api.urls"),
+    *_written("", "gates.web.urls"),
+    *_written("", "loops.web.urls"),
+]

@@ -1,0 +1,23 @@
+"""One server for pages and sockets."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
+pages = get_asgi_application()  # before the imports below: they need the app registry
+
+from channels.auth import AuthMiddlewareStack  # noqa: E402
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+
+from agentops.optional import attribute_of  # noqa: E402
+from agentops.origin import SameOrigin  # noqa: E402
+
+websocket_urlpatterns = attribute_of("loops.web.routing", "websocket_urlpatterns", default=[])
+
+application = ProtocolTypeRouter(
+    {
+        "http": pages,
+        "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+    }
+)
