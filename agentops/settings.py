@@ -1,5 +1,6 @@
 """Settings. Everything works with no environment at all; every variable is listed in the README."""
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ OPENAI_BASE_URL = env("OPENAI_BASE_URL", default="")
 
 # --- Applications -------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [
-    "daphne",
+    *(["daphne"] if "runserver" in sys.argv else []),  # only there it does anything, and its import costs 0.6 s
     "agentops",  # first among ours: its `migrate` runs as the owner of the database
     "loops",
     "gates",

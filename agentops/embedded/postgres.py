@@ -7,13 +7,14 @@ import subprocess
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-
-import psycopg
-from psycopg import sql
+from typing import TYPE_CHECKING
 
 from agentops.embedded import EmbeddedError
 from agentops.embedded.paths import Paths, is_root
 from agentops.embedded.process import Command, nobody
+
+if TYPE_CHECKING:  # settings import this module, in processes that never talk to a database
+    import psycopg
 
 OWNER = "agentops_owner"
 APP = "agentops"
@@ -71,6 +72,8 @@ def command(paths: Paths, *extra: str) -> Command:
 
 def is_ready(paths: Paths) -> bool:
     """Tell whether Postgres lets its owner in."""
+    import psycopg
+
     try:
         _connect_as_owner(paths).close()
     except psycopg.OperationalError:
@@ -80,6 +83,8 @@ def is_ready(paths: Paths) -> bool:
 
 def create_roles(paths: Paths) -> None:
     """Create the application role and the database when they are missing."""
+    from psycopg import sql
+
     password = connection_settings(paths, APP)["PASSWORD"]
     with _connect_as_owner(paths) as connection:
         if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [APP]).fetchone():
@@ -117,7 +122,9 @@ def _initdb(paths: Paths) -> None:
     draft.rename(paths.postgres)
 
 
-def _connect_as_owner(paths: Paths) -> psycopg.Connection[tuple[object, ...]]:
+def _connect_as_owner(paths: Paths) -> "psycopg.Connection[tuple[object, ...]]":
+    import psycopg
+
     password = connection_settings(paths, OWNER)["PASSWORD"]
     return psycopg.connect(host=str(paths.run), user=OWNER, password=password, dbname="postgres", autocommit=True)
 
