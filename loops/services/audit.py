@@ -1,0 +1,28 @@
+"""The log of what people did and were refused, beside the journals of runs (SPEC N2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loops.engine.canonical import clean_json
+from loops.models import AuditEvent, Project, Run
+
+LONGEST = 500
+
+
+def record(
+    kind: str,
+    *,
+    actor: Any,
+    project: Project | None = None,
+    run: Run | None = None,
+    detail: Mapping[str, Any] | None = None,
+) -> AuditEvent:
+    """Add one event, in the caller's transaction. Long strings are cut: the audit log is no place for payloads."""
+    person = actor if actor is not None and actor.is_authenticated else None
+    if project is None and run is not None:
+        project = run.project
+    return AuditEvent.objects.create(
+        kind=kind, actor=person, project=project, run=run, detail=clean_json(dict(detail or {}), cut=LONGEST)
+    )

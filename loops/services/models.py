@@ -1,0 +1,77 @@
+"""Configured models (SPEC S3). Keys are named by environment variable; they are read here, never stored, never logged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, cast
+
+from loops.llm import config
+from loops.models import ModelConfig
+
+SCRIPTED = "demo-scripted"
+CLAUDE = "claude"
+OPENAI = "openai-compatible"
+DEFAULT_CLAUDE = "claude-sonnet-4-5"
+DEFAULT_OPENAI = "gpt-5-mini"
+DEFAULT_SCRIPT = "repair_a_bug"
+
+
+def model_configs(environ: Mapping[str, str] = os.environ) -> dict[str, config.ModelConfig]:
+    """Every configured model by name, with its key, for the adapters."""
+    return {row.name: _with_key(row, environ) for row in ModelConfig.objects.all()}
+
+
+def ensure_default_models(environ: Mapping[str, str] = os.environ) -> list[ModelConfig]:
+    """Make a row for each model that this installation can reach. Rows that exist are an admin's: they stay as they are."""
+    rows = [_ensure(SCRIPTED, provider="scripted", model_id=DEFAULT_SCRIPT, pace=0.03)]
+    if environ.get("ANTHROPIC_API_KEY"):
+        model_id = environ.get("AGENTOPS_ANTHROPIC_MODEL") or DEFAULT_CLAUDE
+        base_url = environ.get("ANTHROPIC_BASE_URL", "")
+        rows.append(
+            _ensure(CLAUDE, provider="anthropic", model_id=model_id, base_url=base_url, api_key_env="ANTHROPIC_API_KEY")
+        )
+    if environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_KEY"):
+        model_id = environ.get("AGENTOPS_OPENAI_MODEL") or DEFAULT_OPENAI
+        base_url = environ.get("OPENAI_BASE_URL", "")
+        rows.append(
+            _ensure(OPENAI, provider="openai", model_id=model_id, base_url=base_url, api_key_env="OPENAI_API_KEY")
+        )
+    return rows
+
+
+def ensure_script(script: str, *, pace: float = 0.03) -> ModelConfig:
+    """A scripted model that plays the script of that name."""
+    return _ensure(f"demo-{script.replace('_', '-')}", provider="scripted", model_id=script, pace=pace)
+
+
+def preferred() -> ModelConfig:
+    """The model a new agent gets: a real one when there is one."""
+    by_name = {row.name: row for row in ModelConfig.objects.filter(name__in=[CLAUDE, OPENAI, SCRIPTED])}
+    return by_name.get(CLAUDE) or by_name.get(OPENAI) or by_name.get(SCRIPTED) or ensure_default_models()[0]
+
+
+def key_is_present(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> bool:
+    """May the model be called as far as its key goes? A local server needs none."""
+    return not row.api_key_env or bool(environ.get(row.api_key_env)) or bool(row.base_url)
+
+
+def _ensure(name: str, **fields: Any) -> ModelConfig:
+    return ModelConfig.objects.get_or_create(name=name, defaults=fields)[0]
+
+
+def _with_key(row: ModelConfig, environ: Mapping[str, str]) -> config.ModelConfig:
+    return config.ModelConfig(
+        name=row.name,
+        provider=cast(config.Provider, row.provider),
+        model_id=row.model_id,
+        base_url=row.base_url,
+        api_key=environ.get(row.api_key_env, "") if row.api_key_env else "",
+        max_tokens=row.max_tokens,
+        thinking=row.thinking,
+        xml_tools=row.xml_tools,
+        input_price=row.input_usd_per_mtok,
+        output_price=row.output_usd_per_mtok,
+        timeout=float(row.timeout_s),
+        pace=row.pace,
+    )

@@ -1,0 +1,100 @@
+"""Projects, members, groups and API tokens (SPEC S4)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+from django.db import transaction
+from django.utils.text import slugify
+from rest_framework.authtoken.models import Token
+
+from loops.models import Membership, Project
+from loops.querysets import ADMINISTER
+from loops.services import access, audit, policies
+
+Role = Membership.Role
+DEMO_ROLES = {"operator": Role.OPERATOR, "reviewer": Role.REVIEWER, "admin": Role.ADMIN}
+TUNED_BY_ADMINS = (
+    "accessrule",
+    "agent",
+    "complexityprofile",
+    "membership",
+    "modelconfig",
+    "policy",
+    "workspace",
+)
+READ_BY_ADMINS = ("auditevent", "policyversion", "project", "provenancerecord", "run", "task")
+
+
+class NotPossible(Exception):
+    """What was asked for cannot be done; the message says why."""
+
+
+@transaction.atomic
+def create_project(*, actor: Any, name: str, slug: str = "", is_demo: bool = False) -> Project:
+    """A project with its policy and default matrix; whoever makes it is its first admin. Superusers only."""
+    if actor is not None and not actor.is_superuser:
+        audit.record("access.refused", actor=actor, detail={"what": "create projects"})
+        raise access.NotAllowed("Only a superuser can create projects.")
+    slug = slug or slugify(name)[:50] or f"project-{secrets.token_hex(3)}"
+    if Project.objects.filter(slug=slug).exists():
+        raise NotPossible(f"A project with the address “{slug}” exists already.")
+    project = Project.objects.create(name=name, slug=slug, is_demo=is_demo)
+    policies.create_default_policy(project)
+    if actor is not None:
+        Membership.objects.create(project=project, user=actor, role=Role.ADMIN)
+    audit.record("project.created", actor=actor, project=project, detail={"name": name, "slug": slug})
+    policies.current_version(project, actor=actor, reason="Project created")
+    return project
+
+
+@transaction.atomic
+def add_member(*, actor: Any, project: Project, user: Any, role: str) -> Membership:
+    """Give ``user`` a role in the project. ``actor`` None means the command line of the installation."""
+    if actor is not None:
+        access.require(actor, project, ADMINISTER, what="add members")
+    if role not in Role.values:
+        raise NotPossible(f"There is no role {role}; choose one of {', '.join(Role.values)}.")
+    membership, created = Membership.objects.get_or_create(project=project, user=user, role=role)
+    if created:
+        audit.record("member.added", actor=actor, project=project, detail={"user": user.get_username(), "role": role})
+    return membership
+
+
+def create_demo_users(project: Project) -> dict[str, str]:
+    """Users operator, reviewer and admin with those roles; returns the passwords of the new ones, to show once."""
+    ensure_groups()
+    users = get_user_model()._default_manager
+    made = {}
+    for username, role in DEMO_ROLES.items():
+        user = users.filter(username=username).first()
+        if user is None:
+            made[username] = secrets.token_urlsafe(9)
+            create = users.create_superuser if username == "admin" else users.create_user  # type: ignore[attr-defined]
+            user = create(username, password=made[username])
+        add_member(actor=None, project=project, user=user, role=role)
+        user.groups.add(Group.objects.get(name=role))
+    return made
+
+
+def ensure_groups() -> None:
+    """Groups operator, reviewer and admin. Only the last opens pages of the Django admin (for staff)."""
+    for name in ("operator", "reviewer", "admin"):
+        Group.objects.get_or_create(name=name)
+    tune = Permission.objects.filter(content_type__app_label="loops", content_type__model__in=TUNED_BY_ADMINS)
+    read = Permission.objects.filter(
+        content_type__app_label="loops", content_type__model__in=READ_BY_ADMINS, codename__startswith="view_"
+    )
+    Group.objects.get(name="admin").permissions.add(*tune, *read)
+
+
+def new_token(*, actor: Any, user: Any) -> str:
+    """A fresh API token for ``user``; an earlier one stops working. Shown once."""
+    with transaction.atomic():
+        Token.objects.filter(user=user).delete()
+        token = Token.objects.create(user=user)
+        audit.record("token.created", actor=actor or user, detail={"user": user.get_username()})
+    return str(token.key)

@@ -1,0 +1,153 @@
+"""Policies and their versions (SPEC S1): a run names the exact snapshot of everything that decided for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.forms.models import model_to_dict
+
+from loops.engine import canonical
+from loops.models import AccessRule, Agent, ComplexityProfile, ModelConfig, Policy, PolicyVersion, Project
+from loops.services import audit
+
+DEFAULT_MATRIX = (
+    # operation, access, why
+    ("read", "allow", "Reading inside the workspace changes nothing."),
+    ("write", "allow", "Writes stay inside the run's own workspace and are shown as a diff."),
+    ("delete", "ask", "Deleting loses work."),
+    ("execute", "ask", "A command can do anything that the sandbox lets it."),
+    ("network", "ask", "What is sent to another host cannot be taken back."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A cell of the tool access matrix as plain values."""
+
+    agent_type: str
+    tool: str
+    operation: str
+    access: str
+    paths: tuple[str, ...] = ()
+    note: str = ""
+
+
+def create_default_policy(project: Project) -> Policy:
+    """A policy and a matrix that let an agent work and ask before anything risky. Existing ones stay as they are."""
+    policy, created = Policy.objects.get_or_create(project=project)
+    if created and not project.access_rules.exists():
+        AccessRule.objects.bulk_create(
+            AccessRule(project=project, operation=operation, access=access, note=note)
+            for operation, access, note in DEFAULT_MATRIX
+        )
+    return policy
+
+
+def access_rules(project: Project | str) -> tuple[Rule, ...]:
+    """The matrix of a project for the tool access service."""
+    project_id = project if isinstance(project, str) else project.pk
+    return tuple(
+        Rule(row.agent_type, row.tool, row.operation, row.access, tuple(row.paths), row.note)
+        for row in AccessRule.objects.filter(project_id=project_id)
+    )
+
+
+def current_version(project: Project, *, actor: Any = None, reason: str = "") -> str:
+    """Name of the snapshot in force, like ``v3:ab12cd34ef56``. Makes a version when anything has changed."""
+    snapshot = snapshot_of(project)
+    sha256 = canonical.sha256(snapshot)
+    latest = _latest(project)
+    if latest is None or latest.sha256 != sha256:
+        latest = _add_version(project, actor, reason)
+    return f"v{latest.number}:{latest.sha256[:12]}"
+
+
+def snapshot_of(project: Project) -> dict[str, Any]:
+    """Everything that decides for a run of ``project``, as JSON in a stable order."""
+    agents = Agent.objects.filter(project=project).select_related(
+        "actor_model", "planner_model", "critic_model", "confidence_model"
+    )
+    agents_by_name = {agent.name: _agent(agent) for agent in agents}
+    models = {model.name: _model(model) for agent in agents for model in _models_of(agent)}
+    rules = [_plain(row, skip=("project",)) for row in AccessRule.objects.filter(project=project)]
+    return {
+        "format": 1,
+        "policy": _plain(Policy.objects.get(project=project), skip=("project",)),
+        "profiles": {row.name: _plain(row) for row in ComplexityProfile.objects.all()},
+        "matrix": sorted(rules, key=canonical.encode),
+        "agents": agents_by_name,
+        "models": models,
+    }
+
+
+def changed_fields(before: Any, after: Any, path: str = "") -> Iterable[str]:
+    """Dotted names of whatever differs between two snapshots."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted({*before, *after}):
+            yield from changed_fields(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+    elif before != after:
+        yield path
+
+
+@transaction.atomic
+def _add_version(project: Project, actor: Any, reason: str) -> PolicyVersion:
+    """Number versions one after another: the policy row is the lock, and what it guards is read under it."""
+    Policy.objects.select_for_update().get(project=project)
+    snapshot = snapshot_of(project)
+    sha256 = canonical.sha256(snapshot)
+    latest = _latest(project)
+    if latest is not None and latest.sha256 == sha256:
+        return latest
+    changed = list(changed_fields(latest.snapshot, snapshot))[:50] if latest else []
+    version = PolicyVersion.objects.create(
+        project=project,
+        number=latest.number + 1 if latest else 1,
+        sha256=sha256,
+        snapshot=snapshot,
+        reason=reason[:300] or ("First version" if latest is None else "Changed: " + ", ".join(changed)[:280]),
+        created_by=actor if actor is not None and actor.is_authenticated else None,
+    )
+    detail = {"version": version.number, "sha256": sha256, "reason": version.reason, "changed": changed}
+    audit.record("policy.changed", actor=actor, project=project, detail=detail)
+    return version
+
+
+def _latest(project: Project) -> PolicyVersion | None:
+    return PolicyVersion.objects.filter(project=project).order_by("-number").first()
+
+
+def _plain(row: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+    fields = model_to_dict(row, exclude=("id", *skip))
+    return {
+        name: value if isinstance(value, bool | int | float | list) else str(value) for name, value in fields.items()
+    }
+
+
+def _agent(agent: Agent) -> dict[str, Any]:
+    roles = ("actor", "planner", "critic", "confidence")
+    chosen = {role: getattr(agent, f"{role}_model") for role in roles}
+    return {
+        "type": agent.agent_type,
+        "loop": agent.execution_loop,
+        "instructions_sha256": canonical.sha256(agent.instructions),
+        "models": {role: model.name for role, model in chosen.items() if model is not None},
+    }
+
+
+def _models_of(agent: Agent) -> list[ModelConfig]:
+    chosen = (agent.actor_model, agent.planner_model, agent.critic_model, agent.confidence_model)
+    return [model for model in chosen if model is not None]
+
+
+def _model(model: ModelConfig) -> dict[str, Any]:
+    return {
+        "provider": model.provider,
+        "model_id": model.model_id,
+        "base_url": model.base_url,
+        "max_tokens": model.max_tokens,
+        "thinking": model.thinking,
+        "xml_tools": model.xml_tools,
+    }

@@ -1,0 +1,94 @@
+"""Stop, pause, resume and talk to a run (SPEC K1, K2). Everything goes into the run's mailbox; its owner acts on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from loops.models import MailboxItem, Run
+from loops.querysets import OPERATE
+from loops.services import access, audit
+from loops.services.submission import unstorable
+from loops.storage import mailbox
+
+MAX_MESSAGE = 20_000
+Kind = MailboxItem.Kind
+Status = Run.Status
+RESUMABLE = (Status.PAUSED, Status.INTERRUPTED)
+FINAL = (Status.COMPLETED, Status.FAILED, Status.ESCALATED)
+
+
+class NotPossible(Exception):
+    """The run is in no state for this. The message says why, for people."""
+
+
+class InvalidMessage(Exception):
+    """A message that cannot be delivered; the text says why."""
+
+
+def stop_run(*, actor: Any, run: Run) -> MailboxItem:
+    """End the run at once, with what it has: it can be resumed later."""
+    return _steer(actor, run, Kind.STOP)
+
+
+def pause_run(*, actor: Any, run: Run) -> MailboxItem:
+    """Hold the run after what it is doing now."""
+    return _steer(actor, run, Kind.PAUSE)
+
+
+def resume_run(*, actor: Any, run: Run) -> MailboxItem:
+    """Go on with a paused run, or with one that was stopped."""
+    return _steer(actor, run, Kind.RESUME)
+
+
+STEERING = {"stop": stop_run, "pause": pause_run, "resume": resume_run}
+
+
+def send_message(*, actor: Any, run: Run, text: str) -> MailboxItem:
+    """Tell the run something. ``/stop``, ``/pause`` and ``/resume`` alone steer it; all else is plain text, never an order."""
+    command = text.strip().lower()
+    if command.startswith("/") and command[1:] in STEERING:
+        return STEERING[command[1:]](actor=actor, run=run)
+    _check_text(text)
+    return _steer(actor, run, Kind.MESSAGE, {"text": text})
+
+
+def obstacle(kind: str, status: str) -> str:
+    """Why ``kind`` makes no sense for a run in ``status``; empty when it does. Pages ask this for their buttons."""
+    label = Status(status).label.lower()
+    if status in FINAL:
+        return f"This run has already ended ({label}). Submit a new task to go on."
+    if kind == Kind.RESUME and status not in RESUMABLE:
+        return f"This run is not paused ({label}), so there is nothing to resume."
+    if kind == Kind.STOP and status == Status.INTERRUPTED:
+        return "This run has already been stopped."
+    if kind == Kind.PAUSE and status == Status.INTERRUPTED:
+        return "This run has already been stopped; it cannot be paused."
+    if kind == Kind.PAUSE and status == Status.PAUSED:
+        return "This run is already paused."
+    return ""
+
+
+def _steer(actor: Any, run: Run, kind: str, payload: dict[str, Any] | None = None) -> MailboxItem:
+    verb = "send messages" if kind == Kind.MESSAGE else f"{kind} runs"
+    access.require(actor, run.project, OPERATE, what=verb, run=run)
+    status = Run.objects.values_list("status", flat=True).get(pk=run.pk)
+    why_not = obstacle(kind, status)
+    if why_not:
+        audit.record(f"run.{kind}_refused", actor=actor, run=run, detail={"status": status, "why": why_not})
+        raise NotPossible(why_not)
+    with transaction.atomic():
+        item = mailbox.put(run.pk, kind, payload, actor=actor)
+        detail = {"status": status, "mailbox": str(item.pk), **(payload or {})}
+        audit.record(f"run.{kind}", actor=actor, run=run, detail=detail)
+    return item
+
+
+def _check_text(text: str) -> None:
+    if not text.strip():
+        raise InvalidMessage("The message is empty.")
+    if len(text) > MAX_MESSAGE:
+        raise InvalidMessage(f"The message has {len(text):,} characters; at most {MAX_MESSAGE:,} are possible.")
+    if fault := unstorable(text):
+        raise InvalidMessage(f"The message {fault}.")

@@ -1,0 +1,224 @@
+"""Submitting tasks (SPEC J6, D2) and telling the engine, in one value, what a run is to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from loops.engine.complexity import estimate
+from loops.engine.values import ModelRole
+from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
+from loops.querysets import OPERATE
+from loops.services import access, audit, loop_names, policies
+from loops.services.submission import MICRO, Content, InvalidTask, clean, clean_key
+from loops.storage import bell
+
+__all__ = ["IdempotencyConflict", "InvalidTask", "Submission", "run_spec", "submit_task"]
+
+
+class IdempotencyConflict(Exception):
+    """The key was used before, for another task."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__("This idempotency key was already used for a task with other content. Use a new key.")
+        self.task = task
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """``created`` is false when an earlier submission is given back."""
+
+    task: Task
+    run: Run
+    created: bool
+
+
+def submit_task(
+    *,
+    actor: Any,
+    project: Project,
+    agent: Agent,
+    workspace: Workspace | None,
+    goal: str,
+    criteria: list[Any] | None = None,
+    constraints_text: str = "",
+    complexity: str = "",
+    limits: dict[str, Any] | None = None,
+    final_review: str = "",
+    output_schema: dict[str, Any] | None = None,
+    execution_loop: str = "",
+    title: str = "",
+    idempotency_key: str | None = None,
+    dedupe_content: bool = False,
+) -> Submission:
+    """Make a task and its queued run, or give back the earlier one that the key (or the content) already has.
+
+    Raises NotAllowed, InvalidTask or IdempotencyConflict.
+    """
+    access.require(actor, project, OPERATE, what="submit tasks")
+    content = clean(
+        {
+            "title": title,
+            "goal": goal,
+            "criteria": criteria,
+            "constraints_text": constraints_text,
+            "complexity": complexity,
+            "limits": limits,
+            "final_review": final_review,
+            "output_schema": output_schema,
+            "execution_loop": execution_loop,
+        },
+        loop_names.registered(),
+    )
+    draft = _draft(actor, project, agent, workspace, content, clean_key(idempotency_key))
+    earlier = _by_key(draft) or (_by_content(draft) if dedupe_content else None)
+    return earlier or _create_once(draft)
+
+
+def run_spec(run: Run) -> dict[str, Any]:
+    """Everything the engine needs to begin: the fields of ``loops.engine.spec.RunSpec`` as plain values."""
+    task, agent = run.task, run.agent
+    policy = Policy.objects.get(project_id=run.project_id)
+    level, reason = _complexity(task)
+    limits = {**_limits(task, level), "warn_at": policy.warn_at, "calls_per_reply": policy.calls_per_reply}
+    return {
+        "run_id": str(run.pk),
+        "task_id": task.pk,
+        "project_id": run.project_id,
+        "agent": {"id": agent.pk, "type": agent.agent_type, "name": agent.name, "instructions": agent.instructions},
+        "goal": task.goal,
+        "workspace": run.workspace_path,
+        "loop": task.execution_loop or agent.execution_loop,
+        "criteria": task.criteria,
+        "constraints": task.constraints_text,
+        "output_schema": task.output_schema,
+        "limits": limits,
+        "models": models_by_role(agent),
+        "final_review": task.final_review or policy.final_review,
+        "policy_version": run.policy_version,
+        "complexity": level,
+        "complexity_reason": reason,
+    }
+
+
+def models_by_role(agent: Agent) -> dict[str, str]:
+    """Role -> name of the configured model; a role without its own model uses the actor's."""
+    actor = agent.actor_model
+    chosen = {
+        ModelRole.ACTOR: actor,
+        ModelRole.PLANNER: agent.planner_model or actor,
+        ModelRole.CRITIC: agent.critic_model or actor,
+        ModelRole.CONFIDENCE: agent.confidence_model or actor,
+        ModelRole.SUMMARISER: actor,
+    }
+    return {role.value: model.name for role, model in chosen.items()}
+
+
+def _draft(
+    actor: Any, project: Project, agent: Agent, workspace: Workspace | None, content: Content, key: str | None
+) -> Task:
+    _must_belong(project, agent, workspace)
+    return Task(
+        project=project,
+        agent=agent,
+        workspace=workspace,
+        idempotency_key=key,
+        content_sha256=content.sha256(agent.pk, str(workspace.pk) if workspace else ""),
+        created_by=actor,
+        **{name: getattr(content, name) for name in Content.__slots__},
+    )
+
+
+def _create_once(draft: Task) -> Submission:
+    try:
+        return _create(draft)
+    except IntegrityError:
+        # Somebody with the same key was faster. The unique constraint waited for their commit, so it can be read now.
+        earlier = _by_key(draft)
+        if earlier is None:
+            raise
+        return earlier
+
+
+@transaction.atomic
+def _create(task: Task) -> Submission:
+    task.save(force_insert=True)
+    level, reason = _complexity(task)
+    run = Run.objects.create(
+        task=task,
+        agent=task.agent,
+        project=task.project,
+        status=Run.Status.QUEUED,
+        runnable=True,
+        policy_version=policies.current_version(task.project, actor=task.created_by),
+        max_steps=_limits(task, level)["max_steps"],
+        scripted=task.agent.actor_model.is_scripted,
+    )
+    detail = {"task": task.pk, "title": task.title, "complexity": reason, "content_sha256": task.content_sha256}
+    audit.record("task.submitted", actor=task.created_by, project=task.project, run=run, detail=detail)
+    bell.ring(run.pk)
+    return Submission(task, run, created=True)
+
+
+def _must_belong(project: Project, agent: Agent, workspace: Workspace | None) -> None:
+    faults = {}
+    if agent.project_id != project.pk:
+        faults["agent"] = f"is not an agent of {project.name}"
+    elif not agent.is_active:
+        faults["agent"] = f"{agent.name} is switched off"
+    if workspace is not None and workspace.project_id != project.pk:
+        faults["workspace"] = f"is not a workspace of {project.name}"
+    if faults:
+        raise InvalidTask(faults)
+
+
+def _by_key(draft: Task) -> Submission | None:
+    if draft.idempotency_key is None:
+        return None
+    same_key = Task.objects.filter(
+        project=draft.project, created_by=draft.created_by, idempotency_key=draft.idempotency_key
+    )
+    task = same_key.first()
+    if task is None:
+        return None
+    if task.content_sha256 != draft.content_sha256:
+        detail = {"task": task.pk, "key": task.idempotency_key}
+        audit.record("task.idempotency_conflict", actor=draft.created_by, project=draft.project, detail=detail)
+        raise IdempotencyConflict(task)
+    return Submission(task, _first_run(task), created=False)
+
+
+def _by_content(draft: Task) -> Submission | None:
+    """A committed run of the same content: its result is the answer (SPEC J6)."""
+    committed = Run.objects.filter(
+        project=draft.project, task__content_sha256=draft.content_sha256, status=Run.Status.COMPLETED
+    )
+    run = committed.select_related("task").order_by("-id").first()
+    return Submission(run.task, run, created=False) if run else None
+
+
+def _first_run(task: Task) -> Run:
+    return task.runs.order_by("id")[0]
+
+
+def _complexity(task: Task) -> tuple[str, str]:
+    if task.complexity:
+        return task.complexity, f"{task.complexity} (stated with the task)"
+    guess = estimate(task.goal, [item["text"] for item in task.criteria], task.constraints_text)
+    return guess.level, guess.explained
+
+
+def _limits(task: Task, level: str) -> dict[str, int]:
+    """The profile's limits, overridden by those stated with the task."""
+    profile = ComplexityProfile.objects.get(name=level)
+    return {
+        "max_steps": profile.max_steps,
+        "max_seconds": profile.max_seconds,
+        "max_tokens": profile.max_tokens,
+        "max_cost_microusd": int(profile.max_cost_usd * MICRO),
+        "max_failures": profile.max_failures,
+        "max_repairs": profile.max_repairs,
+        **task.limits,
+    }

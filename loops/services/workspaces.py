@@ -1,0 +1,138 @@
+"""The folder a run works in: its own copy of the workspace, or a fresh empty one. Links are copied, never followed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from pathlib import Path
+
+from django.conf import settings
+
+from loops.models import Run, Workspace
+
+MAX_BYTES = 2 * 1024**3
+MAX_FILES = 200_000
+CHUNK = 1024 * 1024
+TRAVERSABLE = 0o711  # the sandbox's user passes through, and cannot list
+
+
+class WorkspaceUnusable(Exception):
+    """The folder cannot be used for a run; the message says what is wrong with it."""
+
+
+def prepare(run: Run) -> str:
+    """Absolute path of the run's folder. Made at the first call; later calls, by any worker, find it again."""
+    workspace = run.task.workspace
+    if workspace is not None and workspace.path and not workspace.copy_for_each_run:
+        return _remember(run, _existing(workspace))
+    folder = root() / str(run.pk)
+    if not folder.is_dir():
+        _make(folder, workspace)
+    return _remember(run, folder)
+
+
+def root() -> Path:
+    """Where the folders of all runs lie."""
+    chosen = getattr(settings, "AGENTOPS_WORKSPACES", None)
+    return Path(chosen) if chosen else settings.PATHS.state / "workspaces"
+
+
+def _make(folder: Path, workspace: Workspace | None) -> None:
+    """Copy beside the final place and rename: nobody ever sees half a copy, and of two makers the first wins."""
+    folder.parent.mkdir(mode=TRAVERSABLE, parents=True, exist_ok=True)
+    draft = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    draft.mkdir()
+    try:
+        if workspace is not None and workspace.path:
+            _Copy(_existing(workspace), draft).run()
+        try:
+            draft.rename(folder)
+        except OSError:  # an empty folder would have been replaced, a filled one is the other maker's
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _existing(workspace: Workspace) -> Path:
+    path = Path(workspace.path)
+    if not path.is_absolute():
+        raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not absolute: {workspace.path}")
+    try:
+        found = path.lstat()
+    except OSError as error:
+        raise WorkspaceUnusable(f"The folder of workspace {workspace.name} cannot be read: {error.strerror}") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not a folder: {workspace.path}")
+    return path
+
+
+def _remember(run: Run, folder: Path) -> str:
+    path = str(folder)
+    if run.workspace_path != path:
+        Run.objects.filter(pk=run.pk).update(workspace_path=path)
+        run.workspace_path = path
+    return path
+
+
+class _Copy:
+    """Copies a tree by descriptor, so that a link swapped in while it runs is not followed either."""
+
+    def __init__(self, source: Path, target: Path) -> None:
+        self.source, self.target = source, target
+        self.bytes = self.files = 0
+        self.links: list[Path] = []
+
+    def run(self) -> None:
+        for folder, folders, files, descriptor in os.fwalk(self.source, follow_symlinks=False):
+            here = Path(folder).relative_to(self.source)
+            for name in folders:
+                self._folder(here / name, name, descriptor)
+            folders[:] = [name for name in folders if not (self.target / here / name).is_symlink()]
+            for name in files:
+                self._file(here / name, name, descriptor)
+        self._refuse_ways_out()
+
+    def _folder(self, place: Path, name: str, parent: int) -> None:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            self._link(place, name, parent)
+        else:
+            (self.target / place).mkdir()
+
+    def _file(self, place: Path, name: str, parent: int) -> None:
+        self.files += 1
+        if self.files > MAX_FILES:
+            raise WorkspaceUnusable(f"The workspace has more than {MAX_FILES:,} files.")
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            self._link(place, name, parent)
+        elif stat.S_ISREG(found.st_mode):
+            self._content(place, name, parent)
+        else:
+            raise WorkspaceUnusable(f"{place} is no ordinary file (a pipe, socket or device).")
+
+    def _link(self, place: Path, name: str, parent: int) -> None:
+        os.symlink(os.readlink(name, dir_fd=parent), self.target / place)
+        self.links.append(place)
+
+    def _refuse_ways_out(self) -> None:
+        """A link may lead out by way of another link, so they are followed to the end, in the copy and by name only."""
+        inside = self.target.resolve()
+        for place in self.links:
+            link = self.target / place
+            leads_to = os.readlink(link)
+            if os.path.isabs(leads_to) or not Path(os.path.realpath(link)).is_relative_to(inside):
+                raise WorkspaceUnusable(f"The link {place} leads out of the workspace, to {leads_to}.")
+
+    def _content(self, place: Path, name: str, parent: int) -> None:
+        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+        with os.fdopen(source, "rb") as reader, (self.target / place).open("xb") as writer:
+            while chunk := reader.read(CHUNK):
+                self.bytes += len(chunk)
+                if self.bytes > MAX_BYTES:
+                    raise WorkspaceUnusable(f"The workspace is larger than {MAX_BYTES // 1024**2:,} MB.")
+                writer.write(chunk)
+            os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(source).st_mode) & 0o777 | 0o600)
