@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from gates.querysets import DecisionQuerySet, GateQuerySet
 from loops.ids import new_id
 from loops.models import Project, Run
-from loops.querysets import ProjectScoped
 
 
 class Gate(models.Model):
@@ -38,13 +38,26 @@ class Gate(models.Model):
     call_id = models.CharField(max_length=120, blank=True, default="")
     tool = models.CharField(max_length=100, blank=True, default="")
     title = models.CharField(max_length=300, help_text="What will happen, in one line.")
-    reasons = models.JSONField(default=list, help_text="Why this gate opened: rule, threshold, score.")
+    reasons = models.JSONField(
+        default=list, help_text="Why this gate opened: rule, threshold, score."
+    )
     risk = models.CharField(max_length=10, default="low")
     confidence = models.FloatField(null=True, blank=True)
     recommended = models.CharField(max_length=30, blank=True, default="")
-    subject = models.BinaryField(help_text="Canonical bytes of exactly what would run or be accepted.")
-    view = models.JSONField(default=dict, help_text="What the reviewer is shown: arguments, diff, question, scores.")
-    digest = models.CharField(max_length=64, help_text="SHA-256 that a decision carries back (RELIABILITY 3.3).")
+    subject = models.BinaryField(
+        help_text="Canonical bytes of exactly what would run or be accepted."
+    )
+    view = models.JSONField(
+        default=dict,
+        help_text="What the reviewer is shown: arguments, diff, question, scores.",
+    )
+    view_hash = models.CharField(
+        max_length=64, default="", help_text="SHA-256 of the view, part of the digest."
+    )
+    digest = models.CharField(
+        max_length=64,
+        help_text="SHA-256 that a decision carries back (RELIABILITY 3.3).",
+    )
     nonce = models.CharField(max_length=64, default="")
     policy_version = models.CharField(max_length=80, blank=True, default="")
     opened_at = models.DateTimeField()
@@ -52,19 +65,27 @@ class Gate(models.Model):
     due_at = models.DateTimeField(null=True, blank=True)
     overdue = models.BooleanField(default=False)
     claimed_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
     )
     claimed_at = models.DateTimeField(null=True, blank=True)
     decided_at = models.DateTimeField(null=True, blank=True)
     consumed_at = models.DateTimeField(null=True, blank=True)
 
-    objects = ProjectScoped.as_manager()
+    objects = GateQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["project", "status", "-id"], name="gate_queue"),
-            models.Index(fields=["expires_at"], name="gate_expiry", condition=models.Q(status="open")),
+            models.Index(
+                fields=["expires_at"],
+                name="gate_expiry",
+                condition=models.Q(status="open"),
+            ),
         ]
         constraints = [
             models.UniqueConstraint(
@@ -76,6 +97,10 @@ class Gate(models.Model):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def is_open(self) -> bool:
+        return self.status == self.Status.OPEN
 
 
 class Decision(models.Model):
@@ -95,12 +120,19 @@ class Decision(models.Model):
     gate = models.OneToOneField(Gate, on_delete=models.PROTECT, related_name="decision")
     verdict = models.CharField(max_length=30, choices=Verdict)
     reason = models.TextField(blank=True, default="")
-    payload = models.JSONField(default=dict, help_text="Edited arguments, answer, extension.")
+    payload = models.JSONField(
+        default=dict, help_text="Edited arguments, answer, extension."
+    )
     digest = models.CharField(max_length=64)
     decided_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="decisions"
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="decisions",
     )
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = DecisionQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]

@@ -1,0 +1,148 @@
+"""What comes with a verdict: an answer, edited arguments, a new limit. Unknown fields are errors, never ignored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gates.policy.verdicts import Kind, Verdict
+
+Errors = dict[str, list[str]]
+FORM = ""
+"""Key of errors that belong to no field."""
+
+LIMITS = {
+    "max_steps": 10_000,
+    "max_seconds": 30 * 24 * 3600,
+    "max_tokens": 1_000_000_000,
+    "max_cost_usd": 100_000,
+}
+"""Limits a person may extend, each with the most that makes sense."""
+
+LONGEST_ANSWER = 20_000
+OUTCOMES = ("done", "not_done")
+
+
+class Invalid(Exception):
+    """The payload does not fit the verdict; ``errors`` by field."""
+
+    def __init__(self, errors: Errors) -> None:
+        super().__init__(
+            "; ".join(message for messages in errors.values() for message in messages)
+        )
+        self.errors = errors
+
+
+def confirmation_word(kind: str, tool: str) -> str:
+    """What has to be typed before ``kind`` is approved; empty when nothing has."""
+    return (tool or "irreversible") if kind == Kind.IRREVERSIBLE_ACTION else ""
+
+
+def cleaned(
+    *,
+    kind: str,
+    verdict: str,
+    tool: str,
+    reason: str,
+    payload: Mapping[str, Any],
+    view: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The payload as it is stored and sent to the run. Raises Invalid."""
+    if not isinstance(payload, Mapping):
+        raise Invalid({FORM: ["The payload must be an object."]})
+    payload = dict(payload)
+    if verdict in (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS):
+        _confirmed(kind, tool, str(payload.pop("confirm", "")))
+    if verdict == Verdict.REJECT and not reason.strip():
+        raise Invalid({"reason": ["Say why, so that the agent can do better."]})
+    read = (
+        _respond_reader(kind)
+        if verdict == Verdict.RESPOND
+        else _READERS.get(verdict, _nothing)
+    )
+    result = read(payload, view)
+    if payload:
+        raise Invalid({name: ["Unknown field."] for name in payload})
+    return result
+
+
+def limit_name(view: Mapping[str, Any]) -> str:
+    """The limit a gate is about, in the spelling of ``LIMITS``; "" when it names none."""
+    name = str(view.get("limit", ""))
+    named = name if name.startswith("max_") else f"max_{name}"
+    return named if named in LIMITS else ""
+
+
+def _confirmed(kind: str, tool: str, typed: str) -> None:
+    word = confirmation_word(kind, tool)
+    if word and typed.strip() != word:
+        raise Invalid(
+            {"confirm": [f"This cannot be undone. Type {word} to approve it."]}
+        )
+
+
+def _nothing(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+def _arguments(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = payload.pop("arguments", None)
+    if not isinstance(arguments, dict):
+        raise Invalid({"arguments": ["The edited arguments must be an object."]})
+    return {"arguments": arguments}
+
+
+def _answer(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
+    answer = payload.pop("answer", "")
+    if not isinstance(answer, str) or not answer.strip():
+        raise Invalid({"answer": ["Write an answer."]})
+    if len(answer) > LONGEST_ANSWER:
+        raise Invalid({"answer": [f"At most {LONGEST_ANSWER:,} characters."]})
+    return {"answer": answer}
+
+
+def _outcome(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
+    outcome = payload.pop("outcome", "")
+    if outcome not in OUTCOMES:
+        raise Invalid({"outcome": ["Say whether it was done or not done."]})
+    return {"outcome": outcome}
+
+
+def _extension(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: payload.pop(name) for name in LIMITS if name in payload}
+    if len(given) != 1:
+        raise Invalid({FORM: ["Extend exactly one limit."]})
+    ((name, value),) = given.items()
+    about = limit_name(view)
+    if about and name != about:
+        raise Invalid({name: [f"This gate is about {about}."]})
+    return {name: _new_limit(name, value, view.get("bound") if about else None)}
+
+
+def _new_limit(name: str, value: Any, bound: Any) -> float | int:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+    ):
+        raise Invalid({name: ["Give a number."]})
+    if name != "max_cost_usd" and value != int(value):
+        raise Invalid({name: ["Give a whole number."]})
+    if isinstance(bound, int | float) and value <= bound:
+        raise Invalid({name: [f"Must be more than the present limit, {bound:g}."]})
+    if not 0 < value <= LIMITS[name]:
+        raise Invalid({name: [f"Must be between 0 and {LIMITS[name]:,}."]})
+    return value if name == "max_cost_usd" else int(value)
+
+
+Reader = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
+
+_READERS: dict[str, Reader] = {
+    Verdict.APPROVE_WITH_EDITS: _arguments,
+    Verdict.EXTEND: _extension,
+}
+
+
+def _respond_reader(kind: str) -> Reader:
+    return _outcome if kind == Kind.IN_DOUBT else _answer

@@ -1,0 +1,52 @@
+"""Who may decide which gate (SPEC Q6, S4). One function names the objections; none means yes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gates.policy.verdicts import ALLOWED, LETTING, Kind
+
+REVIEWERS = frozenset({"reviewer", "admin"})
+OPERATORS = frozenset({"operator", "reviewer", "admin"})
+
+BY_REQUESTER = frozenset({Kind.QUESTION, Kind.LOOP_DETECTED})
+"""Kinds that ask what was meant: whoever submitted the task may answer, while they may still operate the project."""
+
+APPROVING = frozenset(
+    kind for kind, verdicts in ALLOWED.items() if LETTING & set(verdicts)
+)
+"""Kinds that can let something happen: the own-approval rule is about these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody at the moment of deciding: read from the database then, never from the page."""
+
+    roles: frozenset[str] = frozenset()
+    is_active: bool = True
+    is_superuser: bool = False
+    is_requester: bool = False
+
+
+def objections(
+    person: Person, kind: str, verdict: str = "", *, own_approval_allowed: bool = True
+) -> list[str]:
+    """Why ``person`` may not decide a gate of ``kind`` (or give this ``verdict``); empty means they may."""
+    if not person.is_active:
+        return ["This account is not active."]
+    if not _has_role(person, kind):
+        return ["Deciding this needs the role reviewer or admin in the project."]
+    own = person.is_requester and not own_approval_allowed
+    if own and kind in APPROVING and (not verdict or verdict in LETTING):
+        return [
+            "You submitted this task, and the project's policy asks for another person's approval."
+        ]
+    return []
+
+
+def _has_role(person: Person, kind: str) -> bool:
+    if person.is_superuser or person.roles & REVIEWERS:
+        return True
+    return (
+        person.is_requester and kind in BY_REQUESTER and bool(person.roles & OPERATORS)
+    )

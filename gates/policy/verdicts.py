@@ -1,0 +1,88 @@
+"""Which verdicts a gate offers, and what each makes of it (SPEC Q4). Two tables; everything else reads them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    TOOL_APPROVAL = "tool_approval"
+    IRREVERSIBLE_ACTION = "irreversible_action"
+    QUESTION = "question"
+    FINAL_REVIEW = "final_review"
+    LIMIT_REACHED = "limit_reached"
+    LOOP_DETECTED = "loop_detected"
+    IN_DOUBT = "in_doubt"
+
+
+class Verdict(StrEnum):
+    APPROVE = "approve"
+    APPROVE_WITH_EDITS = "approve_with_edits"
+    REJECT = "reject"
+    RESPOND = "respond"
+    EXTEND = "extend"
+    EXPIRE = "expire"
+    """Time's own verdict: no person can give it, and it is not a rejection."""
+
+
+class Status(StrEnum):
+    OPEN = "open"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    ANSWERED = "answered"
+    EXTENDED = "extended"
+    EXPIRED = "expired"
+    VOID = "void"
+
+
+ALLOWED: dict[Kind, tuple[Verdict, ...]] = {
+    Kind.TOOL_APPROVAL: (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS, Verdict.REJECT),
+    Kind.IRREVERSIBLE_ACTION: (
+        Verdict.APPROVE,
+        Verdict.APPROVE_WITH_EDITS,
+        Verdict.REJECT,
+    ),
+    Kind.QUESTION: (Verdict.RESPOND, Verdict.REJECT),
+    Kind.FINAL_REVIEW: (Verdict.APPROVE, Verdict.REJECT),
+    Kind.LIMIT_REACHED: (Verdict.EXTEND, Verdict.REJECT),
+    Kind.LOOP_DETECTED: (Verdict.RESPOND, Verdict.REJECT),
+    Kind.IN_DOUBT: (Verdict.RESPOND, Verdict.REJECT),
+}
+"""What a person may say to each kind."""
+
+RESULT: dict[Verdict, Status] = {
+    Verdict.APPROVE: Status.APPROVED,
+    Verdict.APPROVE_WITH_EDITS: Status.APPROVED,
+    Verdict.REJECT: Status.REJECTED,
+    Verdict.RESPOND: Status.ANSWERED,
+    Verdict.EXTEND: Status.EXTENDED,
+    Verdict.EXPIRE: Status.EXPIRED,
+}
+"""The state a gate is in after each verdict."""
+
+SAID: dict[Verdict, str] = {
+    Verdict.APPROVE: "approved",
+    Verdict.APPROVE_WITH_EDITS: "approved with edits",
+    Verdict.REJECT: "rejected",
+    Verdict.RESPOND: "answered",
+    Verdict.EXTEND: "extended",
+    Verdict.EXPIRE: "expired",
+}
+"""How people read it: "approved by Ana at 14:02"."""
+
+LETTING = frozenset({Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS, Verdict.EXTEND})
+"""Verdicts that let something happen; rules about one's own work apply to these."""
+
+REVIEWABLE_BYTES = 256_000
+"""Nobody reads more than this before a decision: a larger view can be rejected, not approved."""
+
+
+def allowed(kind: str, view_bytes: int = 0) -> tuple[Verdict, ...]:
+    """Verdicts open to a person for a gate of ``kind`` whose view has ``view_bytes``; none for an unknown kind."""
+    try:
+        verdicts = ALLOWED[Kind(kind)]
+    except ValueError:
+        return ()
+    if view_bytes > REVIEWABLE_BYTES:
+        return tuple(verdict for verdict in verdicts if verdict not in LETTING)
+    return verdicts

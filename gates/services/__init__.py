@@ -1,0 +1,36 @@
+"""What people do with gates. Each function is one use case and one transaction; refusals are audited."""
+
+from gates.services.bulk import BulkItem, BulkResult, decide_many, preview_many
+from gates.services.claims import claim, release
+from gates.services.deciding import decide
+from gates.services.expiring import expire_due
+from gates.services.people import objections_of, verdicts_for
+from gates.services.refusals import (
+    AlreadyDecided,
+    DecisionRefused,
+    GateChanged,
+    GateExpired,
+    GateNotFound,
+    InvalidDecision,
+    NotAllowed,
+)
+
+__all__ = [
+    "AlreadyDecided",
+    "BulkItem",
+    "BulkResult",
+    "DecisionRefused",
+    "GateChanged",
+    "GateExpired",
+    "GateNotFound",
+    "InvalidDecision",
+    "NotAllowed",
+    "claim",
+    "decide",
+    "decide_many",
+    "expire_due",
+    "objections_of",
+    "preview_many",
+    "release",
+    "verdicts_for",
+]

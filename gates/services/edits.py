@@ -1,0 +1,47 @@
+"""Edited arguments are a new proposal: schema, matrix and policy judge them as if the model had made it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gates.models import Gate
+from gates.policy import digests
+from gates.policy.payloads import FORM, Errors
+from gates.policy.queue import risk_rank
+from gates.services.refusals import InvalidDecision
+from loops.engine.ports import Judgement
+from loops.engine.values import Access
+
+
+def judged_edit(gate: Gate, arguments: dict[str, Any]) -> bytes:
+    """Canonical bytes of the action with ``arguments``, which the approval then binds to. Raises InvalidDecision."""
+    from loops.wiring import rejudge
+
+    judgement: Judgement = rejudge(str(gate.run_id), gate.call_id, gate.tool, arguments)
+    if judgement.invalid or judgement.access == Access.DENY:
+        raise InvalidDecision(_by_field(judgement.reasons, gate.view))
+    if judgement.gate_kind not in ("", gate.kind) or risk_rank(
+        judgement.risk
+    ) > risk_rank(gate.risk):
+        raise InvalidDecision.of(
+            "With these arguments the action is riskier than the one this gate is about. "
+            "Reject it with a reason, and let the agent propose it."
+        )
+    try:
+        return digests.subject_bytes(judgement.subject)
+    except digests.TooDeep as error:
+        raise InvalidDecision.of(str(error)) from error
+
+
+def _by_field(reasons: tuple[str, ...], view: dict[str, Any]) -> Errors:
+    """Reasons of the form "name: message" go to the field of that name, all others to the form."""
+    schema = view.get("parameters_schema")
+    fields = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    errors: Errors = {}
+    for reason in reasons or ("These arguments are not allowed.",):
+        name, _, message = reason.partition(": ")
+        known = message and name in fields
+        errors.setdefault(f"arguments.{name}" if known else FORM, []).append(
+            message if known else reason
+        )
+    return errors
