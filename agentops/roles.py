@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from django.apps import apps
 from django.conf import settings
 from django.db import connection, connections
+from django.db.models import Model
 from psycopg import sql
 
 DURABILITY = ("fsync", "synchronous_commit", "full_page_writes")
@@ -96,9 +97,14 @@ def grants_are_current() -> bool:
         return all(_is_append_only(cursor, table) for table in append_only_tables())
 
 
+def append_only_models() -> list[type[Model]]:
+    """Models that say `append_only = True`."""
+    return [model for model in apps.get_models() if getattr(model, "append_only", False)]
+
+
 def append_only_tables() -> list[str]:
-    """Tables of the models that say `append_only = True`."""
-    return sorted(model._meta.db_table for model in apps.get_models() if getattr(model, "append_only", False))
+    """Tables of those models."""
+    return sorted(model._meta.db_table for model in append_only_models())
 
 
 def database_promises() -> DatabasePromises:

@@ -1,0 +1,140 @@
+"""Fixtures of the whole suite. A test that needs no database starts no server."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import report
+
+BROWSER_FLAGS = [
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the flag behind `make spec`."""
+    parser.addoption("--spec-ids", action="store_true", help="with --collect-only: list the specification rows tested")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Print the specification rows that have tests."""
+    if session.config.getoption("--spec-ids"):
+        print("\n".join(report.by_spec(session.items)))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print how many tests of each kind ran."""
+    if lines := report.by_kind(terminalreporter.stats):
+        terminalreporter.section("tests by kind")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+# --- Database and broker --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[None]:
+    """The suite's own Postgres and Valkey."""
+    from tests import stack
+
+    with stack.servers():
+        yield
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(servers: None, django_db_blocker: Any) -> Iterator[None]:
+    """Create the test database as its owner; the tests then work in it as the application's role."""
+    from django.db import connections
+    from django.test import TransactionTestCase
+    from django.test.utils import setup_databases
+
+    from agentops import roles
+    from tests import stack
+
+    with django_db_blocker.unblock():
+        with roles.as_owner():
+            setup_databases(verbosity=0, interactive=False, serialized_aliases=[])
+        snapshot = stack.Snapshot(connections["default"].settings_dict["NAME"])
+    restore = pytest.MonkeyPatch()
+    restore.setattr(TransactionTestCase, "_fixture_teardown", lambda self: snapshot.restore())
+    yield
+    restore.undo()
+    snapshot.close()
+    with django_db_blocker.unblock():
+        connections.close_all()
+
+
+@pytest.fixture
+def eager_jobs(settings: Any) -> Iterator[None]:
+    """Run jobs at once, in the process of the test, instead of ringing a bell that nobody hears."""
+    from agentops.celery import app
+
+    before = app.conf.task_always_eager, app.conf.task_eager_propagates
+    app.conf.task_always_eager, app.conf.task_eager_propagates = True, True  # else errors would be swallowed
+    yield
+    app.conf.task_always_eager, app.conf.task_eager_propagates = before
+
+
+# --- Real processes on the test database -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def site_process(django_db_setup: None) -> Iterator[str]:
+    """Address of a web server that runs as long as the suite."""
+    from tests import stack
+
+    with stack.site() as url:
+        yield url
+
+
+@pytest.fixture
+def live_site(site_process: str, transactional_db: None) -> str:
+    """Address of the real site, pages and sockets; the test's committed rows are what it shows."""
+    return site_process
+
+
+@pytest.fixture(scope="session")
+def worker_process(django_db_setup: None) -> Iterator[Any]:
+    """A worker that runs as long as the suite."""
+    from tests import stack
+
+    with stack.worker() as running:
+        yield running
+
+
+@pytest.fixture
+def live_worker(worker_process: Any, transactional_db: None) -> Any:
+    """A real worker that performs the jobs the test rings for."""
+    return worker_process
+
+
+# --- Browser --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any], playwright: Any) -> dict[str, Any]:
+    """Use the machine's browser; without one skip here, fail where skipping would hide it."""
+    arguments = {**browser_type_launch_args, "args": BROWSER_FLAGS}
+    if found := _browser():
+        return {**arguments, "executable_path": found}
+    if not Path(playwright.chromium.executable_path).exists():
+        missing = "no browser: install chromium, or set CHROMIUM to its path"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    return arguments
+
+
+def _browser() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    candidates = (os.environ.get("CHROMIUM"), *map(shutil.which, names))
+    return next((path for path in candidates if path), None)

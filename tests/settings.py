@@ -1,0 +1,32 @@
+"""Settings of the test suite: its own state folder, so that no installation is ever touched.
+
+They choose it here because pytest-django reads settings before any conftest. A process started by a test gets the
+suite's folder and database through two variables.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+OUTSIDE = ("DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL", "BASE_URL", "HOST", "PORT", "ALLOWED_HOSTS", "SECRET_KEY")
+MODELS = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+
+if not (state := os.environ.get("AGENTOPS_TEST_STATE")):
+    state = tempfile.mkdtemp(prefix="ao-", dir="/tmp")  # short: socket paths are limited
+    os.chmod(state, 0o711)
+    atexit.register(shutil.rmtree, state, ignore_errors=True)
+    for variable in (*OUTSIDE, *MODELS):  # no test touches an installation or talks to a real model
+        os.environ.pop(variable, None)
+os.environ["AGENTOPS_STATE"] = state
+os.environ["AGENTOPS_UNSAFE_DATABASE"] = "1"  # the suite's Postgres does not wait for the disk
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright keeps an event loop in the thread of the test
+
+from agentops.settings import *  # noqa: E402, F403
+from agentops.settings import DATABASES  # noqa: E402
+
+DATABASES["default"]["TEST"] = {"NAME": "agentops_test"}
+if database := os.environ.get("AGENTOPS_TEST_DATABASE"):
+    DATABASES["default"]["NAME"] = database
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"

@@ -1,0 +1,167 @@
+"""The suite's own Postgres and Valkey, started when the first test needs them and gone with the suite."""
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import psycopg
+from django.conf import settings
+from psycopg import sql
+
+from agentops.embedded import postgres, stack, valkey
+from agentops.embedded.process import Command, start, stop
+
+
+@contextlib.contextmanager
+def servers() -> Iterator[None]:
+    """Run both servers."""
+    paths = settings.PATHS
+    postgres.prepare(paths)
+    commands = [postgres.command(paths, *postgres.FAST_BUT_UNSAFE), valkey.command(paths)]
+    with contextlib.ExitStack() as running:
+        for command in commands:
+            running.enter_context(process(command))
+        wait_until(lambda: postgres.is_ready(paths) and valkey.is_ready(paths), "the servers of the suite")
+        postgres.create_roles(paths)
+        yield
+
+
+@contextlib.contextmanager
+def process(command: Command) -> Iterator[subprocess.Popen[bytes]]:
+    """Run one process, its output in the suite's log folder."""
+    with (settings.PATHS.logs / f"{command.name}.log").open("ab") as log:
+        running = start(command, log)
+    try:
+        yield running
+    finally:
+        stop(running, command.stop_signal)
+
+
+@contextlib.contextmanager
+def site() -> Iterator[str]:
+    """Run a real web server on the test database; yields its address."""
+    port = free_port()
+    web = stack.web("127.0.0.1", port)
+    url = f"http://127.0.0.1:{port}"
+    with process(_on_test_database(web, BASE_URL=url, PORT=str(port))):
+        wait_until(lambda: stack.answers(f"{url}/healthz"), "web")
+        yield url
+
+
+@contextlib.contextmanager
+def worker(*extra: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a real worker on the test database."""
+    command = stack.worker()
+    more = Command(command.name, [*command.argv, *extra])
+    with process(_on_test_database(more)) as running:
+        yield running
+
+
+def free_port() -> int:
+    """Ask the system for a port nobody uses."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(condition: Callable[[], object], what: str, patience: float = 60) -> None:
+    """Wait for a condition, or fail naming it."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {patience:.0f} s for {what}"
+        time.sleep(0.05)
+
+
+def _on_test_database(command: Command, **environ: str) -> Command:
+    state = str(settings.PATHS.state)
+    database = settings.DATABASES["default"]["NAME"]
+    test = {"AGENTOPS_TEST_STATE": state, "AGENTOPS_TEST_DATABASE": database, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    path = os.pathsep.join(filter(None, [str(settings.BASE_DIR), os.environ.get("PYTHONPATH")]))
+    return Command(command.name, command.argv, environ={**test, "PYTHONPATH": path, **environ})
+
+
+class Snapshot:
+    """The rows that migrations made, put back after a test that committed.
+
+    Django's own flush would empty those tables too, and runs as the role that may not rewrite history.
+    """
+
+    def __init__(self, database: str) -> None:
+        login = settings.DATABASE_OWNER
+        self._connection = psycopg.connect(
+            host=login["HOST"], user=login["USER"], password=login["PASSWORD"], dbname=database, autocommit=True
+        )
+        self._connection.execute("SET session_replication_role = replica")  # no foreign keys, no plain triggers
+        self._connection.execute("SET lock_timeout = '10s'")
+        self._tables = [name for (name,) in self._ask(_TABLES)]
+        self._seeded = {table: self._read(table) for table in self._filled()}
+        self._sequences = self._ask(_SEQUENCES)
+
+    def restore(self) -> None:
+        """Empty what a test filled, and refill what was there before it."""
+        filled = self._filled()
+        dirty = [table for table in filled if table not in self._seeded or self._read(table) != self._seeded[table]]
+        dirty += [table for table in self._seeded if table not in filled]
+        with self._connection.transaction(), self._open_triggers():
+            if dirty:
+                self._truncate(dirty)
+                for table, rows in self._seeded.items():
+                    self._write(table, rows)
+            for sequence, value in self._sequences:
+                self._connection.execute("SELECT setval(%s::regclass, %s, %s)", [sequence, value or 1, value is not None])
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
+    def _filled(self) -> list[str]:
+        one = sql.SQL("SELECT {} WHERE EXISTS (SELECT 1 FROM {})")
+        questions = [one.format(sql.Literal(table), sql.Identifier(table)) for table in self._tables]
+        return [str(name) for (name,) in self._connection.execute(sql.SQL(" UNION ALL ").join(questions))]
+
+    def _read(self, table: str) -> bytes:
+        copy = sql.SQL("COPY (SELECT * FROM {} AS row ORDER BY row::text) TO STDOUT").format(sql.Identifier(table))
+        with self._connection.cursor().copy(copy) as stream:
+            return b"".join(bytes(part) for part in stream)
+
+    def _write(self, table: str, rows: bytes) -> None:
+        if self._connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(table))).fetchone():
+            return  # not touched by the truncation
+        with self._connection.cursor().copy(sql.SQL("COPY {} FROM STDIN").format(sql.Identifier(table))) as stream:
+            stream.write(rows)
+
+    def _truncate(self, tables: Sequence[str]) -> None:
+        names = sql.SQL(", ").join(map(sql.Identifier, tables))
+        self._connection.execute(sql.SQL("TRUNCATE {} CASCADE").format(names))
+
+    @contextlib.contextmanager
+    def _open_triggers(self) -> Iterator[None]:
+        """Switch off the triggers that guard history even from replicas."""
+        guards = self._ask(_GUARDS)
+        for table, trigger in guards:
+            self._switch(table, trigger, "DISABLE TRIGGER")
+        yield
+        for table, trigger in guards:
+            self._switch(table, trigger, "ENABLE ALWAYS TRIGGER")
+
+    def _switch(self, table: str, trigger: str, action: str) -> None:
+        alter = sql.SQL("ALTER TABLE {} {} {}")
+        self._connection.execute(alter.format(sql.Identifier(table), sql.SQL(action), sql.Identifier(trigger)))
+
+    def _ask(self, question: str) -> list[tuple[str, ...]]:
+        return self._connection.execute(question).fetchall()
+
+
+_TABLES = """
+    SELECT relname FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND relname <> 'django_migrations'
+"""
+_SEQUENCES = "SELECT quote_ident(sequencename), last_value FROM pg_sequences WHERE schemaname = 'public'"
+_GUARDS = """
+    SELECT relname, tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+    WHERE NOT tgisinternal AND tgenabled = 'A' AND relnamespace = 'public'::regnamespace
+"""
