@@ -1,0 +1,117 @@
+"""A ModelRequest as the body of a Messages API request. Pure: no SDK here.
+
+Caching (SPEC U2): the API allows four marks. They go on the last tool, the system prompt, and the last two user
+messages, so that each request reads what the one before it wrote, however many blocks a step added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loops.engine.values import Message, ModelRequest, ToolSpec
+from loops.engine.xml_calls import instructions
+from loops.llm.clean import clean_json
+from loops.llm.config import ModelConfig
+from loops.llm.turns import blocks_of
+from loops.llm.xml_mode import as_text, tool_names
+
+_CACHE = {"type": "ephemeral"}
+_UNCACHEABLE = frozenset({"thinking", "redacted_thinking"})
+_BAD_ID = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def request_body(request: ModelRequest, config: ModelConfig, *, xml: bool) -> dict[str, Any]:
+    """The body, clean enough for the wire whatever a tool put into the conversation."""
+    body: dict[str, Any] = {
+        "model": config.model_id,
+        "max_tokens": _max_tokens(request, config),
+        "messages": _messages(request.messages, xml=xml),
+    }
+    system = _system(request, xml=xml)
+    if system:
+        body["system"] = [{"type": "text", "text": system, "cache_control": _CACHE}]
+    if xml:
+        body["stop_sequences"] = ["<tool_result"]
+    elif request.tools:
+        body["tools"] = _tools(request.tools)
+    thinking = _thinking(request.thinking)
+    if thinking:
+        body["thinking"] = thinking
+    cleaned: dict[str, Any] = clean_json(body)
+    return cleaned
+
+
+def _max_tokens(request: ModelRequest, config: ModelConfig) -> int:
+    limit = min(request.max_tokens, config.max_tokens) if config.max_tokens else request.max_tokens
+    budget = int(request.thinking) if request.thinking.isdecimal() else 0
+    return limit if budget < limit else budget + limit
+
+
+def _thinking(wish: str) -> dict[str, Any] | None:
+    if wish.isdecimal():
+        return {"type": "enabled", "budget_tokens": max(1024, int(wish))}
+    return {"type": "adaptive", "display": "summarized"} if wish == "adaptive" else None
+
+
+def _system(request: ModelRequest, *, xml: bool) -> str:
+    if not (xml and request.tools):
+        return request.system
+    return f"{request.system}\n\n{instructions(request.tools)}" if request.system else instructions(request.tools)
+
+
+def _tools(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+    tools: list[dict[str, Any]] = [
+        {"name": spec.name, "description": spec.description, "input_schema": dict(spec.parameters)} for spec in specs
+    ]
+    tools[-1]["cache_control"] = _CACHE
+    return tools
+
+
+def _messages(messages: Sequence[Message], *, xml: bool) -> list[dict[str, Any]]:
+    names = tool_names(messages) if xml else {}
+    prepared: list[dict[str, Any]] = []
+    for message in messages:
+        blocks = as_text(message, names) if xml else [dict(block) for block in blocks_of(message)]
+        blocks = [sendable for block in blocks if (sendable := _sendable(block)) is not None]
+        if not blocks:
+            continue
+        role = str(message.get("role"))
+        if prepared and prepared[-1]["role"] == role:
+            prepared[-1]["content"] += blocks
+        else:
+            prepared.append({"role": role, "content": blocks})
+    for message_ in prepared:
+        message_["content"].sort(key=lambda block: _first(message_["role"], block))
+    _mark(prepared)
+    return prepared
+
+
+def _first(role: str, block: Mapping[str, Any]) -> int:
+    """Results of tools come before anything else in a user message: the API insists."""
+    return 0 if role != "user" or block.get("type") == "tool_result" else 1
+
+
+def _sendable(block: dict[str, Any]) -> dict[str, Any] | None:
+    """A block as the API takes it back: what another provider or an empty answer left behind is put right."""
+    kind = block.get("type")
+    if kind == "text" and not str(block.get("text", "")).strip():
+        return None
+    if kind == "thinking" and not block.get("signature"):
+        return None
+    if kind == "tool_use":
+        kept = {key: value for key, value in block.items() if key != "xml"}
+        name = _BAD_ID.sub("_", str(block.get("name") or "unnamed"))[:128]
+        return {**kept, "id": _BAD_ID.sub("_", str(block.get("id"))), "name": name}
+    if kind == "tool_result":
+        return {**block, "tool_use_id": _BAD_ID.sub("_", str(block.get("tool_use_id")))}
+    return block
+
+
+def _mark(messages: list[dict[str, Any]]) -> None:
+    users = [message for message in messages if message["role"] == "user"]
+    for message in users[-2:]:
+        last = message["content"][-1]
+        if last.get("type") not in _UNCACHEABLE:
+            message["content"][-1] = {**last, "cache_control": _CACHE}

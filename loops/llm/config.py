@@ -1,0 +1,36 @@
+"""What a configured model is: the row an admin edits, as a value (SPEC S3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal
+
+Provider = Literal["anthropic", "openai", "scripted", "replay"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """``name`` is what requests use. ``model_id`` is the provider's id, a script's name for "scripted", and
+    "path.jsonl.gz#id of the run" for "replay". Prices are US dollars for a million tokens; without them the public
+    price list decides. ``timeout`` is the longest silence between two bytes, in seconds.
+
+    ``max_tokens`` caps every request when above 0. ``thinking`` and ``xml_tools`` apply to requests that don't ask
+    for either themselves. ``pace`` is the pause between two chunks of a scripted model, in seconds.
+    """
+
+    name: str
+    provider: Provider
+    model_id: str
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    max_tokens: int = 0
+    thinking: str = "off"
+    xml_tools: bool = False
+    input_price: Decimal | None = None
+    output_price: Decimal | None = None
+    cache_read_price: Decimal | None = None
+    cache_write_price: Decimal | None = None
+    timeout: float = 120.0
+    connect_timeout: float = 10.0
+    pace: float = 0.03

@@ -1,0 +1,110 @@
+"""The configured models as the port ``Models``: the right adapter for a request, and a price on each reply.
+
+Adapters hold connections that belong to one event loop, so they are built for the loop that asks, on first use. The
+SDKs are imported then and not before: importing this module costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+from loops.engine.ports import ModelError
+from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest
+from loops.llm.config import ModelConfig
+from loops.llm.prices import cost_microusd
+
+OnEvent = Callable[[ModelEvent], None]
+
+
+class Adapter(Protocol):
+    """What every provider's adapter can do."""
+
+    async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
+        """Answer one request."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class ModelService:
+    """All configured models; see ``loops.engine.ports.Models``."""
+
+    def __init__(self, configs: Mapping[str, ModelConfig]) -> None:
+        self._configs = dict(configs)
+        self._adapters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Adapter]] = WeakKeyDictionary()
+
+    async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
+        """Answer one request with the model it names, and price the answer."""
+        config = self.config(request.model)
+        if request.thinking == "off" and config.thinking != "off":
+            request = replace(request, thinking=config.thinking)
+        reply = await self._adapter(config).call(request, on_event)
+        cost = cost_microusd(reply.usage, reply.model_id, config)
+        return replace(reply, usage=replace(reply.usage, cost_microusd=cost))
+
+    def config(self, name: str) -> ModelConfig:
+        """The configuration of a name. Raises ModelError when there is none."""
+        try:
+            return self._configs[name]
+        except KeyError:
+            known = ", ".join(sorted(self._configs)) or "none"
+            raise ModelError(
+                f"no model named {name!r} is configured (configured: {known})",
+                kind=FailureKind.UNRECOVERABLE,
+                code="unknown_model",
+            ) from None
+
+    async def close(self) -> None:
+        """Close the connections of the running loop. The service stays usable."""
+        for adapter in self._adapters.pop(asyncio.get_running_loop(), {}).values():
+            await adapter.close()
+
+    def _adapter(self, config: ModelConfig) -> Adapter:
+        adapters = self._adapters.setdefault(asyncio.get_running_loop(), {})
+        if config.name not in adapters:
+            adapters[config.name] = build_adapter(config)
+        return adapters[config.name]
+
+
+def build_adapter(config: ModelConfig) -> Adapter:
+    """One file per provider, imported here and only when it is needed."""
+    match config.provider:
+        case "anthropic":
+            from loops.llm.anthropic_messages import AnthropicModel
+
+            return AnthropicModel(config)
+        case "openai":
+            from loops.llm.openai_chat import OpenAIModel
+
+            return OpenAIModel(config)
+        case "scripted":
+            from loops.llm.scripted import ScriptedModel
+            from loops.llm.scripts import find_script
+
+            return ScriptedModel(_found(find_script, config), config.pace)
+        case "replay":
+            from loops.llm.replay import ReplayModel, find_recording
+
+            return ReplayModel(_found(find_recording, config))
+    raise _unknown(config, f"no provider named {config.provider!r}")
+
+
+T = TypeVar("T")
+
+
+def _found(find: Callable[[str], T], config: ModelConfig) -> T:
+    try:
+        return find(config.model_id)
+    except (KeyError, OSError) as error:
+        raise _unknown(config, str(error)) from error
+
+
+def _unknown(config: ModelConfig, why: str) -> ModelError:
+    message = f"model {config.name!r} can't be used: {why}"
+    return ModelError(message, kind=FailureKind.UNRECOVERABLE, code="unknown_model")
