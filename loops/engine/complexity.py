@@ -1,4 +1,4 @@
-"""How hard a task looks before anybody has tried it (SPEC D2): a score made of named reasons, so that it can be argued with.
+"""How hard a task looks before anybody has tried it (SPEC D2): a score made of named reasons, open to argument.
 
 Nothing here is learned. A wrong estimate costs little: limits can be stated with the task, and extended at a gate.
 """
@@ -17,14 +17,16 @@ COMPLEX_FROM = 7
 LONG_GOAL_WORDS = 60
 VERY_LONG_GOAL_WORDS = 250
 LARGE = re.compile(
-    r"\b(refactor|rewrite|migrate|redesign|architect|port|integrate|end[- ]to[- ]end|from scratch|whole|entire|every|all)\b",
+    r"\b(refactor|rewrite|migrate|redesign|architect|port|integrate|end[- ]to[- ]end|from scratch|whole|entire|every)\b",
     re.IGNORECASE,
 )
 MAKING = re.compile(
     r"\b(implement|build|create|add|fix|repair|debug|optimi[sz]e|test|document|deploy|investigate|analy[sz]e|compare)\b",
     re.IGNORECASE,
 )
-IN_SEQUENCE = re.compile(r"\b(then|after that|afterwards|finally|next)\b|^\s*(?:\d+[.)]|[-*])\s", re.IGNORECASE | re.MULTILINE)
+IN_SEQUENCE = re.compile(
+    r"\b(then|after that|afterwards|finally|next)\b|^\s*(?:\d+[.)]|[-*])\s", re.IGNORECASE | re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,11 @@ def estimate(goal: str, criteria: Sequence[str] = (), constraints: str = "") -> 
     """Add up the signs of a large task in its goal, its acceptance criteria and its constraints."""
     signs = [
         _length(len(goal.split())),
-        _capped(len(criteria), 4, "acceptance criterion", "acceptance criteria", free=1),
-        _capped(_kinds(MAKING, goal), 3, "kind of work", "kinds of work", free=1),
-        _capped(_kinds(LARGE, goal), 3, "word of a large change", "words of a large change", weight=2),
-        _capped(len(IN_SEQUENCE.findall(goal)), 3, "stated step", "stated steps", free=1),
-        _capped(_lines(constraints), 2, "constraint", "constraints"),
+        _capped(len(criteria), 4, ("acceptance criterion", "acceptance criteria"), free=1),
+        _capped(_kinds(MAKING, goal), 3, ("kind of work", "kinds of work"), free=1),
+        _capped(_kinds(LARGE, goal), 3, ("word of a large change", "words of a large change"), weight=2),
+        _capped(len(IN_SEQUENCE.findall(goal)), 3, ("stated step", "stated steps"), free=1),
+        _capped(_lines(constraints), 2, ("constraint", "constraints")),
     ]
     score = sum(points for points, _ in signs)
     reasons = tuple(f"{what}: +{points}" for points, what in signs if points)
@@ -67,9 +69,9 @@ def _length(words: int) -> tuple[int, str]:
     return points, f"goal of {words} words"
 
 
-def _capped(count: int, most: int, one: str, many: str, *, free: int = 0, weight: int = 1) -> tuple[int, str]:
+def _capped(count: int, most: int, noun: tuple[str, str], *, free: int = 0, weight: int = 1) -> tuple[int, str]:
     points = min(max(count - free, 0) * weight, most)
-    return points, f"{count} {one if count == 1 else many}"
+    return points, f"{count} {noun[count != 1]}"
 
 
 def _kinds(pattern: re.Pattern[str], text: str) -> int:

@@ -1,4 +1,4 @@
-"""Configured models (SPEC S3). Keys are named by environment variable; they are read here, never stored, never logged."""
+"""Configured models (SPEC S3). Keys are named by environment variable: read here, never stored, never logged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def model_configs(environ: Mapping[str, str] = os.environ) -> dict[str, config.M
 
 
 def ensure_default_models(environ: Mapping[str, str] = os.environ) -> list[ModelConfig]:
-    """Make a row for each model that this installation can reach. Rows that exist are an admin's: they stay as they are."""
+    """Make a row for each model that this installation can reach. Existing rows are an admin's: they stay."""
     rows = [_ensure(SCRIPTED, provider="scripted", model_id=DEFAULT_SCRIPT, pace=0.03)]
     if environ.get("ANTHROPIC_API_KEY"):
         model_id = environ.get("AGENTOPS_ANTHROPIC_MODEL") or DEFAULT_CLAUDE

@@ -46,7 +46,7 @@ STEERING = {"stop": stop_run, "pause": pause_run, "resume": resume_run}
 
 
 def send_message(*, actor: Any, run: Run, text: str) -> MailboxItem:
-    """Tell the run something. ``/stop``, ``/pause`` and ``/resume`` alone steer it; all else is plain text, never an order."""
+    """Tell the run something. Only ``/stop``, ``/pause`` and ``/resume`` steer it; all else is text, never an order."""
     command = text.strip().lower()
     if command.startswith("/") and command[1:] in STEERING:
         return STEERING[command[1:]](actor=actor, run=run)

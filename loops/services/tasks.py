@@ -35,7 +35,7 @@ class Submission:
     created: bool
 
 
-def submit_task(
+def submit_task(  # noqa: PLR0913 - the fields of a task
     *,
     actor: Any,
     project: Project,
@@ -72,7 +72,16 @@ def submit_task(
         },
         loop_names.registered(),
     )
-    draft = _draft(actor, project, agent, workspace, content, clean_key(idempotency_key))
+    _must_belong(project, agent, workspace)
+    draft = Task(
+        project=project,
+        agent=agent,
+        workspace=workspace,
+        idempotency_key=clean_key(idempotency_key),
+        content_sha256=content.sha256(agent.pk, str(workspace.pk) if workspace else ""),
+        created_by=actor,
+        **{name: getattr(content, name) for name in Content.__slots__},
+    )
     earlier = _by_key(draft) or (_by_content(draft) if dedupe_content else None)
     return earlier or _create_once(draft)
 
@@ -114,21 +123,6 @@ def models_by_role(agent: Agent) -> dict[str, str]:
         ModelRole.SUMMARISER: actor,
     }
     return {role.value: model.name for role, model in chosen.items()}
-
-
-def _draft(
-    actor: Any, project: Project, agent: Agent, workspace: Workspace | None, content: Content, key: str | None
-) -> Task:
-    _must_belong(project, agent, workspace)
-    return Task(
-        project=project,
-        agent=agent,
-        workspace=workspace,
-        idempotency_key=key,
-        content_sha256=content.sha256(agent.pk, str(workspace.pk) if workspace else ""),
-        created_by=actor,
-        **{name: getattr(content, name) for name in Content.__slots__},
-    )
 
 
 def _create_once(draft: Task) -> Submission:

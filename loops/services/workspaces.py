@@ -115,7 +115,7 @@ class _Copy:
             raise WorkspaceUnusable(f"{place} is no ordinary file (a pipe, socket or device).")
 
     def _link(self, place: Path, name: str, parent: int) -> None:
-        os.symlink(os.readlink(name, dir_fd=parent), self.target / place)
+        (self.target / place).symlink_to(os.readlink(name, dir_fd=parent))
         self.links.append(place)
 
     def _refuse_ways_out(self) -> None:
@@ -123,8 +123,8 @@ class _Copy:
         inside = self.target.resolve()
         for place in self.links:
             link = self.target / place
-            leads_to = os.readlink(link)
-            if os.path.isabs(leads_to) or not Path(os.path.realpath(link)).is_relative_to(inside):
+            leads_to = link.readlink()
+            if leads_to.is_absolute() or not Path(os.path.realpath(link)).is_relative_to(inside):
                 raise WorkspaceUnusable(f"The link {place} leads out of the workspace, to {leads_to}.")
 
     def _content(self, place: Path, name: str, parent: int) -> None:
