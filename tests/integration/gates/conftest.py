@@ -1,0 +1,14 @@
+"""Fixtures of the gates tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.gates.making import World, make_world
+
+
+@pytest.fixture
+def world(db: Any) -> World:
+    return make_world()
