@@ -1,0 +1,45 @@
+"""The figures that bound every tool call, in one value that admin can replace (SPEC I7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+PROTECTED = (
+    ".git/hooks",
+    ".mcp.json",
+    "AGENTS.md",
+    "CLAUDE.md",
+    ".claude",
+    ".agentops",
+    ".agentops.toml",
+)
+"""Paths that steer agents or run by themselves; nobody but a person changes them, not even when they are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes in bytes, times in seconds. ``shown`` is what the model reads, ``kept`` what is stored of one output."""
+
+    arguments_bytes: int = 1_000_000
+    arguments_depth: int = 64
+    shown_bytes: int = 16 * KIB
+    kept_bytes: int = 10 * MIB
+    file_bytes: int = 10 * MIB
+    workspace_bytes: int = GIB
+    workspace_files: int = 100_000
+    found_lines: int = 200
+    listed_files: int = 1_000
+    command_s: float = 120.0
+    command_max_s: float = 1_800.0
+    cpu_s: int = 600
+    address_space_bytes: int = 4 * GIB
+    memory_bytes: int = 2 * GIB
+    largest_file_bytes: int = 512 * MIB
+    processes: int = 128
+    open_files: int = 1_024
+    tmp_bytes: int = 256 * MIB
+    protected: tuple[str, ...] = PROTECTED

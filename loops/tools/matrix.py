@@ -1,0 +1,108 @@
+"""Who may do what: agent type x tool x operation, with paths and hosts -> allow, ask or deny (SPEC I3). Pure.
+
+The most specific rule wins; among equals deny beats ask beats allow. A call that touches several paths or hosts is
+judged for each, and the strictest answer holds. IRREVERSIBLE tools are never below ask, whatever a rule says (O1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from loops.engine.values import Access, Reversibility, ToolSpec
+from loops.tools.globs import literal_length, matches
+
+_STRICTNESS = {Access.ALLOW: 0, Access.ASK: 1, Access.DENY: 2}
+_ANY = ("*", "**")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRule:
+    """Globs all over: ``agent_type``, ``tool`` and ``operation`` may be "*". A rule with ``paths`` speaks only of
+    calls that touch such a path, one with ``hosts`` only of calls that reach such a host. ``note`` is for people."""
+
+    access: Access
+    agent_type: str = "*"
+    tool: str = "*"
+    operation: str = "*"
+    paths: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    note: str = ""
+
+    def __str__(self) -> str:
+        scope = "".join(f", {name} {' '.join(globs)}" for name, globs in self._scopes() if globs)
+        note = f" ({self.note})" if self.note else ""
+        return f"{self.access}: agent {self.agent_type}, tool {self.tool}, operation {self.operation}{scope}{note}"
+
+    def _scopes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return (("paths", self.paths), ("hosts", self.hosts))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    access: Access
+    reason: str
+
+
+def evaluate(
+    rules: Sequence[AccessRule],
+    spec: ToolSpec,
+    agent_type: str,
+    *,
+    paths: Sequence[str] = (),
+    hosts: Sequence[str] = (),
+) -> Verdict:
+    """The strictest verdict over all (path, host) the call touches, with the rule that gave it named."""
+    usable = [rule for rule in rules if _concerns(rule, spec, agent_type)]
+    subjects: list[tuple[str, str]] = [(path, "") for path in paths] + [("", host) for host in hosts]
+    verdicts = [_one(usable, spec, path, host) for path, host in subjects or [("", "")]]
+    worst = max(verdicts, key=lambda verdict: _STRICTNESS[verdict.access])
+    if spec.reversibility is Reversibility.IRREVERSIBLE and worst.access is Access.ALLOW:
+        return Verdict(Access.ASK, f"{spec.name} is irreversible: a person decides each time")
+    return worst
+
+
+def may_ask(rules: Sequence[AccessRule], spec: ToolSpec, agent_type: str) -> bool:
+    """False only when every call of the tool would be denied: then the model is not shown it."""
+    usable = [rule for rule in rules if _concerns(rule, spec, agent_type)]
+    if _one(usable, spec, "", "").access is not Access.DENY:
+        return True
+    return any(rule.access is not Access.DENY for rule in usable if rule.paths or rule.hosts)
+
+
+def _concerns(rule: AccessRule, spec: ToolSpec, agent_type: str) -> bool:
+    return (
+        matches(rule.agent_type, agent_type)
+        and matches(rule.tool, spec.name)
+        and matches(rule.operation, spec.operation)
+    )
+
+
+def _one(rules: Iterable[AccessRule], spec: ToolSpec, path: str, host: str) -> Verdict:
+    best: tuple[tuple[int, int, int], AccessRule] | None = None
+    for rule in rules:
+        path_length, host_length = _fit(rule.paths, path), _fit(rule.hosts, host)
+        if path_length is None or host_length is None:
+            continue
+        key = (_exactness(rule), path_length + host_length, _STRICTNESS[rule.access])
+        if best is None or key > best[0]:
+            best = (key, rule)
+    subject = f" for {path or host!r}" if path or host else ""
+    if best is None:
+        return Verdict(spec.default_access, f"no rule{subject}; the default of {spec.name} is {spec.default_access}")
+    return Verdict(best[1].access, f"rule{subject}: {best[1]}")
+
+
+def _fit(globs: tuple[str, ...], text: str) -> int | None:
+    """Length of the longest glob that fits, 0 without globs, None when there are globs and none fits."""
+    if not globs:
+        return 0
+    fitting = [literal_length(glob) for glob in globs if text and matches(glob, text)]
+    return max(fitting, default=None)
+
+
+def _exactness(rule: AccessRule) -> int:
+    """Two for each field with an exact value, one for each with a partial pattern or a scope, none for "*"."""
+    names = (rule.agent_type, rule.tool, rule.operation)
+    exact = sum(0 if name in _ANY else 1 if "*" in name or "?" in name else 2 for name in names)
+    return exact + sum(1 for globs in (rule.paths, rule.hosts) if globs)

@@ -1,0 +1,150 @@
+"""The tools there are, by exact name, and what each can do besides running (SPEC I2).
+
+Add a tool: write one file in ``builtin/`` with functions and a ``TOOLS`` tuple, name it in ``builtin/__init__.py``.
+Another package offers tools through the entry point group ``agentops.tools``: an object ``register(registry)``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+
+from loops.engine.ports import CallContext, OnOutput, Verified
+from loops.engine.values import Json, ToolResult, ToolSpec
+from loops.tools.canonical import digest
+from loops.tools.clean import SaveBlob
+from loops.tools.limits import Limits
+from loops.tools.sandbox.levels import SandboxLevel
+from loops.tools.schema import Validator
+from loops.tools.workspace import Workspace
+
+ENTRY_POINTS = "agentops.tools"
+Arguments = Mapping[str, Json]
+
+
+class RegistrationError(Exception):
+    """A tool that cannot be offered: a bad name, a name taken, a schema that cannot be compiled."""
+
+
+class ArgumentError(Exception):
+    """Arguments that fit the schema but not each other; the message tells the model what to send instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """What a call touches, for the matrix and the approval. Paths are workspace paths; hosts are bare names.
+
+    ``argv`` is the exact command line; ``files`` are workspace files named in it; ``scripts`` those that are run.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    directory: str = "."
+    hosts: tuple[str, ...] = ()
+    method: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """What a tool gets besides its arguments. ``sealed`` holds approved bytes of scripts (path -> bytes).
+
+    ``cancelled`` is set when the caller gives up: a tool that loops in a thread looks at it.
+    """
+
+    context: CallContext
+    workspace: Workspace
+    limits: Limits
+    sandbox: SandboxLevel
+    save_blob: SaveBlob
+    on_output: OnOutput = lambda stream, chunk: None
+    sealed: Mapping[str, bytes] = field(default_factory=dict)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+Run = Callable[[Arguments, ToolRun], Awaitable[ToolResult]]
+Describe = Callable[[Arguments, ToolRun], Operands]
+Preview = Callable[[Arguments, ToolRun], Mapping[str, Json]]
+Verify = Callable[[Arguments, ToolRun], Verified]
+
+
+async def _handled_by_the_engine(arguments: Arguments, run: ToolRun) -> ToolResult:
+    raise ArgumentError("this tool ends the step; the loop handles it and nothing is executed")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """``operands``, ``preview`` and ``verify`` must not change anything; preview is what a reviewer sees."""
+
+    spec: ToolSpec
+    run: Run = _handled_by_the_engine
+    operands: Describe = lambda arguments, run: Operands()
+    preview: Preview = lambda arguments, run: {}
+    verify: Verify = lambda arguments, run: Verified.UNKNOWN
+    is_command: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A tool with what is computed once: its validator and the hash that approvals and INTENT records bind to."""
+
+    tool: Tool
+    validator: Validator
+    schema_sha256: str
+
+
+class ToolRegistry:
+    """Exact names only: no aliases, no case folding, no nearest match."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Registered] = {}
+        for tool in tools:
+            self.add(tool)
+
+    def add(self, tool: Tool) -> Tool:
+        """Offer a tool. Raises RegistrationError; a name taken is never replaced."""
+        spec = tool.spec
+        if not _good_name(spec.name):
+            raise RegistrationError(f"{spec.name!r}: a tool name is 1 to 64 of A-Z a-z 0-9 _ -")
+        if spec.name in self._tools:
+            raise RegistrationError(f"{spec.name!r} is taken")
+        try:
+            validator = Validator(spec.parameters)
+            schema: dict[str, Json] = {"name": spec.name, "parameters": spec.parameters, "version": spec.version}
+            schema |= {"description": spec.description, "server": spec.server, "operation": spec.operation}
+            self._tools[spec.name] = Registered(tool, validator, digest(schema))
+        except ValueError as error:
+            raise RegistrationError(f"{spec.name!r}: {error}") from error
+        return tool
+
+    def remove(self, name: str) -> None:
+        """Withdraw a tool, such as one whose server changed its description."""
+        self._tools.pop(name, None)
+
+    def get(self, name: str) -> Registered | None:
+        return self._tools.get(name)
+
+    def names(self) -> list[str]:
+        return sorted(self._tools)
+
+    def specs(self) -> list[ToolSpec]:
+        """In order of name: a stable order keeps the provider's prompt cache valid."""
+        return [self._tools[name].tool.spec for name in self.names()]
+
+    def load_entry_points(self, group: str = ENTRY_POINTS) -> list[str]:
+        """Let installed packages add their tools; the names of the packages that failed, with the reason."""
+        failures = []
+        for entry in entry_points(group=group):
+            try:
+                entry.load()(self)
+            except Exception as error:  # noqa: BLE001  # someone else's package must not stop the worker
+                failures.append(f"{entry.name}: {error}")
+        return failures
+
+
+def _good_name(name: str) -> bool:
+    return 0 < len(name) <= 64 and name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()

@@ -1,0 +1,93 @@
+"""One command in one workspace from start to end: alone, guarded, limited, and cleaned up after (SPEC I7)."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from loops.engine.ports import OnOutput
+from loops.tools.sandbox.beneath import PathRefused, relative
+from loops.tools.sandbox.bubblewrap import Sandboxed, environment, prepare
+from loops.tools.sandbox.guarded import guard
+from loops.tools.sandbox.process import Finished, run
+from loops.tools.sandbox.user import give_tree, sandbox_user
+from loops.tools.workspace import Workspace
+
+_LOCK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run: ``argv`` without a shell, in ``directory`` of the workspace, for at most ``timeout_s`` seconds."""
+
+    argv: tuple[str, ...]
+    timeout_s: float
+    directory: str = "."
+    environment: Mapping[str, str] = field(default_factory=dict)
+    sealed: Mapping[str, bytes] = field(default_factory=dict)
+    report: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``restored`` names protected paths that the command changed and that were put back."""
+
+    finished: Finished
+    restored: tuple[str, ...]
+
+
+async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput) -> Outcome:
+    """Run ``job``. Cancelling kills its whole tree first, then puts protected paths back.
+
+    Raises NoUserNamespace or OSError when the sandbox itself cannot start, PathRefused for a bad directory.
+    """
+    directory = relative(job.directory)
+    with workspace.beneath.opened(directory, os.O_RDONLY | os.O_DIRECTORY):
+        pass
+    async with _alone(workspace):
+        user = await asyncio.to_thread(sandbox_user)
+        guarded = await asyncio.to_thread(guard, workspace.beneath, workspace.limits.protected)
+        restored: list[str] = []
+        try:
+            if user.owner is not None:
+                await asyncio.to_thread(give_tree, workspace.beneath, user.owner)
+            command = Sandboxed(
+                argv=job.argv,
+                workspace=workspace.beneath.root,
+                directory=directory,
+                binds=guarded.binds,
+                masks=guarded.masks,
+                sealed=job.sealed,
+                report=job.report,
+            )
+            prepared = prepare(command, user, workspace.limits, environment(job.environment))
+            finished = await run(prepared, workspace.limits, job.timeout_s, on_output, workspace.over_quota)
+        finally:
+            restored += guarded.restore(workspace.beneath)
+        return Outcome(finished, tuple(restored))
+
+
+@asynccontextmanager
+async def _alone(workspace: Workspace) -> AsyncIterator[None]:
+    """One command at a time in a workspace, over all workers: nothing may move while mounts are being placed."""
+    descriptor = os.open(workspace.beneath.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_ino != workspace.beneath.inode:
+            raise PathRefused("the workspace was replaced while it was in use")
+        while not _locked(descriptor):
+            await asyncio.sleep(_LOCK_EVERY_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

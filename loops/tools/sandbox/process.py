@@ -1,0 +1,191 @@
+"""Run one prepared command: stream its output, hold it to its limits, and leave no process behind (SPEC I7, I8, K1)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import psutil  # type: ignore[import-untyped]
+
+from loops.engine.ports import OnOutput
+from loops.tools.limits import Limits
+from loops.tools.sandbox.bubblewrap import Prepared
+
+_CHUNK = 64 * 1024
+_WATCH_S = 0.25
+_DEAD_WITHIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """``exit_code`` is the command's, 128 + signal when one ended it, -1 when we killed it; then ``killed`` says why."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    duration_ms: int
+    killed: str = ""
+
+
+@dataclass(slots=True)
+class _Running:
+    process: asyncio.subprocess.Process
+    limits: Limits
+    on_output: OnOutput
+    status: int
+    """Reading end of the pipe in which bwrap names the first process of the namespace."""
+    kept: dict[str, bytearray] = field(default_factory=lambda: {"stdout": bytearray(), "stderr": bytearray()})
+    killed: str = ""
+    status_text: bytes = b""
+    first: int = 0
+    """Host process id of the namespace's first process: it ends last, after every other one inside."""
+    first_descriptor: int = -1
+
+
+async def run(
+    prepared: Prepared, limits: Limits, timeout_s: float, on_output: OnOutput, over_quota: Callable[[], str]
+) -> Finished:
+    """Run to the end, a limit or cancellation. In every case no process of the command lives when this returns.
+
+    ``over_quota`` is called in a thread now and then and returns a reason to stop, or "".
+    """
+    started = time.monotonic()
+    running = await _start(prepared, limits, on_output)
+    watcher = asyncio.create_task(_watch(running, over_quota))
+    try:
+        async with asyncio.timeout(timeout_s):
+            await asyncio.gather(_read(running, "stdout"), _read(running, "stderr"), running.process.wait())
+    except TimeoutError:
+        running.killed = running.killed or f"stopped after {timeout_s:g} s (time limit)"
+    finally:
+        watcher.cancel()
+        await asyncio.shield(_end(running))
+    code = running.process.returncode
+    return Finished(
+        exit_code=-1 if running.killed or code is None else code,
+        stdout=bytes(running.kept["stdout"]),
+        stderr=bytes(running.kept["stderr"]),
+        duration_ms=int((time.monotonic() - started) * 1000),
+        killed=running.killed,
+    )
+
+
+async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput) -> _Running:
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    os.set_blocking(writing, True)
+    argv = [prepared.argv[0], "--json-status-fd", str(writing), *prepared.argv[1:]]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={},  # bwrap's own environment is readable inside as /proc/1/environ
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(*prepared.descriptors, *prepared.kept, writing),
+        )
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+        prepared.close()
+    running = _Running(process, limits, on_output, reading)
+    asyncio.get_running_loop().add_reader(reading, _note_first, running)
+    return running
+
+
+def _note_first(running: _Running) -> None:
+    """Hold the namespace's first process by descriptor, so that its id cannot be mistaken for another's later.
+
+    bwrap writes ``{"child-pid": 123, ...}`` and a newline, possibly in pieces.
+    """
+    with suppress(BlockingIOError):
+        text = os.read(running.status, 4096)
+        running.status_text += text
+        if running.first == 0 and b"\n" in running.status_text:
+            running.first = int(json.loads(running.status_text.split(b"\n")[0]).get("child-pid", 0))
+            with suppress(ProcessLookupError):
+                running.first_descriptor = os.pidfd_open(running.first)
+        if not text:
+            asyncio.get_running_loop().remove_reader(running.status)
+
+
+async def _read(running: _Running, name: str) -> None:
+    stream = running.process.stdout if name == "stdout" else running.process.stderr
+    assert stream is not None
+    kept = running.kept[name]
+    while chunk := await stream.read(_CHUNK):
+        room = running.limits.kept_bytes - sum(map(len, running.kept.values()))
+        if room > 0:
+            kept += chunk[:room]
+            running.on_output(name, chunk[:room])
+        if len(chunk) > room:  # keep reading after the kill, so that the pipe closes
+            _kill(running, f"stopped: more than {running.limits.kept_bytes} bytes of output")
+
+
+async def _watch(running: _Running, over_quota: Callable[[], str]) -> None:
+    """What the kernel's per-process limits cannot see: memory of the whole tree, bytes and files of the workspace."""
+    next_quota, pause = time.monotonic() + _WATCH_S, _WATCH_S
+    while True:
+        await asyncio.sleep(_WATCH_S)
+        memory = _memory(running.first)
+        if memory > running.limits.memory_bytes:
+            return _kill(running, f"stopped: {memory} bytes of memory, the limit is {running.limits.memory_bytes}")
+        if time.monotonic() < next_quota:
+            continue
+        before = time.monotonic()
+        if reason := await asyncio.to_thread(over_quota):
+            return _kill(running, f"stopped: {reason}")
+        pause = max(_WATCH_S, 20 * (time.monotonic() - before))
+        next_quota = time.monotonic() + pause
+
+
+def _memory(first: int) -> int:
+    """Resident bytes of the namespace, daemons included: all of them descend from its first process."""
+    if first == 0:
+        return 0
+    total = 0
+    with suppress(psutil.Error):
+        for process in psutil.Process(first).children(recursive=True):
+            with suppress(psutil.Error):
+                total += process.memory_info().rss
+    return total
+
+
+def _kill(running: _Running, reason: str) -> None:
+    running.killed = running.killed or reason
+    with suppress(ProcessLookupError):
+        os.killpg(running.process.pid, signal.SIGKILL)
+    if running.first_descriptor >= 0:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(running.first_descriptor, signal.SIGKILL)
+
+
+async def _end(running: _Running) -> None:
+    """Kill whatever is left and wait until the namespace is empty: the kernel ends its first process last."""
+    _note_first(running)
+    if running.process.returncode is None:
+        _kill(running, running.killed or "cancelled")
+        await running.process.wait()
+    if running.first_descriptor >= 0:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(running.first_descriptor, signal.SIGKILL)
+        await asyncio.to_thread(_wait_dead, running.first_descriptor)
+        os.close(running.first_descriptor)
+    asyncio.get_running_loop().remove_reader(running.status)
+    os.close(running.status)
+
+
+def _wait_dead(descriptor: int) -> None:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    poll.poll(int(_DEAD_WITHIN_S * 1000))

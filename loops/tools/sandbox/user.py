@@ -1,0 +1,114 @@
+"""Who a sandboxed command is, for the kernel (SPEC I7).
+
+An ordinary worker maps itself to 65534 inside. A root worker must not: uid 0 would stay real root outside, and root
+is exempt from the process limit. So a root worker prepares a user namespace with two ids (0 for bwrap's own set-up,
+65534 for the command, which outside is an id that owns nothing else), and gives the workspace to that id.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from loops.tools.sandbox.beneath import Beneath
+
+INSIDE_UID = 65534
+OUTSIDE_UID = 62534
+"""The host's id of sandboxed commands under a root worker; must fit a container's usual 65,536 ids."""
+
+_PREPARE = """
+import ctypes, sys
+if ctypes.CDLL(None).unshare(0x10000000): sys.exit(1)
+print("unshared", flush=True); sys.stdin.readline()
+open("/proc/sys/user/max_user_namespaces", "w").write("0")
+print("ready", flush=True); sys.stdin.readline()
+"""
+
+_lock = threading.Lock()
+_namespace: int | None = None
+
+
+class NoUserNamespace(Exception):
+    """This machine does not let the worker make user namespaces; the message is the kernel's reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxUser:
+    """``namespace`` is a descriptor for ``bwrap --userns``, None for an ordinary worker; ``owner`` is (uid, gid) for
+    files that the worker makes in a workspace, None when they belong to the right user anyway."""
+
+    namespace: int | None = None
+    owner: tuple[int, int] | None = None
+
+
+def sandbox_user() -> SandboxUser:
+    """The scheme for this worker. Raises NoUserNamespace."""
+    if os.geteuid() != 0:
+        return SandboxUser()
+    return SandboxUser(_root_namespace(), (OUTSIDE_UID, OUTSIDE_UID))
+
+
+def file_owner() -> tuple[int, int] | None:
+    """(uid, gid) for files that file tools make, without needing a working sandbox."""
+    return (OUTSIDE_UID, OUTSIDE_UID) if os.geteuid() == 0 else None
+
+
+def _root_namespace() -> int:
+    """One namespace per worker process, made once; further namespaces inside it are forbidden."""
+    global _namespace  # noqa: PLW0603  # a kernel object of the process, like the process id
+    with _lock:
+        if _namespace is None:
+            _namespace = _make_namespace()
+        return _namespace
+
+
+def _make_namespace() -> int:
+    command = [sys.executable, "-ISc", _PREPARE]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as helper:
+        assert helper.stdin is not None and helper.stdout is not None
+        try:
+            _expect(helper, "unshared")
+            for table in ("uid_map", "gid_map"):
+                with open(f"/proc/{helper.pid}/{table}", "w") as file:
+                    file.write(f"0 0 1\n{INSIDE_UID} {OUTSIDE_UID} 1\n")
+            _say(helper)
+            _expect(helper, "ready")
+            return os.open(f"/proc/{helper.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise NoUserNamespace(f"no user namespace with two ids: {error}") from error
+        finally:
+            with suppress(OSError):
+                _say(helper)
+
+
+def _expect(helper: subprocess.Popen[str], word: str) -> None:
+    assert helper.stdout is not None
+    if helper.stdout.readline().strip() != word:
+        raise OSError(f"the kernel refused before {word!r}")
+
+
+def _say(helper: subprocess.Popen[str]) -> None:
+    assert helper.stdin is not None
+    helper.stdin.write("\n")
+    helper.stdin.flush()
+
+
+def give_tree(root: Beneath, owner: tuple[int, int]) -> None:
+    """Give the workspace and all in it to ``owner``, links not followed; only what is not theirs yet is touched."""
+    if os.fstat(root.fd).st_uid != owner[0]:
+        os.fchown(root.fd, *owner)
+    for _, directories, files, directory in os.fwalk(".", dir_fd=root.fd, follow_symlinks=False):
+        _give(directory, (*directories, *files), owner)
+
+
+def _give(directory: int, names: Iterable[str], owner: tuple[int, int]) -> None:
+    for name in names:
+        with suppress(FileNotFoundError):
+            if os.stat(name, dir_fd=directory, follow_symlinks=False).st_uid != owner[0]:
+                os.chown(name, *owner, dir_fd=directory, follow_symlinks=False)

@@ -1,0 +1,220 @@
+"""What file tools may do in a workspace: read, write atomically, move, delete; all by descriptor (SPEC I7)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from loops.tools.clean import sha256_hex
+from loops.tools.limits import Limits
+from loops.tools.protected import protecting
+from loops.tools.sandbox.beneath import Beneath, PathRefused, kind, relative
+
+_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+_MEASURED: dict[tuple[int, int], tuple[float, int, int]] = {}
+_MEASURE_EVERY_S = 5.0
+_DEEPEST = 100
+"""Folder levels. Deeper ones are not entered, and count as a full workspace so that nothing can be hidden there."""
+
+
+class Workspace:
+    """One opened workspace. ``owner`` (uid, gid) is given to new files when the worker runs as root (sandbox/user.py).
+
+    Every method raises PathRefused for what is forbidden and OSError for what the disk refuses.
+    """
+
+    def __init__(self, root: str, limits: Limits, owner: tuple[int, int] | None = None) -> None:
+        self.limits = limits
+        self.owner = owner
+        self.beneath = Beneath(root)
+
+    def close(self) -> None:
+        self.beneath.close()
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, path: str) -> bytes:
+        return self.beneath.read(path, self.limits.file_bytes)[0]
+
+    def hash(self, path: str) -> str:
+        """SHA-256 of a regular file, "" when nothing is there, "directory" for a directory."""
+        status = self.beneath.stat(path)
+        if status is None:
+            return ""
+        if stat.S_ISDIR(status.st_mode):
+            return "directory"
+        return sha256_hex(self.read(path))
+
+    def check_write(self, path: str) -> None:
+        """Refuse what a write to ``path`` would be refused for, without changing anything."""
+        name = relative(path)
+        self._refuse_protected(name)
+        parent = os.path.dirname(name)
+        while parent and self.beneath.stat(parent) is None:
+            parent = os.path.dirname(parent)
+        with self.beneath.opened(parent or ".", os.O_PATH | os.O_DIRECTORY) as directory:
+            below = name[len(parent) :].strip("/")
+            self._refuse_protected(os.path.normpath(f"{self.beneath.real(directory)}/{below}"))
+        status = self.beneath.stat(name)
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            raise PathRefused(f"{path!r} is a symbolic link; name the file it points to", escape=True)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replace or create a file in one step (temporary file, then rename); parents are made. Durable on return."""
+        if len(data) > self.limits.file_bytes:
+            raise PathRefused(f"{len(data)} bytes are more than the limit of {self.limits.file_bytes} for one file")
+        self.check_write(path)
+        self._check_quota(len(data))
+        with self._parent(path, make=True) as (directory, name):
+            mode = self._writable_mode(directory, name)
+            temporary = f".agentops-{secrets.token_hex(8)}.tmp"
+            try:
+                self._fill(directory, temporary, data, mode)
+                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=directory)
+                raise
+            os.fsync(directory)
+
+    def make_directory(self, path: str) -> None:
+        self.check_write(path)
+        self._check_quota(0)
+        with self._parent(f"{relative(path)}/x", make=True):
+            pass
+
+    def move(self, source: str, target: str) -> None:
+        """Rename inside the workspace; the target must be free."""
+        self.check_write(source)
+        self.check_write(target)
+        if self.beneath.stat(target) is not None:
+            raise PathRefused(f"{target!r} exists already; delete it first")
+        with self._parent(source) as (from_directory, old), self._parent(target, make=True) as (to_directory, new):
+            os.rename(old, new, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+
+    def delete(self, path: str) -> None:
+        """Remove a file, a link itself or an empty directory."""
+        name = relative(path)
+        self._refuse_protected(name)
+        with self._parent(name) as (directory, last):
+            if stat.S_ISDIR(os.stat(last, dir_fd=directory, follow_symlinks=False).st_mode):
+                os.rmdir(last, dir_fd=directory)
+            else:
+                os.unlink(last, dir_fd=directory)
+
+    def walk(self, path: str = ".", *, hidden: bool = False) -> Iterator[tuple[str, os.stat_result]]:
+        """(relative path, status) of everything below, links not followed, sorted, depth first.
+
+        Without ``hidden`` folders that are never of interest (.git, node_modules, caches) are named, not entered.
+        """
+        with self.beneath.opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK) as directory:
+            prefix = relative(path)
+            yield from _walk(directory, "" if prefix == "." else f"{prefix}/", hidden)
+
+    def measure(self) -> tuple[int, int]:
+        """(bytes, files) in use now; a sparse file counts with its full size."""
+        total = files = 0
+        for path, status in self.walk(hidden=True):
+            files += 1 if path.count("/") < _DEEPEST else self.limits.workspace_files
+            total += status.st_size if stat.S_ISREG(status.st_mode) else 0
+            if files > self.limits.workspace_files:
+                break
+        return total, files
+
+    def over_quota(self) -> str:
+        """Why the workspace is over its quota, or ""."""
+        size, files = self.measure()
+        if files > self.limits.workspace_files:
+            return f"the workspace has more than {self.limits.workspace_files} files"
+        if size > self.limits.workspace_bytes:
+            return f"the workspace holds {size} bytes; its quota is {self.limits.workspace_bytes}"
+        return ""
+
+    def _check_quota(self, extra: int) -> None:
+        status = os.fstat(self.beneath.fd)
+        key = (status.st_dev, status.st_ino)
+        at, size, files = _MEASURED.get(key, (float("-inf"), 0, 0))
+        if time.monotonic() - at > _MEASURE_EVERY_S:
+            at, (size, files) = time.monotonic(), self.measure()
+        if size + extra > self.limits.workspace_bytes or files >= self.limits.workspace_files:
+            raise PathRefused(f"workspace quota reached: {size} bytes in {files} files")
+        if len(_MEASURED) > 1_000:
+            _MEASURED.clear()
+        _MEASURED[key] = (at, size + extra, files + 1)
+
+    def _refuse_protected(self, path: str) -> None:
+        if name := protecting(path, (*self.limits.protected, ".git")):
+            raise PathRefused(f"{path!r} is protected ({name}): only a person changes it")
+
+    @contextmanager
+    def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """(descriptor of the parent directory, last name); the name is one component and never followed."""
+        name = relative(path)
+        if name == ".":
+            raise PathRefused("the workspace itself cannot be the target")
+        parent, last = os.path.split(name)
+        if make and parent:
+            self._make_parents(parent)
+        with self.beneath.opened(parent or ".", os.O_RDONLY | os.O_DIRECTORY) as directory:
+            self._refuse_protected(os.path.normpath(f"{self.beneath.real(directory)}/{last}"))
+            yield directory, last
+
+    def _make_parents(self, path: str) -> None:
+        made = ""
+        for part in path.split("/"):
+            with self.beneath.opened(made or ".", os.O_RDONLY | os.O_DIRECTORY) as directory, suppress(FileExistsError):
+                os.mkdir(part, 0o755, dir_fd=directory)
+                if self.owner:
+                    os.chown(part, *self.owner, dir_fd=directory, follow_symlinks=False)
+            made = f"{made}/{part}".strip("/")
+
+    def _writable_mode(self, directory: int, name: str) -> int:
+        try:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return 0o644
+        if not stat.S_ISREG(status.st_mode):
+            raise PathRefused(f"{name!r} is {kind(status.st_mode)}, not a regular file")
+        if status.st_nlink > 1:
+            raise PathRefused(f"{name!r} has {status.st_nlink} hard links; writing it would change other files too")
+        return stat.S_IMODE(status.st_mode) & 0o777
+
+    def _fill(self, directory: int, name: str, data: bytes, mode: int) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, 0o600, dir_fd=directory)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if self.owner:
+                os.fchown(descriptor, *self.owner)
+            os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+
+
+def _walk(directory: int, prefix: str, hidden: bool) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries)
+    for name in names:
+        try:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            continue
+        yield f"{prefix}{name}", status
+        if not stat.S_ISDIR(status.st_mode) or (name in _SKIPPED and not hidden) or prefix.count("/") >= _DEEPEST:
+            continue
+        try:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        except OSError:
+            continue
+        try:
+            yield from _walk(inner, f"{prefix}{name}/", hidden)
+        finally:
+            os.close(inner)
