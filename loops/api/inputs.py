@@ -1,0 +1,91 @@
+"""What the API takes. Serializers here only clean the shape; the rules are those of the services."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from loops.services.steering import MAX_MESSAGE, STEERING
+from loops.services.submission import FINAL_REVIEWS, MAX_GOAL, MAX_TITLE
+
+
+class Strict(serializers.Serializer):
+    """A field nobody asked for is an error: it would be somebody's false belief about what happens."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse unknown fields before looking at the known ones."""
+        if isinstance(data, dict) and (unknown := sorted(set(data) - set(self.fields))):
+            raise serializers.ValidationError({str(name)[:100]: ["There is no such field."] for name in unknown[:20]})
+        return super().to_internal_value(data)
+
+
+class RawText(serializers.CharField):
+    """Text as it was sent, whitespace included. Whether it can be stored is the service's question."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(trim_whitespace=False, **kwargs)
+        self.validators = []
+
+    def to_internal_value(self, data: Any) -> str:
+        """Take text only: no numbers, no booleans."""
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return data
+
+
+class CriterionInput(Strict):
+    """An acceptance criterion, with a command that proves it when there is one."""
+
+    text = RawText(allow_blank=True, default="")
+    command = RawText(allow_blank=True, default="", help_text="Shell command whose exit code 0 proves the criterion.")
+
+
+class LimitsInput(Strict):
+    """Overrides of the complexity profile."""
+
+    max_steps = serializers.IntegerField(required=False)
+    max_seconds = serializers.IntegerField(required=False)
+    max_tokens = serializers.IntegerField(required=False)
+    max_cost_usd = serializers.FloatField(required=False)
+    max_cost_microusd = serializers.IntegerField(required=False)
+    max_failures = serializers.IntegerField(required=False)
+    max_repairs = serializers.IntegerField(required=False)
+
+
+class TaskInput(Strict):
+    """A task to submit."""
+
+    project = serializers.CharField(help_text="Id or slug.")
+    agent = serializers.CharField(help_text="Id or name.")
+    workspace = serializers.CharField(
+        required=False, allow_blank=True, default="", help_text="Id or name; empty: none."
+    )
+    title = RawText(required=False, allow_blank=True, default="", help_text=f"At most {MAX_TITLE} characters.")
+    goal = RawText(allow_blank=True, help_text=f"What is to be done; at most {MAX_GOAL:,} characters.")
+    criteria = CriterionInput(many=True, required=False)
+    constraints_text = RawText(required=False, allow_blank=True, default="")
+    complexity = serializers.ChoiceField(
+        ["simple", "moderate", "complex"], required=False, allow_blank=True, default=""
+    )
+    limits = LimitsInput(required=False)
+    final_review = serializers.ChoiceField(
+        [choice for choice in FINAL_REVIEWS if choice], required=False, allow_blank=True, default=""
+    )
+    output_schema = serializers.DictField(required=False, allow_null=True, help_text="JSON Schema of the result.")
+    execution_loop = serializers.CharField(required=False, allow_blank=True, default="")
+    dedupe_content = serializers.BooleanField(
+        required=False, default=False, help_text="Give back a completed run of the same content, if there is one."
+    )
+
+
+class SteerInput(Strict):
+    """An order to a run."""
+
+    action = serializers.ChoiceField(list(STEERING))
+
+
+class MessageInput(Strict):
+    """Something to tell a run. ``/stop``, ``/pause`` and ``/resume`` alone steer it."""
+
+    text = RawText(help_text=f"At most {MAX_MESSAGE:,} characters.")

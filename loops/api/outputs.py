@@ -1,0 +1,277 @@
+"""What the API gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from loops.engine import canonical
+from loops.models import Agent, Fact, ModelConfig, Project, Run, Step, Task, ToolCallRecord
+from loops.services import models
+
+
+class ProjectOutput(serializers.ModelSerializer):
+    class Meta:
+        model = Project
+        fields = ["id", "name", "slug", "is_demo", "created_at"]
+
+
+class AgentOutput(serializers.ModelSerializer):
+    models = serializers.SerializerMethodField(help_text="Name of the model for each role.")
+
+    class Meta:
+        model = Agent
+        fields = ["id", "project", "name", "agent_type", "execution_loop", "instructions", "models", "is_active"]
+
+    def get_models(self, agent: Agent) -> dict[str, str]:
+        """Names only: what a model is stands under /models/."""
+        roles = ("actor", "planner", "critic", "confidence")
+        chosen = {role: getattr(agent, f"{role}_model") for role in roles}
+        return {role: model.name for role, model in chosen.items() if model is not None}
+
+
+class ModelOutput(serializers.ModelSerializer):
+    usable = serializers.SerializerMethodField(help_text="Is its key present on this installation?")
+
+    class Meta:
+        model = ModelConfig
+        fields = [
+            "name",
+            "provider",
+            "model_id",
+            "max_tokens",
+            "thinking",
+            "xml_tools",
+            "input_usd_per_mtok",
+            "output_usd_per_mtok",
+            "usable",
+        ]
+
+    def get_usable(self, model: ModelConfig) -> bool:
+        """Never the key itself."""
+        return models.key_is_present(model)
+
+
+class CriterionOutput(serializers.Serializer):
+    text = serializers.CharField()
+    command = serializers.CharField()
+
+
+class TaskOutput(serializers.ModelSerializer):
+    criteria = CriterionOutput(many=True)
+    limits = serializers.DictField(child=serializers.IntegerField())
+    output_schema = serializers.DictField(allow_null=True)
+    created_by = serializers.CharField(source="created_by.username")
+    runs = serializers.PrimaryKeyRelatedField(many=True, read_only=True)
+
+    class Meta:
+        model = Task
+        fields = [
+            "id",
+            "project",
+            "agent",
+            "workspace",
+            "title",
+            "goal",
+            "criteria",
+            "constraints_text",
+            "output_schema",
+            "complexity",
+            "limits",
+            "execution_loop",
+            "final_review",
+            "idempotency_key",
+            "content_sha256",
+            "created_by",
+            "created_at",
+            "runs",
+        ]
+
+
+class RunOutput(serializers.ModelSerializer):
+    task_title = serializers.CharField(source="task.title")
+    agent_name = serializers.CharField(source="agent.name")
+
+    class Meta:
+        model = Run
+        fields = [
+            "id",
+            "project",
+            "task",
+            "task_title",
+            "agent",
+            "agent_name",
+            "status",
+            "phase",
+            "waiting_on",
+            "end_reason",
+            "final_status",
+            "escalation_reason",
+            "started_at",
+            "completed_at",
+            "last_activity_at",
+            "total_steps",
+            "max_steps",
+            "progress",
+            "total_tokens",
+            "total_cost_usd",
+            "cost_unknown",
+            "scripted",
+            "policy_version",
+            "head_seq",
+        ]
+
+
+class SubmissionOutput(serializers.Serializer):
+    """``created`` is false when an earlier submission is given back."""
+
+    created = serializers.BooleanField()
+    task = TaskOutput()
+    run = RunOutput()
+
+
+class StepOutput(serializers.ModelSerializer):
+    action = serializers.JSONField(allow_null=True)
+    result = serializers.JSONField(allow_null=True)
+    validation = serializers.JSONField(allow_null=True)
+
+    class Meta:
+        model = Step
+        fields = [
+            "step_number",
+            "timestamp",
+            "phase",
+            "reasoning",
+            "said",
+            "action",
+            "result",
+            "validation",
+            "success",
+            "error",
+            "progress",
+            "tokens_used",
+            "cost_usd",
+            "duration_ms",
+            "first_seq",
+            "last_seq",
+        ]
+
+
+class ToolCallOutput(serializers.ModelSerializer):
+    arguments = serializers.JSONField(allow_null=True)
+    reasons = serializers.ListField(child=serializers.CharField())
+    data = serializers.JSONField(allow_null=True)
+
+    class Meta:
+        model = ToolCallRecord
+        fields = [
+            "call_id",
+            "step_number",
+            "position",
+            "tool",
+            "arguments",
+            "state",
+            "access",
+            "reasons",
+            "attempt",
+            "gate_id",
+            "ok",
+            "output",
+            "output_sha256",
+            "error",
+            "exit_code",
+            "data",
+            "started_at",
+            "duration_ms",
+            "sandbox_level",
+        ]
+
+
+class FactOutput(serializers.ModelSerializer):
+    """A row of the journal; ``hash`` is SHA-256 over ``prev`` and the canonical bytes that ``body`` was read from."""
+
+    body = serializers.SerializerMethodField()
+    prev = serializers.SerializerMethodField()
+    hash = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Fact
+        fields = ["seq", "kind", "step", "at", "epoch", "body", "prev", "hash"]
+
+    @extend_schema_field(serializers.DictField())
+    def get_body(self, fact: Fact) -> Any:
+        """The fact itself, as JSON can show it."""
+        return canonical.clean_json(canonical.decode(fact.body))
+
+    def get_prev(self, fact: Fact) -> str:
+        """Hex."""
+        return bytes(fact.prev).hex()
+
+    def get_hash(self, fact: Fact) -> str:
+        """Hex."""
+        return bytes(fact.hash).hex()
+
+
+class FactsOutput(serializers.Serializer):
+    """Facts after a sequence number. Ask again with ``after=next_after`` until ``results`` is empty and ``ended``."""
+
+    results = FactOutput(many=True)
+    next_after = serializers.IntegerField()
+    ended = serializers.BooleanField()
+
+
+class ProvenanceOutput(serializers.Serializer):
+    number = serializers.IntegerField()
+    hash = serializers.CharField()
+    prev = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    body = serializers.DictField()
+
+
+class ResultOutput(serializers.Serializer):
+    """What a run left at its end: its result, failure report or halt record."""
+
+    run = serializers.UUIDField()
+    status = serializers.CharField()
+    end_reason = serializers.CharField()
+    kind = serializers.CharField()
+    name = serializers.CharField()
+    media_type = serializers.CharField()
+    sha256 = serializers.CharField()
+    size = serializers.IntegerField()
+    content = serializers.CharField()
+
+
+class AcceptedOutput(serializers.Serializer):
+    """The order lies in the run's mailbox; its owner acts on it within a second."""
+
+    id = serializers.UUIDField()
+    run = serializers.UUIDField(source="run_id")
+    kind = serializers.CharField()
+    created_at = serializers.DateTimeField()
+
+
+class RoleOutput(serializers.Serializer):
+    project = serializers.CharField(source="project_id")
+    slug = serializers.CharField(source="project.slug")
+    role = serializers.CharField()
+
+
+class MeOutput(serializers.Serializer):
+    username = serializers.CharField()
+    is_superuser = serializers.BooleanField()
+    roles = RoleOutput(source="memberships", many=True)
+
+
+class ProblemOutput(serializers.Serializer):
+    """RFC 9457."""
+
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+    instance = serializers.CharField()
+    code = serializers.CharField()
+    errors = serializers.DictField(child=serializers.CharField(), required=False)

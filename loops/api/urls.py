@@ -1,0 +1,22 @@
+"""Addresses under /api/v1/."""
+
+from __future__ import annotations
+
+from django.urls import path
+from rest_framework.routers import DefaultRouter
+
+from loops.api import tokens, views
+
+router = DefaultRouter(use_regex_path=False)
+router.include_format_suffixes = False
+router.register("projects", views.Projects, basename="project")
+router.register("agents", views.Agents, basename="agent")
+router.register("models", views.Models, basename="model")
+router.register("tasks", views.Tasks, basename="task")
+router.register("runs", views.Runs, basename="run")
+
+urlpatterns = [
+    path("me/", views.Me.as_view(), name="me"),
+    path("me/token/", tokens.MyToken.as_view(), name="my-token"),
+    *router.urls,
+]

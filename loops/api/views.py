@@ -1,0 +1,239 @@
+"""The API's doors: parse, one service call, answer. What a person may see is decided by ``visible_to`` alone."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, cast
+
+from django.db.models import Prefetch, Q, QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.decorators import action
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from loops.api import filters, inputs, outputs, pagination
+from loops.api.parsers import StrictJSONParser
+from loops.api.problems import MEDIA_TYPE
+from loops.api.throttles import Reading, Writing
+from loops.engine import canonical
+from loops.models import Agent, Artifact, Blob, Fact, ModelConfig, Project, ProvenanceRecord, Run, Task, Workspace
+from loops.services.steering import STEERING, send_message
+from loops.services.submission import InvalidTask
+from loops.services.tasks import submit_task
+
+PROBLEM = OpenApiResponse(outputs.ProblemOutput, description="Problem details")
+PROBLEMS = {(status, MEDIA_TYPE): PROBLEM for status in (400, 403, 404, 409, 413, 429)}
+KEY = OpenApiParameter(
+    "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key never makes two runs."
+)
+AFTER = OpenApiParameter("after", int, description="Give facts with a higher sequence number.")
+LIMIT = OpenApiParameter("limit", int, description="At most so many, up to 1,000.")
+ENDINGS = ("result", "failure_report", "halt_record")
+
+
+class Door:
+    """What all views of this API share."""
+
+    parser_classes = (StrictJSONParser,)
+    throttle_classes = (Reading, Writing)
+    request: Request
+
+    def visible(self, objects: Any) -> QuerySet:
+        """Rows the caller may see; a schema generator sees none."""
+        if getattr(self, "swagger_fake_view", False):
+            return cast("QuerySet", objects.none())
+        return cast("QuerySet", objects.visible_to(self.request.user))
+
+
+class Projects(Door, viewsets.ReadOnlyModelViewSet):
+    """Projects in which you have a role."""
+
+    serializer_class = outputs.ProjectOutput
+    pagination_class = pagination.ByName
+
+    def get_queryset(self) -> QuerySet:
+        """Only yours."""
+        return self.visible(Project.objects)
+
+
+class Agents(Door, viewsets.ReadOnlyModelViewSet):
+    """Agents of your projects."""
+
+    serializer_class = outputs.AgentOutput
+    pagination_class = pagination.ByName
+    filterset_class = filters.AgentFilter
+
+    def get_queryset(self) -> QuerySet:
+        """With the names of their models."""
+        roles = ("actor_model", "planner_model", "critic_model", "confidence_model")
+        return self.visible(Agent.objects).select_related(*roles)
+
+
+class Models(Door, viewsets.ReadOnlyModelViewSet):
+    """Configured models. Keys are never shown; they are not even stored."""
+
+    queryset = ModelConfig.objects.all()
+    serializer_class = outputs.ModelOutput
+    pagination_class = pagination.ByName
+    lookup_field = "name"
+
+
+class Tasks(Door, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+    """Tasks: goals with acceptance criteria and limits."""
+
+    serializer_class = outputs.TaskOutput
+    pagination_class = pagination.NewestFirst
+    filterset_class = filters.TaskFilter
+
+    def get_queryset(self) -> QuerySet:
+        """With their runs and their author."""
+        runs = Prefetch("runs", Run.objects.only("id", "task_id"))
+        return self.visible(Task.objects).select_related("created_by").prefetch_related(runs)
+
+    @extend_schema(
+        request=inputs.TaskInput,
+        parameters=[KEY],
+        responses={201: outputs.SubmissionOutput, 200: outputs.SubmissionOutput, **PROBLEMS},
+    )
+    def create(self, request: Request) -> Response:
+        """Submit a task: it is queued at once. 200 gives an earlier submission back, 201 makes a new one."""
+        cleaned = inputs.TaskInput(data=request.data)
+        cleaned.is_valid(raise_exception=True)
+        fields = dict(cleaned.validated_data)
+        project = self._named(Project, fields.pop("project"), "slug")
+        agent = self._named(Agent, fields.pop("agent"), "name", project=project)
+        folder = fields.pop("workspace")
+        submission = submit_task(
+            actor=request.user,
+            project=project,
+            agent=agent,
+            workspace=self._named(Workspace, folder, "name", project=project) if folder else None,
+            idempotency_key=request.headers.get("Idempotency-Key"),
+            **fields,
+        )
+        output = outputs.SubmissionOutput(submission, context=self.get_serializer_context())
+        return Response(output.data, status=201 if submission.created else 200)
+
+    def _named(self, model: Any, reference: str, name: str, **scope: Any) -> Any:
+        """One visible row by id or by name. What you may not see does not exist."""
+        by_id = {"pk": reference} if model is not Workspace else {"pk": _uuid_or_none(reference)}
+        found = self.visible(model.objects).filter(Q(**by_id) | Q(**{name: reference}), **scope).first()
+        if found is None:
+            raise InvalidTask({model._meta.model_name: "There is none by that id or name."})
+        return found
+
+
+class Runs(Door, viewsets.ReadOnlyModelViewSet):
+    """Runs and their traces."""
+
+    serializer_class = outputs.RunOutput
+    pagination_class = pagination.NewestFirst
+    filterset_class = filters.RunFilter
+    lookup_value_converter = "uuid"
+
+    def get_queryset(self) -> QuerySet:
+        """With the names a person wants to read."""
+        return self.visible(Run.objects).with_names()
+
+    @extend_schema(responses=outputs.StepOutput(many=True), filters=False)
+    @action(detail=True, pagination_class=pagination.BySteps, filterset_class=None)
+    def steps(self, request: Request, pk: Any = None) -> Response:
+        """Steps, first to last, with their reasoning."""
+        return self._page(self.get_object().steps.all(), outputs.StepOutput)
+
+    @extend_schema(responses=outputs.ToolCallOutput(many=True), filters=False)
+    @action(detail=True, url_path="tool-calls", pagination_class=pagination.ByCalls, filterset_class=None)
+    def tool_calls(self, request: Request, pk: Any = None) -> Response:
+        """Tool calls with the matrix's verdict, state and outcome."""
+        return self._page(self.get_object().tool_calls.all(), outputs.ToolCallOutput)
+
+    @extend_schema(responses={200: outputs.FactsOutput, **PROBLEMS}, parameters=[AFTER, LIMIT], filters=False)
+    @action(detail=True, pagination_class=None, filterset_class=None)
+    def facts(self, request: Request, pk: Any = None) -> Response:
+        """The journal from a sequence number on: poll it to follow a run without gap or double."""
+        run = self.get_object()
+        after = _number(request, "after", 0, 2**62)
+        limit = _number(request, "limit", 200, 1000)
+        facts = list(Fact.objects.filter(run=run, seq__gt=after).order_by("seq")[:limit])
+        answer = {"results": facts, "next_after": facts[-1].seq if facts else after, "ended": run.is_ended}
+        return Response(outputs.FactsOutput(answer).data)
+
+    @extend_schema(responses={200: outputs.ProvenanceOutput, **PROBLEMS}, filters=False)
+    @action(detail=True, pagination_class=None, filterset_class=None)
+    def provenance(self, request: Request, pk: Any = None) -> Response:
+        """The lineage of a committed result."""
+        record = get_object_or_404(ProvenanceRecord, run=self.get_object())
+        answer = {
+            "number": record.number,
+            "hash": bytes(record.hash).hex(),
+            "prev": bytes(record.prev).hex(),
+            "created_at": record.created_at,
+            "body": canonical.clean_json(canonical.decode(record.body)),
+        }
+        return Response(outputs.ProvenanceOutput(answer).data)
+
+    @extend_schema(responses={200: outputs.ResultOutput, **PROBLEMS}, filters=False)
+    @action(detail=True, pagination_class=None, filterset_class=None)
+    def result(self, request: Request, pk: Any = None) -> Response:
+        """What the run left at its end. 404 while it is under way."""
+        run = self.get_object()
+        artifact = Artifact.objects.filter(run=run, kind__in=ENDINGS).order_by("-seq").first()
+        if artifact is None:
+            raise NotFound(f"This run has left no result so far: it is {run.get_status_display().lower()}.")
+        blob = get_object_or_404(Blob, sha256=artifact.sha256)
+        about = {name: getattr(artifact, name) for name in ("kind", "name", "media_type", "sha256", "size")}
+        content = bytes(blob.body).decode("utf-8", "replace")
+        answer = {"run": run.pk, "status": run.status, "end_reason": run.end_reason, "content": content, **about}
+        return Response(outputs.ResultOutput(answer).data)
+
+    @extend_schema(request=inputs.SteerInput, responses={202: outputs.AcceptedOutput, **PROBLEMS}, filters=False)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def steer(self, request: Request, pk: Any = None) -> Response:
+        """Stop, pause or resume. Operators and admins of the project only."""
+        cleaned = inputs.SteerInput(data=request.data)
+        cleaned.is_valid(raise_exception=True)
+        item = STEERING[cleaned.validated_data["action"]](actor=request.user, run=self.get_object())
+        return Response(outputs.AcceptedOutput(item).data, status=202)
+
+    @extend_schema(request=inputs.MessageInput, responses={202: outputs.AcceptedOutput, **PROBLEMS}, filters=False)
+    @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
+    def messages(self, request: Request, pk: Any = None) -> Response:
+        """Tell the run something; it takes it up at its next step."""
+        cleaned = inputs.MessageInput(data=request.data)
+        cleaned.is_valid(raise_exception=True)
+        item = send_message(actor=request.user, run=self.get_object(), text=cleaned.validated_data["text"])
+        return Response(outputs.AcceptedOutput(item).data, status=202)
+
+    def _page(self, rows: QuerySet, serializer: Any) -> Response:
+        page = self.paginate_queryset(rows)
+        return self.get_paginated_response(serializer(page, many=True).data)
+
+
+class Me(Door, APIView):
+    """Who you are to this installation."""
+
+    @extend_schema(responses=outputs.MeOutput)
+    def get(self, request: Request) -> Response:
+        """Your name and your role in each project."""
+        roles = request.user.memberships.select_related("project").order_by("project__name", "role")
+        user = request.user
+        answer = {"username": user.get_username(), "is_superuser": user.is_superuser, "memberships": roles}
+        return Response(outputs.MeOutput(answer).data)
+
+
+def _number(request: Request, name: str, default: int, most: int) -> int:
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise InvalidTask({name: "must be a whole number"})
+    return min(int(text), most)
+
+
+def _uuid_or_none(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
