@@ -146,7 +146,7 @@ def blocks_of_turn(turn: Turn, calls: Sequence[ToolCall]) -> list[Block]:
     """A turn in house form."""
     blocks: list[Block] = []
     if turn.thinking:
-        blocks.append({"type": "thinking", "thinking": turn.thinking, "signature": "scripted"})
+        blocks.append({"type": "thinking", "thinking": turn.thinking})
     if turn.text:
         blocks.append({"type": "text", "text": turn.text})
     for call in calls:

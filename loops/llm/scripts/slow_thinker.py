@@ -1,0 +1,29 @@
+"""An agent that thinks for a long time in small pieces: something to stop, pause and watch."""
+
+from __future__ import annotations
+
+from loops.llm.scripted import Turn, script
+
+_THOUGHT = (
+    "Let me go through this slowly. There are {n} modules I have not looked at, and each of them may hold the cause. "
+    "I could read them in order, or start from the failing behaviour and walk backwards. Walking backwards is shorter "
+    "when the symptom is precise. It is not precise here, so I compare both before I decide. "
+)
+
+SCRIPT = script(
+    "slow_thinker",
+    [
+        Turn(
+            thinking="".join(_THOUGHT.format(n=9 - part) for part in range(6)),
+            text=f"I look at part {number + 1} next.",
+            calls=(("list_files", {"path": "."}),)
+            if number % 2 == 0
+            else (("search_files", {"pattern": "def ", "path": "."}),),
+            delay=0.12,
+        )
+        for number in range(6)
+    ]
+    + [Turn(text="I have seen enough.", calls=(("task_completion", {"result": "Six parts read, nothing changed."}),))],
+    summary="Streams about 45 seconds of thinking before every call.",
+    goal="Look through the project and tell me where to begin.",
+)
