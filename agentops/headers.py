@@ -15,7 +15,9 @@ class SecurityHeaders:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Add the headers on the way out."""
         response = self.get_response(request)
-        response.headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+        response.headers.setdefault(
+            "Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+        )
         response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         if request.path.startswith(settings.RELAXED_CSP_PREFIXES):
             response._csp_replace = settings.RELAXED_CSP  # type: ignore[attr-defined]  # read by CSPMiddleware

@@ -47,7 +47,7 @@ def _database() -> str:
 
 
 def _migrations() -> str:
-    global _migrated  # noqa: PLW0603
+    global _migrated
     if not _migrated:
         executor = MigrationExecutor(connection)
         _migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())

@@ -8,13 +8,14 @@ import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 OUTSIDE = ("DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL", "BASE_URL", "HOST", "PORT", "ALLOWED_HOSTS", "SECRET_KEY")
 MODELS = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
 
 if not (state := os.environ.get("AGENTOPS_TEST_STATE")):
     state = tempfile.mkdtemp(prefix="ao-", dir="/tmp")  # short: socket paths are limited
-    os.chmod(state, 0o711)
+    Path(state).chmod(0o711)
     atexit.register(shutil.rmtree, state, ignore_errors=True)
     for variable in (*OUTSIDE, *MODELS):  # no test touches an installation or talks to a real model
         os.environ.pop(variable, None)

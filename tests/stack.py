@@ -79,7 +79,11 @@ def wait_until(condition: Callable[[], object], what: str, patience: float = 60)
 def _on_test_database(command: Command, **environ: str) -> Command:
     state = str(settings.PATHS.state)
     database = settings.DATABASES["default"]["NAME"]
-    test = {"AGENTOPS_TEST_STATE": state, "AGENTOPS_TEST_DATABASE": database, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    test = {
+        "AGENTOPS_TEST_STATE": state,
+        "AGENTOPS_TEST_DATABASE": database,
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+    }
     path = os.pathsep.join(filter(None, [str(settings.BASE_DIR), os.environ.get("PYTHONPATH")]))
     return Command(command.name, command.argv, environ={**test, "PYTHONPATH": path, **environ})
 
@@ -112,7 +116,9 @@ class Snapshot:
                 for table, rows in self._seeded.items():
                     self._write(table, rows)
             for sequence, value in self._sequences:
-                self._connection.execute("SELECT setval(%s::regclass, %s, %s)", [sequence, value or 1, value is not None])
+                self._connection.execute(
+                    "SELECT setval(%s::regclass, %s, %s)", [sequence, value or 1, value is not None]
+                )
 
     def close(self) -> None:
         """Let go of the database."""

@@ -34,7 +34,7 @@ def start(command: Command, output: int | IO[bytes]) -> subprocess.Popen[bytes]:
     if command.before:
         command.before()
     user, group = nobody() if command.unprivileged and is_root() else (None, None)
-    return subprocess.Popen(  # noqa: PLW1509 - the child calls two system calls and nothing else
+    return subprocess.Popen(
         [str(part) for part in command.argv],
         cwd="/" if command.unprivileged else BASE_DIR,
         env={**os.environ, "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", **command.environ},

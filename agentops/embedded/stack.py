@@ -12,7 +12,9 @@ from agentops.embedded.process import Command
 
 def web(host: str, port: int) -> Command:
     """Pages, API and sockets."""
-    return Command("web", [_python(), "-m", "daphne", "-v", "0", "-b", host, "-p", str(port), "agentops.asgi:application"])
+    return Command(
+        "web", [_python(), "-m", "daphne", "-v", "0", "-b", host, "-p", str(port), "agentops.asgi:application"]
+    )
 
 
 def worker() -> Command:

@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -154,7 +153,7 @@ def _log(paths: Paths, name: str) -> Path:
     log = paths.logs / f"{name}.log"
     with contextlib.suppress(FileNotFoundError):
         if log.stat().st_size > 5_000_000:
-            os.replace(log, log.with_suffix(".log.1"))
+            log.replace(log.with_suffix(".log.1"))
     return log
 
 

@@ -276,7 +276,7 @@ def test_bulk_decides_each_and_tells_of_each(world: World) -> None:
     items.append(services.BulkItem(str(gates[2].pk), "old"))
     results = services.decide_many(actor=world.reviewer, items=items, verdict="approve")
     assert [result.ok for result in results] == [True, True, False]
-    assert results[2].refusal and results[2].refusal.code == "changed"
+    assert getattr(results[2].refusal, "code", "") == "changed"
 
 
 @pytest.mark.spec("Q7")

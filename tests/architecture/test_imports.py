@@ -1,0 +1,65 @@
+"""Who may import whom, where a contract of import-linter cannot say it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import grimp
+import pytest
+
+SDKS = ("anthropic", "openai", "mcp")
+FRAMEWORKS = ("django", "celery", "channels", "rest_framework", "psycopg", "redis")
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph("agentops", "loops", "gates", include_external_packages=True, cache_dir=None)
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+def test_each_sdk_has_one_door(graph: grimp.ImportGraph, sdk: str) -> None:
+    doors = graph.find_modules_that_directly_import(sdk) if sdk in graph.modules else set()
+    assert len(doors) <= 1, f"{sdk} is imported by {sorted(doors)}"
+    assert all(door.startswith(("loops.llm.", "loops.tools.")) for door in doors)
+
+
+@pytest.mark.spec("I1")
+def test_only_the_tool_access_service_knows_tools(graph: grimp.ImportGraph) -> None:
+    tools = {module for module in graph.modules if module.startswith("loops.tools.builtin.")}
+    for tool in tools:
+        outsiders = {
+            importer
+            for importer in graph.find_modules_that_directly_import(tool)
+            if not importer.startswith(("loops.tools", "loops.wiring"))
+        }
+        assert not outsiders, f"{tool} is imported by {sorted(outsiders)}"
+
+
+def test_the_driver_knows_no_framework(graph: grimp.ImportGraph) -> None:
+    if "loops.driver" not in graph.modules:
+        pytest.skip("loops.driver is not written yet")
+    for framework in FRAMEWORKS:
+        if framework in graph.modules:
+            chain = graph.find_shortest_chain("loops.driver", framework, as_packages=True)
+            assert chain is None, " -> ".join(chain)
+
+
+@pytest.mark.spec("V1")
+@pytest.mark.parametrize("module", ["agentops.asgi", "agentops.urls"])
+def test_web_processes_load_no_sdk(module: str) -> None:
+    """An SDK costs seconds of start-up and a hundred megabytes; only workers pay."""
+    loads = f"import django; django.setup(); import {module}, sys; print([m for m in {SDKS!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", loads], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr[-2000:]
+
+
+def test_files_stay_small() -> None:
+    """A file that grows past this usually holds a second idea with a name of its own."""
+    root = Path(__file__).parents[2]
+    files = [file for folder in ("agentops", "loops", "gates", "tests") for file in (root / folder).rglob("*.py")]
+    long = {str(file.relative_to(root)): lines for file in files if (lines := _lines(file)) > 400}
+    assert not long
+
+
+def _lines(file: Path) -> int:
+    return len(file.read_text().splitlines()) if "migrations" not in file.parts else 0

@@ -1,0 +1,81 @@
+"""Stop, pause, resume and messages: who may, when, and what reaches the run."""
+
+import pytest
+
+from loops.models import AuditEvent, MailboxItem, Run
+from loops.services import steering
+from loops.services.access import NotAllowed
+
+Status = Run.Status
+LIVE = {Status.QUEUED, Status.INITIALIZING, Status.THINKING, Status.EXECUTING_TOOL, Status.WAITING}
+POSSIBLE = {
+    "stop": LIVE | {Status.PAUSED},
+    "pause": LIVE,
+    "resume": {Status.PAUSED, Status.INTERRUPTED},
+    "message": LIVE | {Status.PAUSED, Status.INTERRUPTED},
+}
+
+
+def steer(kind, actor, run):
+    if kind == "message":
+        return steering.send_message(actor=actor, run=run, text="Mind the totals")
+    return steering.STEERING[kind](actor=actor, run=run)
+
+
+@pytest.mark.spec("K1", "K2")
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("kind", POSSIBLE)
+def test_what_is_possible_in_which_state(world, kind, status):
+    run = world.run(status)
+    if status in POSSIBLE[kind]:
+        item = steer(kind, world.operator, run)
+        assert (item.kind, item.created_by) == (kind, world.operator)
+        assert AuditEvent.objects.filter(kind=f"run.{kind}", run=run).count() == 1
+        return
+    with pytest.raises(steering.NotPossible, match="run"):
+        steer(kind, world.operator, run)
+    assert not MailboxItem.objects.exists()
+    assert AuditEvent.objects.filter(kind=f"run.{kind}_refused", run=run).count() == 1
+
+
+@pytest.mark.spec("K1", "S4")
+@pytest.mark.parametrize("kind", POSSIBLE)
+@pytest.mark.parametrize("who", ["reviewer", "viewer", "outsider"])
+def test_others_steer_nothing(world, kind, who):
+    run = world.run(Status.PAUSED)
+    with pytest.raises(NotAllowed):
+        steer(kind, getattr(world, who), run)
+    assert not MailboxItem.objects.exists()
+    assert AuditEvent.objects.filter(kind="access.refused", run=run, actor=getattr(world, who)).count() == 1
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.parametrize("text", ["/stop", " /STOP\n"])
+def test_slash_stop_in_the_message_box_stops(world, text):
+    item = steering.send_message(actor=world.operator, run=world.run(), text=text)
+    assert item.kind == "stop"
+
+
+@pytest.mark.spec("K2", "Q5")
+@pytest.mark.parametrize("text", ["/approve 12", "/stop it, please", "stop", "//stop", "/reject 3", "/stop\n/approve"])
+def test_everything_else_is_an_ordinary_message(world, text):
+    item = steering.send_message(actor=world.operator, run=world.run(), text=text)
+    assert (item.kind, item.payload) == ("message", {"text": text})
+
+
+@pytest.mark.parametrize("text", ["", "  ", "x" * 20_001, "a\0", "\udfff"])
+def test_messages_that_cannot_be_delivered_are_refused(world, text):
+    with pytest.raises(steering.InvalidMessage):
+        steering.send_message(actor=world.operator, run=world.run(), text=text)
+    assert not MailboxItem.objects.exists()
+
+
+@pytest.mark.spec("K1")
+def test_a_stop_makes_a_waiting_run_runnable_and_rings(world, django_capture_on_commit_callbacks):
+    run = world.run(Status.WAITING)
+    Run.objects.filter(pk=run.pk).update(runnable=False)
+    with django_capture_on_commit_callbacks() as callbacks:
+        steering.stop_run(actor=world.operator, run=run)
+    run.refresh_from_db()
+    assert run.runnable
+    assert len(callbacks) == 1

@@ -1,0 +1,95 @@
+"""The folder of a run: a private copy, made once, that no link leads out of."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from loops.models import Run, Workspace
+from loops.services import workspaces
+from tests.integration.services.world import closing_connections
+
+
+@pytest.fixture
+def source(tmp_path, settings):
+    settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
+    folder = tmp_path / "source"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "tool.sh").write_text("echo hi")
+    (folder / "sub" / "tool.sh").chmod(0o755)
+    (tmp_path / "secret").write_text("not yours")
+    return folder
+
+
+def run_in(world, folder):
+    workspace = Workspace.objects.create(project=world.project, name="W", path=str(folder))
+    return world.submit(workspace=workspace).run
+
+
+def test_a_task_without_a_workspace_gets_an_empty_folder(world, source):
+    run = world.submit().run
+    path = workspaces.prepare(run)
+    assert os.listdir(path) == []
+    assert Run.objects.get(pk=run.pk).workspace_path == path
+
+
+@pytest.mark.spec("J2")
+def test_a_copy_is_made_once_and_found_again(world, source):
+    run = run_in(world, source)
+    (source / "within").symlink_to("sub/tool.sh")
+    path = workspaces.prepare(run)
+    copied = Path(path, "sub", "tool.sh")
+    copied.write_text("changed by the run")
+    assert workspaces.prepare(Run.objects.get(pk=run.pk)) == path
+    assert copied.stat().st_mode & 0o111
+    assert Path(path, "within").readlink() == Path("sub/tool.sh")
+    assert (source / "sub" / "tool.sh").read_text() == "echo hi"
+    assert copied.read_text() == "changed by the run"
+
+
+@pytest.mark.spec("I7")
+@pytest.mark.parametrize(
+    ("links"),
+    [
+        {"out": "../secret"},
+        {"out": "/etc"},
+        {"up": "sub", "out": "up/../../secret"},
+        {"sub/root": "..", "out": "sub/root/../secret"},
+    ],
+)
+def test_links_that_lead_out_are_refused(world, source, links):
+    for name, target in links.items():
+        (source / name).symlink_to(target)
+    with pytest.raises(workspaces.WorkspaceUnusable, match="leads out"):
+        workspaces.prepare(run_in(world, source))
+    assert os.listdir(workspaces.root()) == []
+
+
+@pytest.mark.spec("I7")
+def test_a_pipe_is_refused_at_once(world, source):
+    os.mkfifo(source / "pipe")
+    with pytest.raises(workspaces.WorkspaceUnusable, match="pipe"):
+        workspaces.prepare(run_in(world, source))
+
+
+@pytest.mark.parametrize("path", ["relative/folder", "/nowhere/at/all", "/etc/hostname"])
+def test_a_path_that_is_no_folder_is_refused(world, source, path):
+    with pytest.raises(workspaces.WorkspaceUnusable, match="workspace W"):
+        workspaces.prepare(run_in(world, path))
+
+
+def test_a_workspace_may_be_used_in_place(world, source):
+    run = run_in(world, source)
+    Workspace.objects.filter(name="W").update(copy_for_each_run=False)
+    assert workspaces.prepare(Run.objects.get(pk=run.pk)) == str(source)
+
+
+@pytest.mark.spec("J3")
+def test_two_makers_agree_on_one_folder(committed_world, source):
+    run = run_in(committed_world, source)
+    prepare = closing_connections(lambda _: workspaces.prepare(Run.objects.get(pk=run.pk)))
+    with ThreadPoolExecutor(8) as pool:
+        paths = set(pool.map(prepare, range(8)))
+    assert len(paths) == 1
+    assert os.listdir(workspaces.root()) == [str(run.pk)]

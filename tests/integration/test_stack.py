@@ -1,0 +1,196 @@
+"""The one-command stack, started for real, killed in every way, started again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.stack import free_port, wait_until
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.spec("J4")]
+
+ROOT = Path(__file__).parents[2]
+PARTS = {
+    "postgres": "bin/postgres",
+    "valkey": "valkey-server",
+    "web": "daphne",
+    "worker": "agentops worker",
+    "beat": "agentops beat",
+}
+
+
+@dataclass
+class Stack:
+    """One state folder and the supervisor that runs on it, if any."""
+
+    state: Path
+    port: int = field(default_factory=free_port)
+    up: subprocess.Popen[str] | None = None
+    ready: dict[str, str] = field(default_factory=dict)
+
+    def command(self) -> list[str]:
+        return [sys.executable, "manage.py", "up", "--json-ready", "--no-demo", "--port", str(self.port)]
+
+    def environ(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "HOME") if name in os.environ}
+        return {**kept, "AGENTOPS_STATE": str(self.state)}
+
+    def start(self) -> float:
+        """Start and wait for the line that says ready; returns how long that took."""
+        began = time.monotonic()
+        with (self.state / "up.err").open("a") as errors:
+            self.up = subprocess.Popen(
+                self.command(), cwd=ROOT, env=self.environ(), stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        line = self.up.stdout.readline()
+        assert line, (self.state / "up.err").read_text()[-3000:]
+        self.ready = json.loads(line)
+        return time.monotonic() - began
+
+    def family(self) -> list[psutil.Process]:
+        return psutil.Process(self.up.pid).children(recursive=True)
+
+    def part(self, name: str) -> psutil.Process:
+        """The direct child that plays one part."""
+        children = psutil.Process(self.up.pid).children()
+        return next(child for child in children if PARTS[name] in " ".join(child.cmdline()))
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def is_ready(self) -> bool:
+        return self.get("/readyz")[0] == 200
+
+    def stop(self) -> int:
+        self.up.send_signal(signal.SIGINT)
+        code = self.up.wait(60)
+        self.up.stdout.close()
+        return code
+
+
+@pytest.fixture(scope="module")
+def state() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="ao-up-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def stack(state: Path) -> Iterator[Stack]:
+    stack = Stack(state)
+    stack.start()
+    yield stack
+    if stack.up and stack.up.poll() is None:
+        stack.stop()
+
+
+@pytest.mark.spec("T5")
+def test_says_ready_when_it_answers(stack: Stack) -> None:
+    assert stack.get("/healthz") == (200, '{"status": "ok"}')
+    wait_until(stack.is_ready, "/readyz", 30)
+    assert set(json.loads(stack.get("/readyz")[1])["checks"]) == {"database", "migrations", "broker", "beat"}
+
+
+def test_keeps_its_secrets_to_itself(stack: Stack) -> None:
+    for name in ("secret", "admin-password"):
+        assert (stack.state / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_opens_no_port_but_its_own(stack: Stack) -> None:
+    listening = {
+        connection.laddr.port
+        for process in [psutil.Process(stack.up.pid), *stack.family()]
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening == {stack.port}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_heals_a_killed_part(stack: Stack, part: str) -> None:
+    wait_until(stack.is_ready, "/readyz", 60)
+    victim = stack.part(part)
+    victim.kill()
+    wait_until(lambda: not victim.is_running(), f"the end of {part}")
+    wait_until(lambda: _is_back(stack, part, victim), f"another {part}", 30)
+    wait_until(stack.is_ready, f"/readyz after {part}", 60)
+
+
+def test_a_second_one_is_refused_in_one_line(stack: Stack) -> None:
+    second = subprocess.run(
+        stack.command(), cwd=ROOT, env=stack.environ(), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert second.returncode != 0
+    assert second.stderr.strip().splitlines() == [f"CommandError: already running on {stack.state}: "
+                                                 "stop it or set AGENTOPS_STATE"]  # fmt: skip
+
+
+def test_a_taken_port_is_refused_naming_a_free_one(stack: Stack, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="ao-up-", dir="/tmp") as other:
+        Path(other).chmod(0o711)
+        rival = Stack(Path(other), port=stack.port)
+        refused = subprocess.run(
+            rival.command(), cwd=ROOT, env=rival.environ(), capture_output=True, text=True, check=False, timeout=60
+        )
+    assert refused.returncode != 0
+    assert f"port {stack.port} is taken: try PORT=" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_idles_in_little_memory(stack: Stack) -> None:
+    wait_until(stack.is_ready, "/readyz", 60)
+    everyone = [psutil.Process(stack.up.pid), *stack.family()]
+    megabytes = sum(process.memory_full_info().pss for process in everyone) / 1e6
+    assert megabytes <= 600
+
+
+def test_a_killed_supervisor_leaves_nothing(stack: Stack) -> None:
+    family = stack.family()
+    stack.up.kill()
+    stack.up.wait()
+    stack.up.stdout.close()
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert not alive
+    assert stack.start() < 30
+    wait_until(stack.is_ready, "/readyz", 30)
+
+
+def test_killing_everything_at_once_is_no_obstacle(stack: Stack) -> None:
+    for process in [psutil.Process(stack.up.pid), *stack.family()]:
+        process.kill()
+    stack.up.wait()
+    stack.up.stdout.close()
+    stack.start()
+    wait_until(stack.is_ready, "/readyz", 30)
+
+
+def test_stops_cleanly_and_starts_warm(stack: Stack) -> None:
+    family = stack.family()
+    assert stack.stop() == 0
+    assert not [process for process in family if process.is_running()]
+    assert stack.start() < 15  # 5 seconds on a quiet machine
+    assert stack.get("/healthz")[0] == 200
+
+
+def _is_back(stack: Stack, part: str, victim: psutil.Process) -> bool:
+    try:
+        return stack.part(part).pid != victim.pid
+    except (StopIteration, psutil.NoSuchProcess):
+        return False
