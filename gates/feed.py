@@ -1,4 +1,4 @@
-"""Tell open pages that a queue changed: a pointer, never content. Losing one is harmless, pages also ask by themselves."""
+"""Tell open pages that a queue changed: a pointer, never content. Losing one is harmless, pages also ask."""
 
 from __future__ import annotations
 
@@ -18,13 +18,9 @@ CHANNEL = "agentops:feed"
 def publish_queue(project_id: str) -> None:
     """Publish now. Call after commit; a broker that is down only delays what people see."""
     try:
-        _broker().publish(
-            CHANNEL, json.dumps({"t": "queue", "project": str(project_id)})
-        )
+        _broker().publish(CHANNEL, json.dumps({"t": "queue", "project": str(project_id)}))
     except (redis.RedisError, OSError) as error:  # the database already holds the truth
-        log.warning(
-            "queue of project %s changed, nobody was told: %s", project_id, error
-        )
+        log.warning("queue of project %s changed, nobody was told: %s", project_id, error)
 
 
 def publish_queue_on_commit(project_id: str) -> None:
@@ -33,6 +29,4 @@ def publish_queue_on_commit(project_id: str) -> None:
 
 @functools.cache
 def _broker() -> Any:
-    return redis.Redis.from_url(
-        settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1
-    )
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)

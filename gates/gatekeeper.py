@@ -62,16 +62,12 @@ class SqlGatekeeper:
 def _open(cursor: Any, request: GateRequest) -> None:
     cursor.execute("SELECT clock_timestamp()")
     now: datetime = cursor.fetchone()[0]
-    expires_at, due_at = expiry.deadlines(
-        recent_terms_of(cursor, request.project_id), now
-    )
+    expires_at, due_at = expiry.deadlines(recent_terms_of(cursor, request.project_id), now)
     subject = digests.subject_bytes(request.subject)
     view = digests.shown(request.view)
     view_hash = digests.view_hash(view)
     nonce = secrets.token_hex(16)
-    digest = digests.digest(
-        subject=subject, view=view_hash, expires_at=expires_at, nonce=nonce
-    )
+    digest = digests.digest(subject=subject, view=view_hash, expires_at=expires_at, nonce=nonce)
     bound = {
         "subject": subject,
         "view": json.dumps(view),
@@ -111,9 +107,7 @@ def _consume(cursor: Any, gate_id: str, subject: Mapping[str, Json]) -> None:
         fresh = digests.subject_bytes(subject)
     except digests.TooDeep as error:
         raise ApprovalVoid(str(error)) from error
-    digest = digests.digest(
-        subject=fresh, view=view_hash, expires_at=expires_at, nonce=nonce
-    )
+    digest = digests.digest(subject=fresh, view=view_hash, expires_at=expires_at, nonce=nonce)
     cursor.execute(_CONSUME, [gate_id, digest])
     if cursor.rowcount != 1:
         cursor.execute(_READ, [gate_id])  # again: somebody may have been faster

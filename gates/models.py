@@ -38,22 +38,16 @@ class Gate(models.Model):
     call_id = models.CharField(max_length=120, blank=True, default="")
     tool = models.CharField(max_length=100, blank=True, default="")
     title = models.CharField(max_length=300, help_text="What will happen, in one line.")
-    reasons = models.JSONField(
-        default=list, help_text="Why this gate opened: rule, threshold, score."
-    )
+    reasons = models.JSONField(default=list, help_text="Why this gate opened: rule, threshold, score.")
     risk = models.CharField(max_length=10, default="low")
     confidence = models.FloatField(null=True, blank=True)
     recommended = models.CharField(max_length=30, blank=True, default="")
-    subject = models.BinaryField(
-        help_text="Canonical bytes of exactly what would run or be accepted."
-    )
+    subject = models.BinaryField(help_text="Canonical bytes of exactly what would run or be accepted.")
     view = models.JSONField(
         default=dict,
         help_text="What the reviewer is shown: arguments, diff, question, scores.",
     )
-    view_hash = models.CharField(
-        max_length=64, default="", help_text="SHA-256 of the view, part of the digest."
-    )
+    view_hash = models.CharField(max_length=64, default="", help_text="SHA-256 of the view, part of the digest.")
     digest = models.CharField(
         max_length=64,
         help_text="SHA-256 that a decision carries back (RELIABILITY 3.3).",
@@ -120,9 +114,7 @@ class Decision(models.Model):
     gate = models.OneToOneField(Gate, on_delete=models.PROTECT, related_name="decision")
     verdict = models.CharField(max_length=30, choices=Verdict)
     reason = models.TextField(blank=True, default="")
-    payload = models.JSONField(
-        default=dict, help_text="Edited arguments, answer, extension."
-    )
+    payload = models.JSONField(default=dict, help_text="Edited arguments, answer, extension.")
     digest = models.CharField(max_length=64)
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,

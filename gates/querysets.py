@@ -35,27 +35,17 @@ class GateQuerySet(ProjectScoped):
             return self.none()
         waiting = self.open()
         if not user.is_superuser:
-            asked_back = Q(run__task__created_by=user, kind__in=BY_REQUESTER) & Q(
-                _in_role(user, OPERATORS)
-            )
+            asked_back = Q(run__task__created_by=user, kind__in=BY_REQUESTER) & Q(_in_role(user, OPERATORS))
             waiting = waiting.filter(Q(_in_role(user, REVIEWERS)) | asked_back)
-        by_others = Exists(
-            Policy.objects.filter(
-                project=OuterRef("project"), own_approval_allowed=False
-            )
-        )
-        return waiting.exclude(
-            Q(by_others), run__task__created_by=user, kind__in=APPROVING
-        )
+        by_others = Exists(Policy.objects.filter(project=OuterRef("project"), own_approval_allowed=False))
+        return waiting.exclude(Q(by_others), run__task__created_by=user, kind__in=APPROVING)
 
     def ranked(self) -> Self:
         """Highest risk first, then the nearest deadline, then the oldest."""
         ranks = [When(risk=risk, then=Value(rank)) for risk, rank in RISK_RANK.items()]
         rank = Case(*ranks, default=Value(UNKNOWN_RISK), output_field=IntegerField())
         due = Coalesce("due_at", "expires_at")
-        return self.annotate(risk_rank=rank, due=due).order_by(
-            "-risk_rank", "due", "id"
-        )
+        return self.annotate(risk_rank=rank, due=due).order_by("-risk_rank", "due", "id")
 
     def after(self, place: Place) -> Self:
         """What follows ``place`` in the order of ``ranked``."""
@@ -65,9 +55,9 @@ class GateQuerySet(ProjectScoped):
         return self.filter(lower | later | younger)
 
     def with_names(self) -> Self:
-        return self.select_related(
-            "project", "claimed_by", "run__agent", "run__task__created_by"
-        ).annotate(requester=F("run__task__created_by__username"))
+        return self.select_related("project", "claimed_by", "run__agent", "run__task__created_by").annotate(
+            requester=F("run__task__created_by__username")
+        )
 
 
 class DecisionQuerySet(ProjectScoped):
@@ -78,8 +68,4 @@ class DecisionQuerySet(ProjectScoped):
 
 
 def _in_role(user: Any, roles: frozenset[str]) -> Exists:
-    return Exists(
-        Membership.objects.filter(
-            project=OuterRef("project"), user=user, role__in=roles
-        )
-    )
+    return Exists(Membership.objects.filter(project=OuterRef("project"), user=user, role__in=roles))

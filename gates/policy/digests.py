@@ -61,9 +61,7 @@ def _distinct(value: Any, depth: int) -> Any:
     if depth < 0:
         raise TooDeep("nested deeper than can be reviewed")
     if isinstance(value, Mapping):
-        return {
-            _key(str(key)): _distinct(item, depth - 1) for key, item in value.items()
-        }
+        return {_key(str(key)): _distinct(item, depth - 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_distinct(item, depth - 1) for item in value]
     return value
@@ -79,12 +77,7 @@ def _storable(value: Any, depth: int) -> Any:
     """jsonb keeps numbers, not their spelling: a whole float comes back as an integer."""
     if depth < 0:
         raise TooDeep("nested deeper than can be reviewed")
-    if (
-        isinstance(value, float)
-        and math.isfinite(value)
-        and value.is_integer()
-        and abs(value) >= _EXACT
-    ):
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) >= _EXACT:
         return int(value)
     if isinstance(value, Mapping):
         return {key: _storable(item, depth - 1) for key, item in value.items()}

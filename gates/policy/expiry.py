@@ -44,6 +44,4 @@ def when_expired(terms: Terms, now: datetime) -> Close | KeepOpen:
 
 def deadlines(terms: Terms, now: datetime) -> tuple[datetime, datetime]:
     """(expires_at, due_at) of a gate that opens now."""
-    return now + timedelta(minutes=terms.expiry_minutes), now + timedelta(
-        minutes=terms.sla_minutes
-    )
+    return now + timedelta(minutes=terms.expiry_minutes), now + timedelta(minutes=terms.sla_minutes)

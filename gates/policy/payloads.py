@@ -28,9 +28,7 @@ class Invalid(Exception):
     """The payload does not fit the verdict; ``errors`` by field."""
 
     def __init__(self, errors: Errors) -> None:
-        super().__init__(
-            "; ".join(message for messages in errors.values() for message in messages)
-        )
+        super().__init__("; ".join(message for messages in errors.values() for message in messages))
         self.errors = errors
 
 
@@ -56,11 +54,7 @@ def cleaned(
         _confirmed(kind, tool, str(payload.pop("confirm", "")))
     if verdict == Verdict.REJECT and not reason.strip():
         raise Invalid({"reason": ["Say why, so that the agent can do better."]})
-    read = (
-        _respond_reader(kind)
-        if verdict == Verdict.RESPOND
-        else _READERS.get(verdict, _nothing)
-    )
+    read = _respond_reader(kind) if verdict == Verdict.RESPOND else _READERS.get(verdict, _nothing)
     result = read(payload, view)
     if payload:
         raise Invalid({name: ["Unknown field."] for name in payload})
@@ -70,16 +64,22 @@ def cleaned(
 def limit_name(view: Mapping[str, Any]) -> str:
     """The limit a gate is about, in the spelling of ``LIMITS``; "" when it names none."""
     name = str(view.get("limit", ""))
-    named = name if name.startswith("max_") else f"max_{name}"
+    named = (name if name.startswith("max_") else f"max_{name}").replace("microusd", "usd")
     return named if named in LIMITS else ""
+
+
+def limit_number(view: Mapping[str, Any], key: str) -> float | int | None:
+    """``used``, ``bound`` or ``suggested`` in the unit people give: whole costs are millionths of a dollar."""
+    number = view.get(key)
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return number / 1_000_000 if limit_name(view) == "max_cost_usd" and isinstance(number, int) else number
 
 
 def _confirmed(kind: str, tool: str, typed: str) -> None:
     word = confirmation_word(kind, tool)
     if word and typed.strip() != word:
-        raise Invalid(
-            {"confirm": [f"This cannot be undone. Type {word} to approve it."]}
-        )
+        raise Invalid({"confirm": [f"This cannot be undone. Type {word} to approve it."]})
 
 
 def _nothing(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,19 +117,15 @@ def _extension(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, An
     about = limit_name(view)
     if about and name != about:
         raise Invalid({name: [f"This gate is about {about}."]})
-    return {name: _new_limit(name, value, view.get("bound") if about else None)}
+    return {name: _new_limit(name, value, limit_number(view, "bound") if about else None)}
 
 
-def _new_limit(name: str, value: Any, bound: Any) -> float | int:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-    ):
+def _new_limit(name: str, value: Any, bound: float | None) -> float | int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise Invalid({name: ["Give a number."]})
     if name != "max_cost_usd" and value != int(value):
         raise Invalid({name: ["Give a whole number."]})
-    if isinstance(bound, int | float) and value <= bound:
+    if bound is not None and value <= bound:
         raise Invalid({name: [f"Must be more than the present limit, {bound:g}."]})
     if not 0 < value <= LIMITS[name]:
         raise Invalid({name: [f"Must be between 0 and {LIMITS[name]:,}."]})

@@ -29,6 +29,4 @@ def waiting(opened_at: datetime, due_at: datetime | None, now: datetime) -> Wait
     if now >= due_at:
         return Waiting.LATE
     allowed = max(due_at - opened_at, timedelta(seconds=1))
-    return (
-        Waiting.WARNING if (now - opened_at) / allowed >= WARNING_AT else Waiting.FRESH
-    )
+    return Waiting.WARNING if (now - opened_at) / allowed >= WARNING_AT else Waiting.FRESH

@@ -12,9 +12,7 @@ OPERATORS = frozenset({"operator", "reviewer", "admin"})
 BY_REQUESTER = frozenset({Kind.QUESTION, Kind.LOOP_DETECTED})
 """Kinds that ask what was meant: whoever submitted the task may answer, while they may still operate the project."""
 
-APPROVING = frozenset(
-    kind for kind, verdicts in ALLOWED.items() if LETTING & set(verdicts)
-)
+APPROVING = frozenset(kind for kind, verdicts in ALLOWED.items() if LETTING & set(verdicts))
 """Kinds that can let something happen: the own-approval rule is about these."""
 
 
@@ -28,9 +26,7 @@ class Person:
     is_requester: bool = False
 
 
-def objections(
-    person: Person, kind: str, verdict: str = "", *, own_approval_allowed: bool = True
-) -> list[str]:
+def objections(person: Person, kind: str, verdict: str = "", *, own_approval_allowed: bool = True) -> list[str]:
     """Why ``person`` may not decide a gate of ``kind`` (or give this ``verdict``); empty means they may."""
     if not person.is_active:
         return ["This account is not active."]
@@ -38,15 +34,11 @@ def objections(
         return ["Deciding this needs the role reviewer or admin in the project."]
     own = person.is_requester and not own_approval_allowed
     if own and kind in APPROVING and (not verdict or verdict in LETTING):
-        return [
-            "You submitted this task, and the project's policy asks for another person's approval."
-        ]
+        return ["You submitted this task, and the project's policy asks for another person's approval."]
     return []
 
 
 def _has_role(person: Person, kind: str) -> bool:
     if person.is_superuser or person.roles & REVIEWERS:
         return True
-    return (
-        person.is_requester and kind in BY_REQUESTER and bool(person.roles & OPERATORS)
-    )
+    return person.is_requester and kind in BY_REQUESTER and bool(person.roles & OPERATORS)

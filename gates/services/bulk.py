@@ -40,45 +40,25 @@ class BulkResult:
 def preview_many(*, actor: Any, items: Sequence[BulkItem], verdict: str) -> list[Gate]:
     """What would be decided, in the order of the queue. Raises InvalidDecision when it must not be done together."""
     if verdict not in TOGETHER:
-        raise InvalidDecision(
-            {"verdict": ["Several gates can only be approved or rejected together."]}
-        )
+        raise InvalidDecision({"verdict": ["Several gates can only be approved or rejected together."]})
     if not 1 <= len(items) <= MOST:
         raise InvalidDecision.of(f"Select between 1 and {MOST} gates.")
     wanted = {item.gate_id for item in items}
-    gates = list(
-        Gate.objects.waiting_for(actor).filter(pk__in=wanted).with_names().ranked()
-    )
+    gates = list(Gate.objects.waiting_for(actor).filter(pk__in=wanted).with_names().ranked())
     if len({(gate.kind, gate.risk) for gate in gates}) > 1:
-        raise InvalidDecision.of(
-            "Select gates of one kind and one risk: they are decided together."
-        )
-    if verdict == Verdict.APPROVE and any(
-        confirmation_word(gate.kind, gate.tool) for gate in gates
-    ):
-        raise InvalidDecision.of(
-            "Actions that cannot be undone are approved one by one."
-        )
+        raise InvalidDecision.of("Select gates of one kind and one risk: they are decided together.")
+    if verdict == Verdict.APPROVE and any(confirmation_word(gate.kind, gate.tool) for gate in gates):
+        raise InvalidDecision.of("Actions that cannot be undone are approved one by one.")
     return gates
 
 
-def decide_many(
-    *, actor: Any, items: Sequence[BulkItem], verdict: str, reason: str = ""
-) -> list[BulkResult]:
+def decide_many(*, actor: Any, items: Sequence[BulkItem], verdict: str, reason: str = "") -> list[BulkResult]:
     """Decide each in its own transaction; one that fails does not stop the others."""
-    titles = {
-        str(gate.pk): gate.title
-        for gate in preview_many(actor=actor, items=items, verdict=verdict)
-    }
-    return [
-        _one(actor, item, verdict, reason, titles.get(item.gate_id, ""))
-        for item in items
-    ]
+    titles = {str(gate.pk): gate.title for gate in preview_many(actor=actor, items=items, verdict=verdict)}
+    return [_one(actor, item, verdict, reason, titles.get(item.gate_id, "")) for item in items]
 
 
-def _one(
-    actor: Any, item: BulkItem, verdict: str, reason: str, title: str
-) -> BulkResult:
+def _one(actor: Any, item: BulkItem, verdict: str, reason: str, title: str) -> BulkResult:
     try:
         decision = decide(
             actor=actor,

@@ -27,18 +27,10 @@ def claim(*, actor: Any, gate_id: uuid.UUID | str) -> Gate:
     if reasons := objections_of(actor, gate):
         raise NotAllowed(" ".join(reasons))
     free = Q(claimed_by=None) | Q(claimed_by=actor) | Q(claimed_at__lt=Now() - LASTS)
-    taken = (
-        Gate.objects.open()
-        .filter(free, pk=gate.pk)
-        .update(claimed_by=actor, claimed_at=Now())
-    )
+    taken = Gate.objects.open().filter(free, pk=gate.pk).update(claimed_by=actor, claimed_at=Now())
     gate.refresh_from_db()
     if not taken:
-        raise NotAllowed(
-            f"{gate.claimed_by} is looking at this."
-            if gate.claimed_by
-            else "Somebody else was faster."
-        )
+        raise NotAllowed(f"{gate.claimed_by} is looking at this." if gate.claimed_by else "Somebody else was faster.")
     publish_queue_on_commit(gate.project_id)
     return gate
 
@@ -46,9 +38,7 @@ def claim(*, actor: Any, gate_id: uuid.UUID | str) -> Gate:
 def release(*, actor: Any, gate_id: uuid.UUID | str) -> Gate:
     """Give the gate back; only one's own claim can be released."""
     gate = visible_gate(actor, gate_id)
-    if Gate.objects.filter(pk=gate.pk, claimed_by=actor).update(
-        claimed_by=None, claimed_at=None
-    ):
+    if Gate.objects.filter(pk=gate.pk, claimed_by=actor).update(claimed_by=None, claimed_at=None):
         publish_queue_on_commit(gate.project_id)
     gate.refresh_from_db()
     return gate

@@ -57,19 +57,13 @@ def decide(
     ``digest`` is the one the page showed. Edited arguments are judged again before the transaction, because that
     may take a while; who, when and what are checked inside it, under the lock.
     """
-    asked = _Asked(
-        actor, verdict, digest, canonical.clean(reason).strip()[:10_000], payload or {}
-    )
+    asked = _Asked(actor, verdict, digest, canonical.clean(reason).strip()[:10_000], payload or {})
     gate: Gate | None = None
     try:
         gate = visible_gate(actor, gate_id)
         _check(gate, asked)
         cleaned = _cleaned(gate, asked)
-        subject = (
-            judged_edit(gate, cleaned["arguments"])
-            if verdict == Verdict.APPROVE_WITH_EDITS
-            else None
-        )
+        subject = judged_edit(gate, cleaned["arguments"]) if verdict == Verdict.APPROVE_WITH_EDITS else None
         return _decide(gate, asked, cleaned, subject)
     except DecisionRefused as refusal:
         audit(refusal, actor=actor, gate=gate, gate_id=gate_id, verdict=verdict)
@@ -82,12 +76,7 @@ def visible_gate(actor: Any, gate_id: uuid.UUID | str) -> Gate:
         key = gate_id if isinstance(gate_id, uuid.UUID) else uuid.UUID(str(gate_id))
     except ValueError:
         raise GateNotFound from None
-    gate = (
-        Gate.objects.visible_to(actor)
-        .select_related("run__task")
-        .filter(pk=key)
-        .first()
-    )
+    gate = Gate.objects.visible_to(actor).select_related("run__task").filter(pk=key).first()
     if gate is None:
         raise GateNotFound
     return gate  # type: ignore[no-any-return]
@@ -96,26 +85,18 @@ def visible_gate(actor: Any, gate_id: uuid.UUID | str) -> Gate:
 def locked_gate(gate: Gate) -> tuple[Gate, datetime]:
     """The gate as it is now, locked, and the database's time. The run is locked first, as its journal does."""
     Run.objects.select_for_update(no_key=True).only("pk").get(pk=gate.run_id)
-    fresh = (
-        Gate.objects.select_for_update(of=("self",))
-        .select_related("run__task")
-        .get(pk=gate.pk)
-    )
+    fresh = Gate.objects.select_for_update(of=("self",)).select_related("run__task").get(pk=gate.pk)
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         return fresh, cursor.fetchone()[0]
 
 
 @transaction.atomic
-def _decide(
-    gate: Gate, asked: _Asked, payload: dict[str, Any], subject: bytes | None
-) -> Decision:
+def _decide(gate: Gate, asked: _Asked, payload: dict[str, Any], subject: bytes | None) -> Decision:
     gate, now = locked_gate(gate)
     _check(gate, asked)
     if now >= gate.expires_at:
-        raise GateExpired(
-            "The time for this decision has passed. It was not approved and not rejected."
-        )
+        raise GateExpired("The time for this decision has passed. It was not approved and not rejected.")
     decision = Decision.objects.create(
         gate=gate,
         verdict=asked.verdict,
@@ -163,17 +144,11 @@ def _check(gate: Gate, asked: _Asked) -> None:
     if not gate.is_open:
         raise already_decided(gate)
     if asked.verdict not in allowed(gate.kind, view_bytes(gate)):
-        raise InvalidDecision(
-            {"verdict": ["This verdict does not fit this kind of gate."]}
-        )
+        raise InvalidDecision({"verdict": ["This verdict does not fit this kind of gate."]})
     if asked.digest != gate.digest:
-        raise GateChanged(
-            "This changed since the page was loaded. Look at it again before you decide."
-        )
+        raise GateChanged("This changed since the page was loaded. Look at it again before you decide.")
     if asked.digest != _held(gate):
-        raise GateChanged(
-            "What is stored is not what this gate was opened for. It cannot be approved."
-        )
+        raise GateChanged("What is stored is not what this gate was opened for. It cannot be approved.")
 
 
 def _held(gate: Gate) -> str:

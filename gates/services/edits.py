@@ -20,9 +20,7 @@ def judged_edit(gate: Gate, arguments: dict[str, Any]) -> bytes:
     judgement: Judgement = rejudge(str(gate.run_id), gate.call_id, gate.tool, arguments)
     if judgement.invalid or judgement.access == Access.DENY:
         raise InvalidDecision(_by_field(judgement.reasons, gate.view))
-    if judgement.gate_kind not in ("", gate.kind) or risk_rank(
-        judgement.risk
-    ) > risk_rank(gate.risk):
+    if judgement.gate_kind not in ("", gate.kind) or risk_rank(judgement.risk) > risk_rank(gate.risk):
         raise InvalidDecision.of(
             "With these arguments the action is riskier than the one this gate is about. "
             "Reject it with a reason, and let the agent propose it."
@@ -41,7 +39,5 @@ def _by_field(reasons: tuple[str, ...], view: dict[str, Any]) -> Errors:
     for reason in reasons or ("These arguments are not allowed.",):
         name, _, message = reason.partition(": ")
         known = message and name in fields
-        errors.setdefault(f"arguments.{name}" if known else FORM, []).append(
-            message if known else reason
-        )
+        errors.setdefault(f"arguments.{name}" if known else FORM, []).append(message if known else reason)
     return errors

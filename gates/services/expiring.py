@@ -41,9 +41,7 @@ def _expire(gate: Gate) -> bool:
     if isinstance(outcome, KeepOpen):
         _escalate(gate, outcome.expires_at)
     else:
-        decision = Decision.objects.create(
-            gate=gate, verdict=Verdict.EXPIRE, digest=gate.digest, decided_by=None
-        )
+        decision = Decision.objects.create(gate=gate, verdict=Verdict.EXPIRE, digest=gate.digest, decided_by=None)
         settle(gate, decision, now)
     return True
 

@@ -18,9 +18,7 @@ def objections_of(actor: Any, gate: Gate, verdict: str = "") -> list[str]:
     with connection.cursor() as cursor:
         terms = terms_of(cursor, gate.project_id)
     person = _person(actor, gate)
-    return roles.objections(
-        person, gate.kind, verdict, own_approval_allowed=terms.own_approval_allowed
-    )
+    return roles.objections(person, gate.kind, verdict, own_approval_allowed=terms.own_approval_allowed)
 
 
 def verdicts_for(actor: Any, gate: Gate, view_bytes: int = 0) -> tuple[Verdict, ...]:
@@ -31,11 +29,7 @@ def verdicts_for(actor: Any, gate: Gate, view_bytes: int = 0) -> tuple[Verdict, 
         own = terms_of(cursor, gate.project_id).own_approval_allowed
     person = _person(actor, gate)
     offered = allowed(gate.kind, view_bytes)
-    return tuple(
-        one
-        for one in offered
-        if not roles.objections(person, gate.kind, one, own_approval_allowed=own)
-    )
+    return tuple(one for one in offered if not roles.objections(person, gate.kind, one, own_approval_allowed=own))
 
 
 def _person(actor: Any, gate: Gate) -> roles.Person:
@@ -43,11 +37,7 @@ def _person(actor: Any, gate: Gate) -> roles.Person:
     if fresh is None:
         return roles.Person(is_active=False)
     return roles.Person(
-        roles=frozenset(
-            fresh.memberships.filter(project_id=gate.project_id).values_list(
-                "role", flat=True
-            )
-        ),
+        roles=frozenset(fresh.memberships.filter(project_id=gate.project_id).values_list("role", flat=True)),
         is_active=fresh.is_active,
         is_superuser=fresh.is_superuser,
         is_requester=gate.run.task.created_by_id == fresh.pk,

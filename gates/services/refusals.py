@@ -67,9 +67,7 @@ class InvalidDecision(DecisionRefused):
     code = "invalid"
 
     def __init__(self, errors: Errors) -> None:
-        super().__init__(
-            " ".join(message for messages in errors.values() for message in messages)
-        )
+        super().__init__(" ".join(message for messages in errors.values() for message in messages))
         self.errors = errors
 
     @classmethod
@@ -88,9 +86,7 @@ def already_decided(gate: Gate) -> AlreadyDecided:
         )
     said, at = SAID[Verdict(decision.verdict)], decision.created_at
     if decision.decided_by is None:
-        return AlreadyDecided(
-            f"Already {said} at {at:%H:%M} UTC.", at=at, verdict=decision.verdict
-        )
+        return AlreadyDecided(f"Already {said} at {at:%H:%M} UTC.", at=at, verdict=decision.verdict)
     by = decision.decided_by.get_full_name() or decision.decided_by.get_username()
     return AlreadyDecided(
         f"Already {said} by {by} at {at:%H:%M} UTC.",

@@ -1,4 +1,4 @@
-"""The attack list on approvals (RELIABILITY 7 A), each with its negative control where a guard could be switched off."""
+"""The attack list on approvals, with a negative control where a guard can be switched off."""
 
 from __future__ import annotations
 

@@ -14,9 +14,8 @@ from gates.policy import digests
 pytestmark = pytest.mark.spec("Q5")
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
-FIELDS = (
-    "version run call tool schema_hash arguments cwd env_hash operands destination mcp policy_version view attempt"
-).split()
+FIELDS = ("version", "run", "call", "tool", "schema_hash", "arguments", "cwd", "env_hash", "operands", "destination")
+FIELDS += ("mcp", "policy_version", "view", "attempt")
 SUBJECT: dict[str, Any] = {name: f"value of {name}" for name in FIELDS}
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None))
 values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)

@@ -89,7 +89,9 @@ def test_bad_extension_is_refused(payload: Any) -> None:
 
 def test_extension_is_kept() -> None:
     assert clean("limit_reached", "extend", {"max_steps": 30}, limit="max_steps", bound=20) == {"max_steps": 30}
-    assert clean("limit_reached", "extend", {"max_cost_usd": 7.5}, limit="cost_usd", bound=5) == {"max_cost_usd": 7.5}
+    assert clean("limit_reached", "extend", {"max_cost_usd": 7.5}, limit="cost_usd", bound=5_000_000) == {
+        "max_cost_usd": 7.5
+    }
 
 
 @pytest.mark.parametrize("payload", [{}, {"answer": " "}, {"answer": 3}, {"answer": "x" * 20_001}, {"outcome": "done"}])

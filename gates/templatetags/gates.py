@@ -1,0 +1,69 @@
+"""Tags of the review pages. ``{% include "gates/_card.html" %}`` works on any page with a ``gate`` and a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+
+from gates.models import Gate
+from gates.policy.queue import waiting
+from gates.web import cards, shown
+
+register = template.Library()
+register.filter("reveal", shown.reveal)
+register.filter("reveal_code", shown.reveal_code)
+
+RISKS = {"low": "", "medium": "wait", "high": "bad", "critical": "bad"}
+"""Look of each risk; the word always stands beside it."""
+
+ICONS = {
+    "tool_approval": "wrench",
+    "irreversible_action": "octagon-x",
+    "question": "circle-help",
+    "final_review": "flag",
+    "limit_reached": "gauge",
+    "loop_detected": "refresh-cw",
+    "in_doubt": "triangle-alert",
+}
+
+
+@register.simple_tag(takes_context=True)
+def gate_card(context: dict[str, Any], gate: Gate) -> cards.Card:
+    """What the card shows. Permission is looked up here again: a fragment trusts no page around it."""
+    user = context["request"].user
+    return cards.build(gate, user, errors=context.get("errors"), typed=context.get("typed"))
+
+
+@register.filter
+def risk_look(risk: str) -> str:
+    return RISKS.get(risk, "bad")
+
+
+@register.filter
+def kind_icon(kind: str) -> str:
+    return ICONS.get(kind, "shield")
+
+
+@register.filter
+def lateness(gate: Gate) -> str:
+    """fresh, warning or late."""
+    from django.utils import timezone
+
+    return waiting(gate.opened_at, gate.due_at, timezone.now())
+
+
+@register.filter
+def percent(share: float | None) -> str:
+    return "" if share is None else f"{share * 100:.0f} %"
+
+
+@register.filter
+def of_field(errors: dict[str, list[str]] | None, name: str) -> list[str]:
+    """Errors of one field."""
+    return (errors or {}).get(name, [])
+
+
+@register.filter
+def typed_as(typed: dict[str, str] | None, name: str) -> str:
+    return (typed or {}).get(name, "")

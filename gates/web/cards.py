@@ -1,0 +1,149 @@
+"""Everything the decision card shows of one gate, read once. The template only lays it out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from gates.models import Gate
+from gates.policy.payloads import confirmation_word, limit_name, limit_number
+from gates.policy.queue import waiting
+from gates.policy.verdicts import REVIEWABLE_BYTES
+from gates.services import objections_of, verdicts_for
+from gates.services.deciding import view_bytes
+from gates.services.refusals import already_decided
+from gates.web import arguments, shown
+from loops.models import Step
+
+LONG_BYTES = 20_000
+"""A view longer than this must have been on the screen whole before it can be approved."""
+
+STEPS_AROUND = 3
+_PLACED = {
+    "tool", "arguments", "diff", "command", "operation", "reversibility", "parameters_schema", "question", "choices",
+    "result", "criteria", "limit", "used", "bound", "suggested", "reasoning",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    name: str
+    used: float | None
+    bound: float | None
+    suggested: float | None
+
+    @property
+    def step(self) -> str:
+        """Step of the number field."""
+        return "0.01" if self.name == "max_cost_usd" else "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a diff."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Card:
+    gate: Gate
+    view: Mapping[str, Any]
+    verdicts: tuple[str, ...]
+    objections: list[str]
+    outcome: str
+    word: str
+    warnings: list[str]
+    is_long: bool
+    too_long: bool
+    waiting: str
+    steps: list[Step]
+    limit: Limit | None
+    form: list[arguments.Field]
+    subject: str
+    errors: Mapping[str, list[str]] = field(default_factory=dict)
+    typed: Mapping[str, str] | None = None
+    is_own_claim: bool = False
+
+    @property
+    def open_pane(self) -> str:
+        """The verdict whose form had errors, so that it is open again."""
+        return str((self.typed or {}).get("verdict", "")) if self.errors else ""
+
+    @property
+    def form_errors(self) -> list[str]:
+        """Errors that belong to no field on the card."""
+        placed = {f"arguments.{one.name}" for one in self.form} | {"reason", "answer", "confirm", "outcome", "extend"}
+        return [message for name, messages in self.errors.items() if name not in placed for message in messages]
+
+    @property
+    def diff(self) -> list[Line]:
+        return [_line(text) for text in str(self.view["diff"]).split("\n")] if self.view.get("diff") else []
+
+    @property
+    def call_arguments(self) -> list[tuple[str, str]]:
+        given = self.view.get("arguments")
+        return [(name, _text(value)) for name, value in given.items()] if isinstance(given, dict) else []
+
+    @property
+    def result(self) -> str:
+        return _text(self.view["result"]) if self.view.get("result") is not None else ""
+
+    @property
+    def others(self) -> list[tuple[str, str]]:
+        """Whatever else the view holds: nothing that was bound stays unseen."""
+        return [(name, _text(value)) for name, value in self.view.items() if name not in _PLACED]
+
+
+def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Card:
+    """The card of ``gate`` for ``user``. The caller has looked the gate up by ``visible_to``."""
+    view = gate.view if isinstance(gate.view, dict) else {}
+    size, verdicts = view_bytes(gate), verdicts_for(user, gate, view_bytes(gate))
+    now: datetime = timezone.now()
+    return Card(
+        gate=gate,
+        view=view,
+        verdicts=tuple(str(verdict) for verdict in verdicts),
+        objections=objections_of(user, gate) if gate.is_open else [],
+        outcome="" if gate.is_open else already_decided(gate).message,
+        word=confirmation_word(gate.kind, gate.tool),
+        warnings=shown.warnings_of([view, gate.title, gate.tool]),
+        is_long=size > LONG_BYTES,
+        too_long=size > REVIEWABLE_BYTES,
+        waiting=waiting(gate.opened_at, gate.due_at, now),
+        steps=_steps(gate),
+        limit=_limit(view) if gate.kind == Gate.Kind.LIMIT_REACHED else None,
+        form=arguments.fields(view, typed, errors) if "approve_with_edits" in verdicts else [],
+        subject=json.dumps(json.loads(bytes(gate.subject)), indent=2, ensure_ascii=False),
+        errors=errors or {},
+        typed=typed,
+        is_own_claim=gate.claimed_by_id is not None and gate.claimed_by_id == user.pk,
+    )
+
+
+def _steps(gate: Gate) -> list[Step]:
+    """The last steps before the gate, oldest first."""
+    before = Step.objects.filter(execution_id=gate.run_id, step_number__lte=gate.step_number)
+    return list(reversed(before.order_by("-step_number").defer("result", "validation")[:STEPS_AROUND]))
+
+
+def _limit(view: Mapping[str, Any]) -> Limit:
+    numbers = {key: limit_number(view, key) for key in ("used", "bound", "suggested")}
+    return Limit(name=limit_name(view), **numbers)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _line(text: str) -> Line:
+    if text.startswith(("+++", "---", "diff --git", "index ")):
+        return Line("head", text)
+    kind = {"+": "add", "-": "del", "@": "hunk"}.get(text[:1], "same")
+    return Line(kind, text)

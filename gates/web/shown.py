@@ -1,0 +1,121 @@
+"""Text from models and tools as a reviewer must see it: whole, inert, and with nothing invisible (attack list A 3-5).
+
+Characters that cannot be seen, that change the direction of reading, or that only look like a space are written as
+their code points. Letters of several alphabets in one word are pointed out.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+BLANK_LETTERS = "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u2400\ufffd"
+"""Letters and symbols that look like nothing, or that stand for what could not be stored."""
+
+_SUSPECT = re.compile(r"[^\x20-\x7e\n\t]")
+_EDGES = re.compile(r"\A +| +\Z")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
+_LONGEST_LOOK = 200_000
+_MOST_WARNINGS = 12
+
+
+def is_odd(character: str) -> bool:
+    """Would a reader not see this character, or take it for another?"""
+    if character in "\n\t " or (character.isascii() and character.isprintable()):
+        return False
+    if character in BLANK_LETTERS or 0xFE00 <= ord(character) <= 0xFE0F or 0xE0000 <= ord(character) <= 0xE0FFF:
+        return True
+    return unicodedata.category(character) in {"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp", "Zs"}
+
+
+def reveal(text: Any) -> SafeString:
+    """Escaped HTML of ``text`` with every odd character as a marked code point. Nothing is ever left out.
+
+    Spaces at the edges of a single line are marked too: ``ls`` and ``ls `` are different commands.
+    """
+    whole = str(text)
+    if "\n" in whole or not (edges := [(match.start(), match.end()) for match in _EDGES.finditer(whole)]):
+        return reveal_code(whole)
+    start = edges[0][1] if edges[0][0] == 0 else 0
+    end = edges[-1][0] if edges[-1][0] >= start and edges[-1][1] == len(whole) else len(whole)
+    before, after = _spaces(start), _spaces(len(whole) - end)
+    return format_html("{}{}{}", before, reveal_code(whole[start:end]), after)
+
+
+def reveal_code(text: str) -> SafeString:
+    """The same without marking spaces: for lines of code."""
+    return format_html_join("", "{}", ((part,) for part in _parts(text)))
+
+
+def warnings_of(value: Any) -> list[str]:
+    """What is odd about all texts in ``value``, in words."""
+    found: dict[str, None] = {}
+    looked = 0
+    for text in _texts(value):
+        looked += len(text)
+        for warning in _warnings(text, looks=looked <= _LONGEST_LOOK):
+            found.setdefault(warning)
+    return list(found)[:_MOST_WARNINGS]
+
+
+def _parts(text: str) -> Iterator[str | SafeString]:
+    end = 0
+    for match in _SUSPECT.finditer(text):
+        if is_odd(match.group()):
+            yield text[end : match.start()]
+            yield _code_point(match.group())
+            end = match.end()
+    yield text[end:]
+
+
+def _spaces(count: int) -> SafeString | str:
+    return _mark(f"{count} space{'s' * (count > 1)}", "at the edge") if count else ""
+
+
+def _code_point(character: str) -> SafeString:
+    return _mark(f"U+{ord(character):04X}", _name(character))
+
+
+def _mark(said: str, title: str) -> SafeString:
+    return format_html('<span class="odd" title="{}">{}</span>', title.capitalize(), said)
+
+
+def _name(character: str) -> str:
+    if character == "\u2400":
+        return "a null character, or its symbol"
+    return unicodedata.name(character, "control or unassigned character").lower()
+
+
+def _warnings(text: str, *, looks: bool) -> Iterator[str]:
+    if text.isascii() and text.isprintable():
+        return
+    for match in _SUSPECT.finditer(text):
+        if is_odd(match.group()):
+            yield f"U+{ord(match.group()):04X} {_name(match.group())}"
+    if looks and not text.isascii():
+        for word in _WORD.findall(text):
+            if len(mixed := _alphabets(word)) > 1:
+                yield f"“{word[:40]}” mixes {' and '.join(mixed)} letters"
+
+
+def _alphabets(word: str) -> list[str]:
+    names = {unicodedata.name(letter, "").split(" ")[0] for letter in set(word)}
+    return [alphabet.capitalize() for alphabet in _ALPHABETS if alphabet in names]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
