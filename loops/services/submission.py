@@ -148,7 +148,7 @@ def _criterion(value: Any, field: str, faults: dict[str, str]) -> dict[str, str]
         return {}
     text = _text(item.get("text"), f"{field}.text", MAX_CRITERION, faults)
     command = _text(item.get("command"), f"{field}.command", MAX_COMMAND, faults)
-    if not text.strip() and not command.strip():
+    if not any(isinstance(part, str) and part.strip() for part in item.values()):
         faults.setdefault(field, "needs a text or a command")
     return {"text": text or command[:MAX_CRITERION], "command": command}
 

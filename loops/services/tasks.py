@@ -7,11 +7,12 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from loops.engine import loops
 from loops.engine.complexity import estimate
 from loops.engine.values import ModelRole
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
-from loops.services import access, audit, loop_names, policies
+from loops.services import access, audit, policies
 from loops.services.submission import MICRO, Content, InvalidTask, clean, clean_key
 from loops.storage import bell
 
@@ -70,7 +71,7 @@ def submit_task(  # noqa: PLR0913 - the fields of a task
             "output_schema": output_schema,
             "execution_loop": execution_loop,
         },
-        loop_names.registered(),
+        loops.names(),
     )
     _must_belong(project, agent, workspace)
     draft = Task(

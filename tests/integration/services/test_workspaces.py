@@ -30,7 +30,7 @@ def run_in(world, folder):
 def test_a_task_without_a_workspace_gets_an_empty_folder(world, source):
     run = world.submit().run
     path = workspaces.prepare(run)
-    assert os.listdir(path) == []
+    assert not list(Path(path).iterdir())
     assert Run.objects.get(pk=run.pk).workspace_path == path
 
 
@@ -63,7 +63,7 @@ def test_links_that_lead_out_are_refused(world, source, links):
         (source / name).symlink_to(target)
     with pytest.raises(workspaces.WorkspaceUnusable, match="leads out"):
         workspaces.prepare(run_in(world, source))
-    assert os.listdir(workspaces.root()) == []
+    assert not list(workspaces.root().iterdir())
 
 
 @pytest.mark.spec("I7")
@@ -92,4 +92,4 @@ def test_two_makers_agree_on_one_folder(committed_world, source):
     with ThreadPoolExecutor(8) as pool:
         paths = set(pool.map(prepare, range(8)))
     assert len(paths) == 1
-    assert os.listdir(workspaces.root()) == [str(run.pk)]
+    assert [folder.name for folder in workspaces.root().iterdir()] == [str(run.pk)]

@@ -35,7 +35,7 @@ class World:
             "workspace": None,
             "goal": "Mend it",
         }
-        return tasks.submit_task(**{**given, **fields})
+        return tasks.submit_task(**{"goal": "Mend it", **given, **fields})
 
     def run(self, status: str = Run.Status.THINKING, **fields: Any) -> Run:
         run = self.submit(**fields).run
