@@ -1,0 +1,83 @@
+# One verb for each thing people do. Everything runs in .venv; nothing else on the machine is touched.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(BIN)/uv
+export UV_LINK_MODE ?= copy
+
+.PHONY: help run setup test unit check fix smoke bench shots spec lock system-tools
+
+help: ## show these verbs
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+run: .venv/.runtime ## start AgentOps: database, broker, web, worker, clock; Ctrl-C stops it
+	@exec $(BIN)/python manage.py up $(ARGS)
+
+setup: .venv/.development ## install everything a developer needs
+
+test: .venv/.development system-tools ## the whole suite, on its own servers
+	$(BIN)/pytest $(ARGS)
+
+unit: .venv/.development ## the tests that need no server
+	@$(BIN)/pytest -q -p no:playwright tests/unit $(ARGS)
+
+check: .venv/.development ## style, types, layers, migrations, settings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy --strict -p loops.engine -p gates.policy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python manage.py makemigrations --check --dry-run --settings=tests.settings
+	$(BIN)/python manage.py check --fail-level WARNING --settings=tests.settings
+
+fix: .venv/.development ## repair style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+smoke: .venv/.development ## start it for real and walk through it
+	$(BIN)/python manage.py smoke $(ARGS)
+
+bench: .venv/.development ## measure
+	$(BIN)/python -m tests.bench $(ARGS)
+
+shots: .venv/.development system-tools ## take screenshots of every page
+	$(BIN)/python manage.py shots $(ARGS)
+
+spec: .venv/.development ## rows of the specification that have tests
+	@$(BIN)/pytest --collect-only --spec-ids -q -q -p no:randomly | grep -E '^[A-Z][0-9]+ '
+
+lock: $(UV) ## resolve the locks anew from pyproject.toml
+	$(UV) pip compile $(LOCK) pyproject.toml -o requirements.lock
+	$(UV) pip compile $(LOCK) -c requirements.lock --group dev pyproject.toml -o requirements-dev.lock
+
+LOCK := --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
+
+# The browser of the tests and the sandbox of commands. Only root can add them; otherwise tests skip and say so.
+system-tools:
+	@missing=""; \
+	command -v chromium chromium-browser google-chrome >/dev/null || [ -n "$${CHROMIUM:-}" ] || missing="chromium fonts-dejavu-core"; \
+	command -v bwrap >/dev/null || missing="$$missing bubblewrap"; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null && missing=""; \
+	fi; \
+	if [ -n "$$missing" ]; then echo "missing:$$missing (apt-get install $$missing)" >&2; [ "$${CI:-}" != true ]; fi
+
+$(UV): requirements-uv.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; name one with: make run PYTHON=python3.12" >&2; exit 1; }
+	@[ -x $(BIN)/pip ] || { rm -rf .venv; $(PYTHON) -m venv .venv; } \
+	  || { echo "cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	@touch $(UV)
+
+# A developer's environment holds everything that running needs, so `make run` leaves it alone.
+.venv/.runtime: requirements.lock $(UV)
+	@if [ -f .venv/.development ]; then $(MAKE) --no-print-directory .venv/.development; else \
+	  echo "installing ..."; VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements.lock; fi
+	@touch $@
+
+.venv/.development: requirements-dev.lock $(UV)
+	@echo "installing ..."
+	@VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements-dev.lock
+	@touch $@
