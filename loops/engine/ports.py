@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from loops.engine.facts import Fact
+from loops.engine.state import RunState
 from loops.engine.values import (
     Access,
     FailureKind,
@@ -160,6 +162,58 @@ class Gatekeeper(Protocol):
     def withdraw(self, run_id: str, reason: str) -> Within:
         """Void whatever of this run is still open, because the run ended or was stopped."""
         ...
+
+
+class LeaseLost(Exception):
+    """Another worker owns the run now, or the journal moved on: whatever this one still wants to write is void."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """One mailbox item: stop, pause, resume, message {"text"}, decision {...}; ``by`` is a person's name."""
+
+    id: str
+    kind: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    by: str = ""
+
+
+class Journal(Protocol):
+    """The durable record of one run, bound to one ownership of it (SPEC J). Every method is one short transaction."""
+
+    def append(self, entries: Sequence[tuple[Fact, RunState]], within: Sequence[Within] = ()) -> None:
+        """Write facts, each with the state after it, and everything derived from them. Raises LeaseLost."""
+        ...
+
+    def renew(self) -> None:
+        """Keep owning the run. Raises LeaseLost."""
+        ...
+
+    def mail_kinds(self) -> frozenset[str]:
+        """Kinds of the unread mailbox items."""
+        ...
+
+    def mail(self) -> Sequence[Mail]: ...
+
+    def read(self, mail: Sequence[Mail]) -> Within:
+        """Mark as turned into facts."""
+        ...
+
+    def release(self, *, wake_at: int = 0, runnable: bool = False) -> None:
+        """Give the run back; ``wake_at`` in microseconds since the epoch."""
+        ...
+
+
+class Archive(Protocol):
+    def commit(self, state: RunState, report: Mapping[str, Json], at: int) -> Within:
+        """Write the immutable provenance record of a committed result (SPEC N1)."""
+        ...
+
+
+class Feed(Protocol):
+    """Live, transient news for watchers. Losing one costs a re-read, never an event."""
+
+    def delta(self, *, step: int, call: str, kind: str, offset: int, text: str) -> None: ...
 
 
 class Clock(Protocol):

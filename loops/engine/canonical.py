@@ -1,0 +1,133 @@
+"""Canonical JSON bytes (RFC 8785) for everything that is hashed or stored as a fact.
+
+Values that JSON or Postgres cannot carry are mapped, losslessly and visibly, instead of refused, because a model's
+output may hold any of them and must never stop a run (RELIABILITY fact 11):
+
+    NaN, infinities      {"$float": "nan" | "inf" | "-inf"}
+    |integer| >= 2**53   {"$int": "<digits>"}
+    lone surrogates      {"$utf16": "<hex of the surrogatepass UTF-8 bytes>"}
+    bytes                {"$bytes": "<hex>"}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import rfc8785
+
+_SAFE = 2**53
+_dumps = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+
+
+class _NotPlain(Exception):
+    pass
+
+
+def encode(value: Any) -> bytes:
+    """RFC 8785 bytes of ``value``.
+
+    The standard encoder already gives RFC 8785 for values made of plain text, safe integers, booleans and ASCII keys
+    (same escapes, same order); everything else takes the slower road through ``rfc8785``.
+    """
+    try:
+        _must_be_plain(value)
+        return _dumps(value).encode()
+    except (_NotPlain, UnicodeEncodeError):
+        return rfc8785.dumps(_mapped(value))
+
+
+def decode(data: bytes | memoryview) -> Any:
+    """Inverse of ``encode``, mapped values included."""
+    return json.loads(bytes(data), object_hook=_unmapped)
+
+
+def sha256(value: Any) -> str:
+    """Hex SHA-256 over the canonical bytes."""
+    return hashlib.sha256(encode(value)).hexdigest()
+
+
+def clean(text: str) -> str:
+    """``text`` as Postgres text and UTF-8 can hold it: NUL shown as U+2400, lone surrogates as U+FFFD."""
+    if "\0" in text:
+        text = text.replace("\0", "␀")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return text
+
+
+def clean_json(value: Any, cut: int = 0) -> Any:
+    """``value`` as jsonb can hold it; strings longer than ``cut`` (0: never) are shortened for display."""
+    if isinstance(value, str):
+        shown = clean(value)
+        return shown if not cut or len(shown) <= cut else f"{shown[:cut]}… ({len(shown):,} characters)"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {clean(str(key)): clean_json(item, cut) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_json(item, cut) for item in value]
+    return value
+
+
+def _must_be_plain(value: Any) -> None:
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return
+    if kind is int:
+        if not -_SAFE < value < _SAFE:
+            raise _NotPlain
+    elif kind is dict:
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii() or key.startswith("$"):
+                raise _NotPlain
+            _must_be_plain(item)
+    elif kind is list or kind is tuple:
+        for item in value:
+            _must_be_plain(item)
+    else:
+        raise _NotPlain
+
+
+def _mapped(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return {"$utf16": value.encode("utf-8", "surrogatepass").hex()}
+        return str(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return int(value) if -_SAFE < value < _SAFE else {"$int": str(value)}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": str(value)}
+    if isinstance(value, bytes):
+        return {"$bytes": value.hex()}
+    if isinstance(value, Mapping):
+        return {_mapped_key(str(key)): _mapped(item) for key, item in value.items()}
+    return [_mapped(item) for item in value]
+
+
+def _mapped_key(key: str) -> str:
+    """A key of our own that starts with ``$`` gets a second one, so that it is never read as a mapped value."""
+    return clean(f"${key}" if key.startswith("$") else key)
+
+
+def _unmapped(pairs: dict[str, Any]) -> Any:
+    if len(pairs) == 1:
+        ((key, item),) = pairs.items()
+        if key == "$float" and isinstance(item, str):
+            return float(item)
+        if key == "$int" and isinstance(item, str):
+            return int(item)
+        if key == "$utf16" and isinstance(item, str):
+            return bytes.fromhex(item).decode("utf-8", "surrogatepass")
+        if key == "$bytes" and isinstance(item, str):
+            return bytes.fromhex(item)
+    return {key[1:] if key.startswith("$") else key: item for key, item in pairs.items()}

@@ -1,0 +1,88 @@
+"""Effects: what is to be done next, in the imperative. ``decide`` names one; the driver performs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from loops.engine.facts import Fact
+from loops.engine.lifecycle import Event
+from loops.engine.values import Json, ModelRole, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write these facts: a decision that needs nothing from the world."""
+
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    role: ModelRole
+    max_tokens: int
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCall:
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """Write INTENT (using up the approval of ``gate`` in the same transaction), then execute."""
+
+    call: ToolCall
+    gate: str = ""
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverTool:
+    """An INTENT without outcome was found: ask the world, or a person, never repeat blindly (SPEC J2)."""
+
+    call: ToolCall
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate:
+    kind: str
+    title: str
+    call: ToolCall | None = None
+    reasons: tuple[str, ...] = ()
+    risk: str = "low"
+    recommended: str = ""
+    subject: Mapping[str, Json] = field(default_factory=dict)
+    view: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunChecks:
+    """Measure the acceptance criteria and the output schema of the proposed result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Until this time (microseconds since the epoch)."""
+
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Leave the artifact of a terminal state and be done."""
+
+    event: Event
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing to do until the outside says something: give the worker back."""
+
+    why: str
+
+
+Effect = Record | CallModel | JudgeCall | RunTool | RecoverTool | OpenGate | RunChecks | Wait | End | Rest

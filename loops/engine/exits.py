@@ -1,0 +1,94 @@
+"""What every terminal state leaves behind (SPEC A5, E7, N1): plain values, ready for canonical bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loops.engine.codec import to_plain
+from loops.engine.lifecycle import Phase
+from loops.engine.limits import LABELS
+from loops.engine.state import RunState
+
+REPORT_KINDS = {Phase.COMMIT: "AgentResult", Phase.FAIL: "FailureReport", Phase.HALT: "HaltRecord"}
+
+REASONS: dict[str, str] = {
+    "criteria_met": "The acceptance criteria are met.",
+    "max_steps": "The step limit was reached and not extended.",
+    "max_seconds": "The time limit was reached and not extended.",
+    "max_tokens": "The token budget was used up and not extended.",
+    "max_cost_usd": "The spending limit was reached and not extended.",
+    "max_failures": "Too many steps in a row failed.",
+    "loop_detected": "The agent went in circles and nobody could help it out.",
+    "repair_budget": "Verification kept failing until the repairs allowed were used up.",
+    "model_unavailable": "The model could not be reached or refused the request for good.",
+    "refused": "The model refused to go on.",
+    "context_exceeded": "The conversation no longer fits the model's context window.",
+    "global_cap": "The global cap on iterations was reached.",
+    "operator_stop": "A person stopped the run.",
+    "workspace_unusable": "The workspace could not be prepared.",
+    "internal_error": "AgentOps itself could not go on; the run is kept for a manual retry.",
+}
+"""Every reason code with the words people read (SPEC D1)."""
+
+
+def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict[str, Any]:
+    """The artifact of the terminal ``phase``: {"kind", "reason", "explanation", ...}."""
+    common: dict[str, Any] = {
+        "kind": REPORT_KINDS[phase],
+        "schema": 1,
+        "run": state.spec.run_id,
+        "reason": reason,
+        "explanation": REASONS.get(reason, reason),
+        "usage": {
+            "steps": state.step,
+            "model_calls": state.model_calls,
+            "tool_calls": state.tool_calls,
+            "tokens": state.tokens,
+            "cost_microusd": state.cost_microusd,
+            "cost_is_lower_bound": state.cost_unknown,
+            "active_seconds": state.active_us // 1_000_000,
+            "repairs": state.repairs,
+        },
+        "checks": to_plain(state.checks or ()),
+    }
+    if phase is Phase.COMMIT:
+        return common | {"result": state.result or "", "approver": state.approver}
+    checkpoint = {"seq": state.seq, "step": state.step, "phase": state.phase.value}
+    if phase is Phase.HALT:
+        return common | {"resume": checkpoint, "partial_output": _partial(state)}
+    return common | {
+        "diagnosis": detail or REASONS.get(reason, reason),
+        "causes": list(state.causes),
+        "done": _done(state),
+        "not_done": _not_done(state),
+        "partial_output": _partial(state),
+        "checkpoint": checkpoint,
+    }
+
+
+def _partial(state: RunState) -> str:
+    return state.result if state.result is not None else state.last_text
+
+
+def _done(state: RunState) -> list[str]:
+    found = []
+    if state.files_changed:
+        found.append(f"{state.files_changed} file changes were made in the workspace")
+    if state.tests_passed:
+        found.append(f"{state.tests_passed} tests passed in the latest test run")
+    if state.tool_calls:
+        found.append(f"{state.tool_calls} tool calls ran over {state.step} steps")
+    return found or ["nothing was changed"]
+
+
+def _not_done(state: RunState) -> list[str]:
+    if state.checks:
+        return [f"{check.text} ({check.status})" for check in state.checks if check.status != "passed"]
+    missing = [criterion.text for criterion in state.spec.criteria] or [state.spec.goal[:300]]
+    if state.tests_failed:
+        missing.append(f"{state.tests_failed} tests failed in the latest test run")
+    return missing
+
+
+def limit_label(name: str) -> str:
+    return LABELS.get(name, name)

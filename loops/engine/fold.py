@@ -1,0 +1,391 @@
+"""``apply``: fold one fact into the state. One small function a kind of fact, in one table at the end.
+
+``apply`` refuses a fact that cannot have happened (``ImpossibleFact``) and leaves the state alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from loops.engine import facts as f
+from loops.engine.lifecycle import TERMINAL, Phase, transition
+from loops.engine.limits import extended
+from loops.engine.state import RECENT_ERRORS, OpenGate, PendingCall, RunState
+from loops.engine.values import Json, StopReason
+
+CHARS_PER_TOKEN = 3
+"""A cautious estimate for text the provider has not counted yet."""
+CONTINUE_VERDICTS = frozenset({"approve", "respond", "extend", "approve_with_edits"})
+
+
+class ImpossibleFact(Exception):
+    """This fact cannot follow this state."""
+
+
+def initial(started: f.RunStarted) -> RunState:
+    """The state right after RunStarted, the only fact that needs no state before it."""
+    size = len(started.system) + len(started.spec.goal) + len(started.spec.constraints)
+    return RunState(
+        spec=started.spec,
+        limits=started.spec.limits,
+        seq=1,
+        started_at=started.at,
+        last_at=started.at,
+        context_tokens=size // CHARS_PER_TOKEN + 600,
+    )
+
+
+def apply(state: RunState, fact: f.Fact) -> RunState:
+    """The state after ``fact``. Raises ImpossibleFact (or UndefinedTransition for a phase change)."""
+    handler = _HANDLERS.get(type(fact))
+    if handler is None:
+        raise ImpossibleFact(f"{type(fact).__name__} has no meaning here")
+    if state.is_ended and not isinstance(fact, _AFTER_THE_END):
+        raise ImpossibleFact(f"{type(fact).__name__} after the end ({state.phase})")
+    active = state.active_us
+    if not state.is_resting:
+        active += max(0, fact.at - state.last_at)
+    return replace(handler(state, fact), seq=state.seq + 1, last_at=max(fact.at, state.last_at), active_us=active)
+
+
+def replay(history: Iterable[f.Fact]) -> RunState:
+    """Fold a whole history, RunStarted first."""
+    facts = iter(history)
+    first = next(facts, None)
+    if not isinstance(first, f.RunStarted):
+        raise ImpossibleFact("a history begins with RunStarted")
+    state = initial(first)
+    for fact in facts:
+        state = apply(state, fact)
+    return state
+
+
+def answer_call_id(answers: int, position: int) -> str:
+    """Our own id of a call: the n-th answer's i-th call. Providers repeat theirs."""
+    return f"c{answers}.{position}"
+
+
+def _taken_over(state: RunState, fact: f.RunTakenOver) -> RunState:
+    return replace(state, recoveries=state.recoveries + 1)
+
+
+def _phase_entered(state: RunState, fact: f.PhaseEntered) -> RunState:
+    if transition(state.phase, fact.event) is not fact.phase or fact.came_from is not state.phase:
+        raise ImpossibleFact(f"{fact.came_from} -{fact.event}-> {fact.phase} while in {state.phase}")
+    if fact.phase is Phase.REPAIR:
+        return replace(state, phase=fact.phase, repairs=state.repairs + 1)
+    if fact.phase in TERMINAL:
+        calls = tuple(replace(c, status="judged", gate="") if c.status == "gated" else c for c in state.calls)
+        return replace(state, phase=fact.phase, gate=None, calls=calls, resume_phase=state.phase, requested=False)
+    return replace(state, phase=fact.phase)
+
+
+def _model_requested(state: RunState, fact: f.ModelRequested) -> RunState:
+    if state.calls or state.answered:
+        raise ImpossibleFact("a model was asked while its latest answer is still open")
+    step = state.step if state.requested or state.model_attempt else state.step + 1
+    return replace(state, requested=True, step=step)
+
+
+def _model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
+    if not state.requested:
+        raise ImpossibleFact("an answer without a request")
+    answers = state.model_calls + 1
+    calls = tuple(
+        PendingCall(call=replace(call, id=answer_call_id(answers, position))) for position, call in enumerate(fact.calls)
+    )
+    usage = fact.usage
+    return replace(
+        state,
+        requested=False,
+        answered=True,
+        model_attempt=0,
+        model_calls=answers,
+        calls=calls,
+        stopped_without_calls=not calls,
+        last_stop=fact.stop.value,
+        last_text=fact.text,
+        tokens=state.tokens + usage.total_tokens,
+        cost_microusd=state.cost_microusd + (usage.cost_microusd or 0),
+        cost_unknown=state.cost_unknown or usage.cost_microusd is None,
+        context_tokens=max(usage.total_tokens, state.context_tokens),
+        fatal=_fatal_stop(fact.stop),
+    )
+
+
+def _fatal_stop(stop: StopReason) -> str:
+    return {StopReason.REFUSAL: "refused", StopReason.CONTEXT_EXCEEDED: "context_exceeded"}.get(stop, "")
+
+
+def _model_failed(state: RunState, fact: f.ModelFailed) -> RunState:
+    hopeless = fact.kind.value != "transient" or fact.attempt >= state.limits.max_model_attempts
+    return replace(
+        state, requested=False, model_attempt=fact.attempt, fatal="model_unavailable" if hopeless else state.fatal
+    )
+
+
+def _model_interrupted(state: RunState, fact: f.ModelInterrupted) -> RunState:
+    return replace(state, requested=True)
+
+
+def _backoff_started(state: RunState, fact: f.BackoffStarted) -> RunState:
+    return replace(state, wake_at=fact.until)
+
+
+def _backoff_ended(state: RunState, fact: f.BackoffEnded) -> RunState:
+    return replace(state, wake_at=0)
+
+
+def _with_call(state: RunState, call_id: str, **changes: Any) -> RunState:
+    try:
+        state.call(call_id)
+    except KeyError:
+        raise ImpossibleFact(f"no call {call_id} is open") from None
+    return replace(state, calls=tuple(replace(c, **changes) if c.call.id == call_id else c for c in state.calls))
+
+
+def _judged(state: RunState, fact: f.CallJudged) -> RunState:
+    return _with_call(
+        state,
+        fact.call_id,
+        status="judged",
+        access=fact.access,
+        reasons=fact.reasons,
+        invalid=fact.invalid,
+        gate_kind=fact.gate_kind,
+        risk=fact.risk,
+    )
+
+
+def _gate_opened(state: RunState, fact: f.GateOpened) -> RunState:
+    if state.gate is not None:
+        raise ImpossibleFact("a second gate was opened")
+    limit = str(fact.detail.get("limit", ""))
+    opened = replace(state, gate=OpenGate(fact.gate, fact.kind, fact.call_id, limit))
+    return _with_call(opened, fact.call_id, status="gated", gate=fact.gate) if fact.call_id else opened
+
+
+def _gate_decided(state: RunState, fact: f.GateDecided) -> RunState:
+    gate = state.gate
+    if gate is None or gate.id != fact.gate:
+        raise ImpossibleFact(f"gate {fact.gate} is not the one that is open")
+    state = replace(state, gate=None)
+    goes_on = fact.verdict in CONTINUE_VERDICTS
+    match gate.kind:
+        case "limit_reached":
+            return _limit_decided(state, gate.limit, fact, goes_on)
+        case "loop_detected":
+            return _loop_decided(state, goes_on)
+        case "final_review":
+            return _review_decided(state, fact, goes_on)
+        case "question":
+            return _with_call(state, gate.call_id, status="done", ok=goes_on, error="" if goes_on else fact.reason)
+        case "in_doubt":
+            return _doubt_decided(state, gate.call_id, fact)
+        case _:
+            return _approval_decided(state, gate.call_id, fact, goes_on)
+
+
+def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bool) -> RunState:
+    if not goes_on or state.extensions >= state.limits.max_extensions:
+        return replace(state, reached="", fatal=limit)
+    failures = 0 if limit == "max_failures" else state.failures_in_row
+    return replace(
+        state,
+        reached="",
+        extensions=state.extensions + 1,
+        limits=extended(state.limits, fact.payload),
+        failures_in_row=failures,
+        recent_errors=() if limit == "max_failures" else state.recent_errors,
+        warned=state.warned - {limit},
+    )
+
+
+def _loop_decided(state: RunState, goes_on: bool) -> RunState:
+    if not goes_on or state.extensions >= state.limits.max_extensions:
+        return replace(state, loop_found="", fatal="loop_detected")
+    return replace(state, loop_found="", recent_errors=(), failures_in_row=0, extensions=state.extensions + 1)
+
+
+def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunState:
+    if not goes_on:
+        reason = fact.reason or ("nobody decided in time" if fact.verdict == "expire" else "rejected without a reason")
+        return replace(state, review_rejection=reason)
+    edited = fact.payload.get("result")
+    result = edited if isinstance(edited, str) else state.result
+    return replace(state, reviewed=True, approver=fact.by, result=result)
+
+
+def _doubt_decided(state: RunState, call_id: str, fact: f.GateDecided) -> RunState:
+    if fact.payload.get("outcome") == "done":
+        return _with_call(state, call_id, status="done", ok=True)
+    return _with_call(state, call_id, status="done", ok=False, error=fact.reason or "it did not take effect")
+
+
+def _approval_decided(state: RunState, call_id: str, fact: f.GateDecided, goes_on: bool) -> RunState:
+    if not goes_on:
+        reason = fact.reason or ("nobody decided in time" if fact.verdict == "expire" else "rejected")
+        return _with_call(state, call_id, status="refused", rejection=reason)
+    edited = fact.payload.get("arguments")
+    if fact.verdict == "approve_with_edits" and isinstance(edited, dict):
+        call = state.call(call_id).call
+        return _with_call(state, call_id, status="approved", call=replace(call, arguments=edited))
+    return _with_call(state, call_id, status="approved")
+
+
+def _approval_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
+    pending = state.call(fact.call_id)
+    return _with_call(state, fact.call_id, status="proposed", gate="", attempt=pending.attempt + 1)
+
+
+def _intended(state: RunState, fact: f.ToolIntended) -> RunState:
+    state = _with_call(state, fact.call_id, status="intended", attempt=fact.attempt, gate=fact.gate)
+    return replace(state, tool_calls=state.tool_calls + (fact.attempt == 1))
+
+
+def _completed(state: RunState, fact: f.ToolCompleted) -> RunState:
+    result = fact.result
+    state = _with_call(state, fact.call_id, status="done", ok=result.ok, error=result.error)
+    data = result.data
+    return replace(
+        state,
+        context_tokens=state.context_tokens + len(result.content) // CHARS_PER_TOKEN,
+        tests_passed=_count(data.get("passed"), state.tests_passed),
+        tests_failed=_count(data.get("failed"), state.tests_failed),
+        files_changed=state.files_changed + (1 if result.ok and data.get("diff") else 0),
+        awaiting_message=fact.tool == "converse" and result.ok,
+    )
+
+
+def _count(value: Json, present: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else present
+
+
+def _refused(state: RunState, fact: f.ToolRefused) -> RunState:
+    state = _with_call(state, fact.call_id, status="done", ok=False, error=fact.message)
+    return replace(state, context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN)
+
+
+def _step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
+    errors = () if fact.success else (*state.recent_errors, fact.error_signature)[-RECENT_ERRORS:]
+    return replace(
+        state,
+        answered=False,
+        calls=(),
+        plain_answers=state.plain_answers + 1 if state.stopped_without_calls else 0,
+        recent_errors=errors,
+        failures_in_row=0 if fact.success else state.failures_in_row + 1,
+        progress=fact.progress,
+        progress_method=fact.progress_method,
+    )
+
+
+def _reminded(state: RunState, fact: f.Reminded) -> RunState:
+    return replace(state, context_tokens=state.context_tokens + len(fact.text) // CHARS_PER_TOKEN)
+
+
+def _warned(state: RunState, fact: f.LimitWarned) -> RunState:
+    return replace(state, warned=state.warned | {fact.limit})
+
+
+def _limit_reached(state: RunState, fact: f.LimitReached) -> RunState:
+    return replace(state, reached=fact.limit)
+
+
+def _loop_detected(state: RunState, fact: f.LoopDetected) -> RunState:
+    return replace(state, loop_found=fact.evidence)
+
+
+def _message(state: RunState, fact: f.MessageReceived) -> RunState:
+    return replace(
+        state,
+        awaiting_message=False,
+        step_base=state.step,
+        plain_answers=0,
+        warned=state.warned - {"max_steps"},
+        context_tokens=state.context_tokens + len(fact.text) // CHARS_PER_TOKEN,
+    )
+
+
+def _stop(state: RunState, fact: f.StopRequested) -> RunState:
+    return replace(state, stop_requested=True)
+
+
+def _paused(state: RunState, fact: f.RunPaused) -> RunState:
+    return replace(state, paused=True)
+
+
+def _resumed(state: RunState, fact: f.RunResumed) -> RunState:
+    if state.phase is not Phase.HALT:
+        return replace(state, paused=False)
+    if state.resume_phase is None:
+        raise ImpossibleFact("a halted run without a phase to go back to")
+    return replace(state, phase=state.resume_phase, paused=False, stop_requested=False, end_reason="", resume_phase=None)
+
+
+def _proposed(state: RunState, fact: f.ResultProposed) -> RunState:
+    state = replace(state, result=fact.result, checks=None, reviewed=False, approver="", review_rejection="")
+    return _with_call(state, fact.call_id, status="done", ok=True) if fact.call_id else state
+
+
+def _checks_started(state: RunState, fact: f.ChecksStarted) -> RunState:
+    return replace(state, checking=True)
+
+
+def _checks_completed(state: RunState, fact: f.ChecksCompleted) -> RunState:
+    return replace(state, checking=False, checks=fact.checks)
+
+
+def _diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
+    return replace(
+        state,
+        result=None,
+        checks=None,
+        causes=fact.causes,
+        review_rejection="",
+        plain_answers=0,
+        context_tokens=state.context_tokens + len(fact.feedback) // CHARS_PER_TOKEN,
+    )
+
+
+def _ended(state: RunState, fact: f.RunEnded) -> RunState:
+    return replace(state, end_reason=fact.reason)
+
+
+_AFTER_THE_END = (f.RunEnded, f.RunResumed, f.RunTakenOver)
+
+_HANDLERS: dict[type[f.Fact], Callable[[RunState, Any], RunState]] = {
+    f.RunTakenOver: _taken_over,
+    f.PhaseEntered: _phase_entered,
+    f.ModelRequested: _model_requested,
+    f.ModelAnswered: _model_answered,
+    f.ModelFailed: _model_failed,
+    f.ModelInterrupted: _model_interrupted,
+    f.BackoffStarted: _backoff_started,
+    f.BackoffEnded: _backoff_ended,
+    f.CallJudged: _judged,
+    f.GateOpened: _gate_opened,
+    f.GateDecided: _gate_decided,
+    f.ApprovalVoided: _approval_voided,
+    f.ToolIntended: _intended,
+    f.ToolCompleted: _completed,
+    f.ToolRefused: _refused,
+    f.StepCompleted: _step_completed,
+    f.Reminded: _reminded,
+    f.LimitWarned: _warned,
+    f.LimitReached: _limit_reached,
+    f.LoopDetected: _loop_detected,
+    f.MessageReceived: _message,
+    f.StopRequested: _stop,
+    f.RunPaused: _paused,
+    f.RunResumed: _resumed,
+    f.ResultProposed: _proposed,
+    f.ChecksStarted: _checks_started,
+    f.ChecksCompleted: _checks_completed,
+    f.DiagnosisMade: _diagnosed,
+    f.RunEnded: _ended,
+}
+
+__all__ = ["ImpossibleFact", "answer_call_id", "apply", "initial", "replay"]

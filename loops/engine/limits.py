@@ -1,0 +1,122 @@
+"""Guards: small pure functions ``state -> LimitHit | None``, listed in the order in which they are asked (SPEC D1-D3).
+
+Every bound has one name, used as reason code, in gates, in the UI and in tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from loops.engine.spec import Limits
+from loops.engine.state import RunState
+from loops.engine.values import Json
+
+SMALLEST_ANSWER = 256
+"""Tokens: with less than this left a request is not worth sending."""
+DEFAULT_ANSWER = 8192
+HARD_CAP_MODEL_CALLS = 20_000
+"""Global iteration cap of a run: no extension passes it (SPEC A6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitHit:
+    limit: str
+    used: int
+    bound: int
+
+
+LABELS: Mapping[str, str] = {
+    "max_steps": "steps",
+    "max_seconds": "seconds of work",
+    "max_failures": "failed steps in a row",
+    "max_tokens": "tokens",
+    "max_cost_usd": "spend",
+}
+_FIELDS: Mapping[str, str] = {
+    "max_steps": "max_steps",
+    "max_seconds": "max_seconds",
+    "max_failures": "max_failures",
+    "max_tokens": "max_tokens",
+    "max_cost_usd": "max_cost_microusd",
+}
+_SUGGESTED_FACTOR = 1.5
+
+
+def usage(state: RunState) -> dict[str, tuple[int, int]]:
+    """Used and bound by limit name, in the units of ``Limits``."""
+    limits = state.limits
+    return {
+        "max_steps": (state.steps_used, limits.max_steps),
+        "max_seconds": (state.active_us // 1_000_000, limits.max_seconds),
+        "max_failures": (state.failures_in_row, limits.max_failures),
+        "max_tokens": (state.tokens, limits.max_tokens),
+        "max_cost_usd": (state.cost_microusd, limits.max_cost_microusd),
+    }
+
+
+def tokens_left(state: RunState) -> int:
+    """Room for the next answer, after the estimated request itself (A4: the token budget is never passed)."""
+    return state.limits.max_tokens - state.tokens - state.context_tokens
+
+
+def answer_tokens(state: RunState) -> int:
+    return min(DEFAULT_ANSWER, tokens_left(state))
+
+
+def _full(name: str) -> Callable[[RunState], LimitHit | None]:
+    def guard(state: RunState) -> LimitHit | None:
+        used, bound = usage(state)[name]
+        return LimitHit(name, used, bound) if used >= bound else None
+
+    return guard
+
+
+def _tokens(state: RunState) -> LimitHit | None:
+    if tokens_left(state) >= SMALLEST_ANSWER:
+        return None
+    return LimitHit("max_tokens", state.tokens, state.limits.max_tokens)
+
+
+GUARDS: tuple[Callable[[RunState], LimitHit | None], ...] = (
+    _full("max_seconds"),
+    _full("max_steps"),
+    _full("max_failures"),
+    _tokens,
+    _full("max_cost_usd"),
+)
+
+
+def reached(state: RunState) -> LimitHit | None:
+    """The first limit that forbids another step."""
+    for guard in GUARDS:
+        if hit := guard(state):
+            return hit
+    return None
+
+
+def warnings(state: RunState) -> tuple[LimitHit, ...]:
+    """Limits that passed the warning mark since the last look (SPEC D3: 80 %)."""
+    found = []
+    for name, (used, bound) in usage(state).items():
+        if name == "max_failures" or name in state.warned:
+            continue
+        if used >= bound * state.limits.warn_at:
+            found.append(LimitHit(name, used, bound))
+    return tuple(found)
+
+
+def suggested(hit: LimitHit) -> int:
+    """A new bound to offer: half as much again, and always above what is used."""
+    return max(int(hit.bound * _SUGGESTED_FACTOR), hit.used + max(1, hit.bound // 4))
+
+
+def extended(limits: Limits, payload: Mapping[str, Json]) -> Limits:
+    """``limits`` with the bounds a person granted. Values that are no positive numbers are ignored: the guard asks again."""
+    changes: dict[str, int] = {}
+    for name, value in payload.items():
+        field = _FIELDS.get(name)
+        if field is None or isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            continue
+        changes[field] = int(value * 1_000_000) if name == "max_cost_usd" else int(value)
+    return replace(limits, **changes)

@@ -1,0 +1,122 @@
+"""The theory of the loop, and ``decide``.
+
+A run is a sequence of facts. Two pure functions carry it:
+
+    apply(state, fact) -> state        what a fact means          (fold.py)
+    decide(state)      -> effect       what is to be done next    (here)
+
+The driver repeats: take what the mailbox holds as facts, ask ``decide``, perform the effect, write the facts that came
+of it. Nothing else ever happens to a run. From that one idea follow, without further machinery:
+
+* **Resume**: fold the journal, ask ``decide``, go on. A crash between two facts loses nothing, because what was decided
+  is decided again from the same state, the same way.
+* **Write-ahead**: an effect that touches the world is performed only after the facts that led to it, its INTENT among
+  them, are committed. An INTENT without an outcome, found at resume, is the one thing ``decide`` never repeats: it
+  says RecoverTool, and the world or a person is asked.
+* **Replay, fork, what-if, audit**: fold a prefix, or fold with other rules.
+* **Termination** (SPEC A6): every model request is preceded by the guards of ``limits.py``; every bound is finite; only
+  a person can raise one, and only ``max_extensions`` times. Between two model requests a state can only move forward:
+  each call of an answer leaves "proposed" for good, a voided approval counts, and phases follow the table.
+
+Time is data: facts carry it, stamped by the driver. Waiting for people is a state, never a blocked worker: the effect
+is Rest, and the driver gives the run back.
+"""
+
+from __future__ import annotations
+
+from loops.engine import loops
+from loops.engine.effects import Effect, End, OpenGate, Record, Rest, RunChecks, Wait
+from loops.engine.facts import DiagnosisMade, Fact
+from loops.engine.fold import ImpossibleFact, apply, initial, replay
+from loops.engine.lifecycle import Event, Phase
+from loops.engine.limits import HARD_CAP_MODEL_CALLS
+from loops.engine.loops.react import entered
+from loops.engine.repair import diagnose
+from loops.engine.state import RunState
+from loops.engine.verification import needs_review, passed
+
+__all__ = ["ImpossibleFact", "apply", "decide", "initial", "replay"]
+
+END_EVENTS = {
+    "max_seconds": Event.TIMEOUT,
+    "max_steps": Event.BUDGET_EXCEEDED,
+    "max_tokens": Event.BUDGET_EXCEEDED,
+    "max_cost_usd": Event.BUDGET_EXCEEDED,
+    "repair_budget": Event.BUDGET_EXCEEDED,
+    "global_cap": Event.BUDGET_EXCEEDED,
+    "operator_stop": Event.HALTED,
+}
+"""Which event of the table a reason code is; everything else is an ERROR."""
+
+
+def decide(state: RunState) -> Effect:
+    """The one next effect."""
+    if state.is_ended:
+        return Rest("ended")
+    if state.stop_requested:
+        return End(Event.HALTED, "operator_stop")
+    if state.gate is not None:
+        return Rest(f"gate:{state.gate.kind}")
+    if state.paused:
+        return Rest("paused")
+    if state.fatal and not state.calls and not state.answered:
+        return End(END_EVENTS.get(state.fatal, Event.ERROR), state.fatal)
+    if state.wake_at:
+        return Wait(state.wake_at)
+    if state.awaiting_message and not state.answered:
+        return Rest("message")
+    if state.model_calls >= HARD_CAP_MODEL_CALLS:
+        return End(Event.BUDGET_EXCEEDED, "global_cap")
+    return _in_phase(state)
+
+
+def _in_phase(state: RunState) -> Effect:
+    strategy = loops.get(state.spec.loop)
+    match state.phase:
+        case Phase.PLAN | Phase.DECOMPOSE | Phase.RETRIEVE:
+            return strategy.plan(state)
+        case Phase.ACT:
+            return strategy.act(state)
+        case Phase.VERIFY:
+            return _verify(state)
+        case Phase.CRITIQUE:
+            return Record(_critique(state))
+        case _:
+            if state.repairs > state.limits.max_repairs:
+                return End(Event.BUDGET_EXCEEDED, "repair_budget")
+            return strategy.act(state)
+
+
+def _verify(state: RunState) -> Effect:
+    if state.checks is None:
+        return RunChecks()
+    if not passed(state.checks) or state.review_rejection:
+        return Record((entered(state.phase, Event.QUALITY_GATE_FAIL),))
+    if needs_review(state) and not state.reviewed:
+        return _final_review(state)
+    return End(Event.QUALITY_GATE_PASS, "criteria_met")
+
+
+def _critique(state: RunState) -> tuple[Fact, ...]:
+    causes, feedback = diagnose(state.checks or (), state.review_rejection)
+    return (DiagnosisMade(causes=causes, feedback=feedback), entered(state.phase, Event.DIAGNOSIS_COMPLETE))
+
+
+def _final_review(state: RunState) -> OpenGate:
+    checks = state.checks or ()
+    proven = sum(check.status == "passed" for check in checks)
+    mode = state.spec.final_review
+    reason = "the policy asks for a review of every result" if mode == "always" else "no command proved the criteria"
+    return OpenGate(
+        kind="final_review",
+        title=f"Accept the result? {proven} of {len(checks)} criteria proven",
+        reasons=(reason,),
+        risk="medium",
+        recommended="approve" if checks and proven == len(checks) else "",
+        subject={"result": state.result, "checks": [_check_view(check) for check in checks]},
+        view={"result": state.result, "criteria": [_check_view(check) for check in checks]},
+    )
+
+
+def _check_view(check: object) -> dict[str, str]:
+    return {name: str(getattr(check, name)) for name in ("text", "command", "status", "detail", "method")}

@@ -1,0 +1,218 @@
+"""ReAct: think, act, observe, until a result is proposed or a guard says stop (SPEC B2).
+
+Planning is one node and needs no model. One step is one answer of the model with all the calls in it; calls run in
+their order. A loop-breaking tool ends the answer: what comes after it is not run (SPEC C3, C4).
+"""
+
+from __future__ import annotations
+
+from loops.engine import limits
+from loops.engine.effects import CallModel, Effect, JudgeCall, OpenGate, Record, RecoverTool, RunTool
+from loops.engine.facts import (
+    Fact,
+    LimitReached,
+    LimitWarned,
+    LoopDetected,
+    PhaseEntered,
+    Reminded,
+    ResultProposed,
+    StepCompleted,
+    ToolCompleted,
+    ToolRefused,
+)
+from loops.engine.lifecycle import Event, Phase, transition
+from loops.engine.loops import register
+from loops.engine.progress import measure
+from loops.engine.repetition import error_signature, identical_errors
+from loops.engine.state import PendingCall, RunState
+from loops.engine.values import Access, ModelRole, StopReason, ToolResult
+
+BREAKERS = ("task_completion", "ask_question", "converse")
+NO_CALL = (
+    "You called no tool. Use a tool to go on, ask_question when you need to know something, "
+    "or task_completion with the result when the goal is reached."
+)
+PLAIN_ANSWERS_AT_MOST = 2
+"""Answers in a row without a tool call; the last of them is taken as the result (SPEC D1)."""
+VOIDED_AT_MOST = 3
+
+
+@register
+class React:
+    name = "react"
+
+    def plan(self, state: RunState) -> Effect:
+        """One node: pass through to ACT with every transition on record."""
+        path = (
+            (Phase.PLAN, Event.PLAN_READY),
+            (Phase.DECOMPOSE, Event.DECOMPOSED),
+            (Phase.RETRIEVE, Event.EVIDENCE_READY),
+        )
+        todo = path[[phase for phase, _ in path].index(state.phase) :]
+        return Record(tuple(entered(phase, event) for phase, event in todo))
+
+    def act(self, state: RunState) -> Effect:
+        for pending in state.calls:
+            if pending.status != "done":
+                return _next_for(state, pending)
+        if state.answered:
+            return Record(_complete_step(state))
+        if state.result is not None:
+            event = Event.REPAIR_SUCCESS if state.phase is Phase.REPAIR else Event.OUTPUTS_READY
+            return Record((entered(state.phase, event),))
+        return _next_step(state)
+
+
+def entered(phase: Phase, event: Event) -> PhaseEntered:
+    """The fact of leaving ``phase`` by ``event``."""
+    return PhaseEntered(phase=transition(phase, event), event=event, came_from=phase)
+
+
+def _next_step(state: RunState) -> Effect:
+    """Guards in their order, then the model."""
+    if state.reached:
+        return _limit_gate(state)
+    if state.loop_found:
+        return _loop_gate(state)
+    if evidence := identical_errors(state, state.limits.identical_errors):
+        return Record((LoopDetected(method="identical_errors", evidence=evidence, steps=_last_steps(state)),))
+    if hit := limits.reached(state):
+        return Record((LimitReached(limit=hit.limit, used=hit.used, bound=hit.bound),))
+    if warned := limits.warnings(state):
+        return Record(tuple(fact for hit in warned for fact in _warning(hit)))
+    return CallModel(role=ModelRole.ACTOR, max_tokens=limits.answer_tokens(state), attempt=state.model_attempt + 1)
+
+
+def _last_steps(state: RunState) -> tuple[int, ...]:
+    return tuple(range(max(1, state.step - state.limits.identical_errors + 1), state.step + 1))
+
+
+def _warning(hit: limits.LimitHit) -> tuple[Fact, ...]:
+    text = f"Warning: {hit.used:,} of {hit.bound:,} {limits.LABELS[hit.limit]} are used. Finish what matters most."
+    if hit.limit == "max_cost_usd":
+        text = f"Warning: ${hit.used / 1e6:.2f} of ${hit.bound / 1e6:.2f} are spent. Finish what matters most."
+    return (LimitWarned(limit=hit.limit, used=hit.used, bound=hit.bound), Reminded(reason=hit.limit, text=text))
+
+
+def _limit_gate(state: RunState) -> OpenGate:
+    used, bound = limits.usage(state)[state.reached]
+    hit = limits.LimitHit(state.reached, used, bound)
+    scale = 1_000_000 if state.reached == "max_cost_usd" else 1
+    label = limits.LABELS[state.reached]
+    return OpenGate(
+        kind="limit_reached",
+        title=f"Limit reached: {used / scale:,g} of {bound / scale:,g} {label}",
+        reasons=(f"{state.reached}: {used / scale:g} used, {bound / scale:g} allowed",),
+        recommended="extend" if state.progress > 0 else "reject",
+        view={
+            "limit": state.reached,
+            "used": used / scale,
+            "bound": bound / scale,
+            "suggested": limits.suggested(hit) / scale,
+            "label": label,
+        },
+    )
+
+
+def _loop_gate(state: RunState) -> OpenGate:
+    return OpenGate(
+        kind="loop_detected",
+        title=f"Going in circles: {state.loop_found}",
+        reasons=(state.loop_found,),
+        risk="medium",
+        recommended="respond",
+        view={"evidence": state.loop_found, "steps": list(_last_steps(state)), "error": _first_error(state)},
+    )
+
+
+def _first_error(state: RunState) -> str:
+    return next((call.error for call in state.calls if call.error), "")
+
+
+def _next_for(state: RunState, pending: PendingCall) -> Effect:
+    """The next effect for the first call of the answer that has no outcome yet."""
+    call = pending.call
+    if state.fatal:
+        return _refuse(pending, "surplus", "Not run: the run is ending.")
+    if reason := _surplus(state, pending):
+        return _refuse(pending, "surplus", reason)
+    if call.error:
+        return _refuse(pending, "malformed", f"The call could not be read: {call.error}. Nothing was run.")
+    match pending.status:
+        case "proposed":
+            if pending.attempt > VOIDED_AT_MOST:
+                return _refuse(pending, "void", "What was approved kept changing before it could run. Nothing was run.")
+            return JudgeCall(call)
+        case "judged":
+            return _after_judgement(state, pending)
+        case "approved":
+            return RunTool(call, gate=pending.gate, attempt=1)
+        case "refused":
+            return _refuse(pending, "rejected", f"A person rejected this call: {pending.rejection}")
+        case _:
+            return RecoverTool(call, attempt=pending.attempt)
+
+
+def _surplus(state: RunState, pending: PendingCall) -> str:
+    position = state.calls.index(pending)
+    for earlier in state.calls[:position]:
+        if earlier.call.name in BREAKERS and earlier.ok:
+            return f"Not run: {earlier.call.name} ended the answer before this call."
+    if position >= state.limits.calls_per_reply:
+        return f"Not run: at most {state.limits.calls_per_reply} calls are allowed in one answer."
+    return ""
+
+
+def _refuse(pending: PendingCall, why: str, message: str) -> Record:
+    return Record((ToolRefused(call_id=pending.call.id, tool=pending.call.name, why=why, message=message),))
+
+
+def _after_judgement(state: RunState, pending: PendingCall) -> Effect:
+    call = pending.call
+    if pending.invalid:
+        return _refuse(pending, "invalid", "\n".join(pending.reasons) or "invalid call")
+    if pending.access is Access.DENY:
+        return _refuse(pending, "denied", "Not allowed: " + ("; ".join(pending.reasons) or "policy"))
+    if call.name == "task_completion":
+        return Record((ResultProposed(result=_text(call.arguments.get("result")), call_id=call.id),))
+    if call.name == "converse":
+        shown = ToolResult(ok=True, content="Shown to the operator.", data={"message": _text(call.arguments.get("message"))})
+        return Record((ToolCompleted(call_id=call.id, tool=call.name, result=shown),))
+    if call.name == "ask_question":
+        question = _text(call.arguments.get("question"))
+        return OpenGate(
+            kind="question",
+            title=question[:280],
+            call=call,
+            reasons=("the agent asked",),
+            recommended="respond",
+            subject={"question": question},
+            view={"question": question, "choices": call.arguments.get("choices") or []},
+        )
+    if pending.access is Access.ASK:
+        kind = pending.gate_kind or "tool_approval"
+        return OpenGate(kind=kind, title="", call=call, reasons=pending.reasons, risk=pending.risk)
+    return RunTool(call, attempt=1)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _complete_step(state: RunState) -> tuple[Fact, ...]:
+    failed = next((call for call in state.calls if not call.ok), None)
+    error = failed.error if failed else ""
+    progress, method = measure(state)
+    done = StepCompleted(
+        step=state.step,
+        success=failed is None,
+        error=error[:2000],
+        error_signature=error_signature(failed.call.name, error) if failed else "",
+        progress=progress,
+        progress_method=method,
+    )
+    if not state.stopped_without_calls or state.last_stop == StopReason.PAUSE_TURN or state.fatal:
+        return (done,)
+    if state.plain_answers + 1 >= PLAIN_ANSWERS_AT_MOST and state.last_text.strip():
+        return (done, ResultProposed(result=state.last_text))
+    return (done, Reminded(reason="no_tool_call", text=NO_CALL))

@@ -1,0 +1,41 @@
+"""From failed checks to a diagnosis and a word to the model (SPEC M4, first version: rules only)."""
+
+from __future__ import annotations
+
+from loops.engine.facts import Check
+
+DETAIL_AT_MOST = 4000
+
+
+def cause(check: Check) -> str:
+    """Root cause in the words of SPEC M4."""
+    if check.method == "schema":
+        return "SCHEMA_VIOLATION"
+    if check.status == "error":
+        return "TOOL_FAILURE"
+    if check.method == "review":
+        return "INCOMPLETENESS"
+    return "LOGIC_ERROR"
+
+
+def diagnose(checks: tuple[Check, ...], rejection: str = "") -> tuple[tuple[str, ...], str]:
+    """(causes, feedback to the model) for everything that did not pass."""
+    failed = [check for check in checks if check.status in {"failed", "error"}]
+    if rejection:
+        failed.append(Check(text="Review by a person", status="failed", detail=rejection, method="review"))
+    lines = ["Your result was checked and is not accepted yet."]
+    for check in failed:
+        lines.append(f"\n- {check.text}: {check.status}")
+        if check.command:
+            lines.append(f"  command: {check.command}")
+        if check.detail:
+            lines.append(_indented(check.detail))
+    lines.append("\nFind the cause, repair it, and call task_completion again when the checks will pass.")
+    return tuple(dict.fromkeys(cause(check) for check in failed)), "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    if len(text) > DETAIL_AT_MOST:
+        half = DETAIL_AT_MOST // 2
+        text = f"{text[:half]}\n[... {len(text) - 2 * half} characters cut ...]\n{text[-half:]}"
+    return "\n".join(f"  | {line}" for line in text.splitlines())

@@ -1,0 +1,65 @@
+"""What a run was asked to do and within which bounds: fixed by RunStarted, changed only by facts (SPEC section 0, D2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from loops.engine.values import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """An acceptance criterion; ``command`` is a shell command whose exit code 0 proves it, or empty."""
+
+    text: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one run (SPEC D1, D2). Times in seconds, money in millionths of a US dollar."""
+
+    max_steps: int = 20
+    max_seconds: int = 600
+    max_failures: int = 3
+    max_tokens: int = 500_000
+    max_cost_microusd: int = 5_000_000
+    max_repairs: int = 3
+    max_model_attempts: int = 6
+    max_extensions: int = 20
+    identical_errors: int = 3
+    calls_per_reply: int = 8
+    warn_at: float = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRef:
+    id: str
+    type: str
+    name: str
+    instructions: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    run_id: str
+    task_id: str
+    project_id: str
+    agent: AgentRef
+    goal: str
+    workspace: str
+    loop: str = "react"
+    criteria: tuple[Criterion, ...] = ()
+    constraints: str = ""
+    output_schema: Mapping[str, Json] | None = None
+    limits: Limits = Limits()
+    models: Mapping[str, str] = field(default_factory=lambda: {"actor": "scripted"})
+    """Model name by role; a role that is absent uses the actor's."""
+    final_review: str = "unless_verified"
+    policy_version: str = ""
+    complexity: str = "moderate"
+    complexity_reason: str = ""
+
+    def model_for(self, role: str) -> str:
+        return self.models.get(role) or self.models["actor"]

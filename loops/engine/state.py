@@ -1,0 +1,125 @@
+"""The state of a run: small, frozen, and nothing but a fold of its facts. It never holds the history (SPEC J7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loops.engine.facts import Check
+from loops.engine.lifecycle import TERMINAL, Phase
+from loops.engine.spec import Limits, RunSpec
+from loops.engine.values import Access, ToolCall
+
+RECENT_ERRORS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A call of the latest answer on its way through judgement, gate, intent and outcome.
+
+    ``status``: proposed -> judged -> (gated -> approved) -> intended -> done. ``ok`` is set once done.
+    """
+
+    call: ToolCall
+    status: str = "proposed"
+    access: Access = Access.ALLOW
+    reasons: tuple[str, ...] = ()
+    invalid: bool = False
+    gate_kind: str = ""
+    risk: str = "low"
+    gate: str = ""
+    attempt: int = 1
+    ok: bool | None = None
+    error: str = ""
+    rejection: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate:
+    id: str
+    kind: str
+    call_id: str = ""
+    limit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    spec: RunSpec
+    limits: Limits
+    phase: Phase = Phase.PLAN
+    seq: int = 0
+    step: int = 0
+    step_base: int = 0
+    """Steps before the latest message of a person: such a message starts a fresh allowance (PRD R5.6)."""
+    started_at: int = 0
+    last_at: int = 0
+    active_us: int = 0
+    """Time spent working, in microseconds: waiting for people does not count against the time limit."""
+    tokens: int = 0
+    cost_microusd: int = 0
+    cost_unknown: bool = False
+    context_tokens: int = 0
+    """Estimated size of the next request."""
+    requested: bool = False
+    """A model request is in flight: written, and not answered yet."""
+    model_attempt: int = 0
+    wake_at: int = 0
+    calls: tuple[PendingCall, ...] = ()
+    stopped_without_calls: bool = False
+    """The latest answer ended and called no tool."""
+    plain_answers: int = 0
+    last_stop: str = ""
+    answered: bool = False
+    """The model has answered in this step and the step is not completed."""
+    last_text: str = ""
+    gate: OpenGate | None = None
+    paused: bool = False
+    stop_requested: bool = False
+    awaiting_message: bool = False
+    warned: frozenset[str] = frozenset()
+    reached: str = ""
+    """The limit whose gate is to be opened or was refused."""
+    refused_limit: str = ""
+    extensions: int = 0
+    loop_found: str = ""
+    recent_errors: tuple[str, ...] = ()
+    failures_in_row: int = 0
+    result: str | None = None
+    checks: tuple[Check, ...] | None = None
+    checking: bool = False
+    reviewed: bool = False
+    approver: str = ""
+    review_rejection: str = ""
+    repairs: int = 0
+    causes: tuple[str, ...] = ()
+    progress: float = 0.0
+    progress_method: str = ""
+    tests_passed: int = 0
+    tests_failed: int = 0
+    files_changed: int = 0
+    tool_calls: int = 0
+    model_calls: int = 0
+    resume_phase: Phase | None = None
+    end_reason: str = ""
+    fatal: str = ""
+    """A reason code that ends the run at the next decision."""
+    recoveries: int = 0
+
+    @property
+    def is_ended(self) -> bool:
+        return self.phase in TERMINAL
+
+    @property
+    def steps_used(self) -> int:
+        return self.step - self.step_base
+
+    @property
+    def is_resting(self) -> bool:
+        """Waiting for a person (or over): no time is charged and no worker is held."""
+        return self.gate is not None or self.paused or self.awaiting_message or self.is_ended
+
+    def call(self, call_id: str) -> PendingCall:
+        """The pending call with this id. Raises KeyError."""
+        for pending in self.calls:
+            if pending.call.id == call_id:
+                return pending
+        raise KeyError(call_id)

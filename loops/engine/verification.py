@@ -1,0 +1,46 @@
+"""Does the result hold? Level 1 (schema) and commands as proof; deeper levels come behind the same Check (SPEC L1, L2)."""
+
+from __future__ import annotations
+
+import json
+
+from jsonschema import Draft202012Validator
+
+from loops.engine.facts import Check
+from loops.engine.spec import RunSpec
+from loops.engine.state import RunState
+
+
+def check_schema(spec: RunSpec, result: str) -> Check | None:
+    """Level 1: the result as JSON against the task's schema; None when the task has none."""
+    if spec.output_schema is None:
+        return None
+    text = "The result satisfies the output schema"
+    try:
+        document = json.loads(result)
+    except (ValueError, RecursionError) as error:
+        return Check(text=text, status="failed", method="schema", detail=f"not JSON: {error}")
+    errors = sorted(Draft202012Validator(dict(spec.output_schema)).iter_errors(document), key=lambda e: list(e.path))
+    if not errors:
+        return Check(text=text, status="passed", method="schema")
+    detail = "\n".join(f"{error.json_path}: {error.message}" for error in errors[:10])
+    return Check(text=text, status="failed", method="schema", detail=detail)
+
+
+def unproven(spec: RunSpec) -> tuple[Check, ...]:
+    """Criteria that name no command: only a person (or a later level) can judge them."""
+    return tuple(Check(text=c.text, status="unproven", method="none") for c in spec.criteria if not c.command)
+
+
+def passed(checks: tuple[Check, ...]) -> bool:
+    return all(check.status in {"passed", "unproven"} for check in checks)
+
+
+def needs_review(state: RunState) -> bool:
+    """Must a person accept the result? (SPEC C6: the model's word alone never commits.)"""
+    mode = state.spec.final_review
+    if mode == "always":
+        return True
+    if mode == "never":
+        return False
+    return not any(check.status == "passed" and check.method == "command" for check in state.checks or ())

@@ -1,0 +1,67 @@
+"""Celery jobs. Each takes ids, tolerates unknown keywords and is safe to run any number of times (ARCHITECTURE 4)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from typing import Any
+
+import redis
+from celery import shared_task
+from django.conf import settings
+from django.db import connection
+
+from loops.storage.bell import ring
+
+log = logging.getLogger(__name__)
+BEAT_KEY, SANDBOX_KEY = "agentops:beat", "agentops:sandbox"
+AT_ONCE = 500
+
+_TO_RING = """
+    SELECT r.id FROM agent_execution_history r
+    WHERE (r.lease_until IS NULL OR r.lease_until < clock_timestamp())
+      AND (r.runnable OR r.owner <> '' OR r.wake_at <= clock_timestamp()
+           OR EXISTS (SELECT 1 FROM loops_mailboxitem m WHERE m.run_id = r.id AND m.consumed_seq IS NULL))
+      AND r.last_activity_at < clock_timestamp() - interval '2 seconds'
+    ORDER BY r.id LIMIT %s
+"""
+
+
+@shared_task(name="loops.advance")
+def advance(run_id: str, **_: Any) -> str:
+    """Drive the run for as long as there is something to do."""
+    from loops.wiring import drive
+
+    owner = f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"
+    try:
+        return drive(uuid.UUID(run_id), owner)
+    except Exception:
+        log.exception("run %s: the worker could not go on; the run is tried again when its lease has run out", run_id)
+        return "error"
+
+
+@shared_task(name="loops.sweep")
+def sweep(**_: Any) -> int:
+    """Ring for every run that has something to do and no living owner: lost bells and lost workers (SPEC J4)."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TO_RING, [AT_ONCE])
+        runs = [run_id for (run_id,) in cursor.fetchall()]
+    for run_id in runs:
+        ring(run_id)
+    return len(runs)
+
+
+@shared_task(name="loops.beat_alive")
+def beat_alive(**_: Any) -> None:
+    """Say that beat and a worker are alive, and which sandbox this worker has."""
+    from loops.engine.codec import to_plain
+    from loops.wiring import sandbox_level
+
+    client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2)
+    client.set(BEAT_KEY, int(time.time()))
+    client.set(SANDBOX_KEY, json.dumps(to_plain(sandbox_level())))

@@ -1,0 +1,255 @@
+"""The journal of one owned run: claim, append with fence, renew, mailbox, release (SPEC J3, ARCHITECTURE 3, 4).
+
+Every method is one short transaction on Django's own connection, as one prepared call of a SQL function
+(PERFORMANCE 1): no ORM on this path. Time that decides about ownership is the database's clock only.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from django.db import connection
+from psycopg.types.json import Jsonb
+
+from loops.engine import canonical
+from loops.engine import facts as f
+from loops.engine.codec import from_plain, to_plain
+from loops.engine.context import Transcript, extend
+from loops.engine.fold import apply, initial
+from loops.engine.ports import LeaseLost, Mail, Within
+from loops.engine.state import RunState
+from loops.models import Checkpoint
+from loops.storage import reader
+from loops.storage.encoding import encode_fact
+from loops.storage.feed import Publisher
+from loops.storage.projections import FINAL, project, status
+
+TTL_S = 15.0
+STALE_EPOCH, MOVED_ON = "AO001", "AO002"
+
+_CLAIM = "SELECT epoch, head_seq, head_hash, abandoned, recoveries FROM journal_claim(%s, %s, make_interval(secs => %s))"
+_APPEND = (
+    "SELECT journal_append(%s, %s, %s, %s, make_interval(secs => %s), %s::text[], %s::int[], %s::timestamptz[], "
+    "%s::bytea[], %s::bytea[], %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s::text[], %s::bytea[], %s)"
+)
+_RENEW = "SELECT journal_renew(%s, %s, make_interval(secs => %s))"
+_RELEASE = "SELECT journal_release(%s, %s, %s, %s)"
+_MAIL_KINDS = "SELECT DISTINCT kind FROM loops_mailboxitem WHERE run_id = %s AND consumed_seq IS NULL"
+_MAIL = (
+    "SELECT m.id, m.kind, m.payload, coalesce(u.username, '') FROM loops_mailboxitem m "
+    "LEFT JOIN auth_user u ON u.id = m.created_by_id WHERE m.run_id = %s AND m.consumed_seq IS NULL ORDER BY m.id"
+)
+_READ = "UPDATE loops_mailboxitem SET consumed_seq = %s WHERE id = ANY(%s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Ownership of a run. ``abandoned``: the owner before never gave it back; ``recoveries``: how often that happened
+    since the last completed step."""
+
+    run_id: uuid.UUID
+    epoch: int
+    seq: int
+    head: bytes
+    abandoned: bool
+    recoveries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    state: RunState
+    transcript: Transcript
+    note: str = ""
+    """Set when a checkpoint could not be used and the whole history was folded instead."""
+
+
+def claim(run_id: uuid.UUID, owner: str, ttl_s: float = TTL_S) -> Claim | None:
+    """Become the owner, with a new epoch; None when there is one already or nothing is to be done."""
+    row = _cursor().execute(_CLAIM, [run_id, owner, ttl_s], prepare=True).fetchone()
+    return Claim(run_id, row[0], row[1], bytes(row[2]), row[3], row[4]) if row else None
+
+
+def load(run_id: uuid.UUID) -> Loaded | None:
+    """The state and conversation of a run by its journal; None before RunStarted.
+
+    The state is the latest checkpoint and the facts after it; a checkpoint that cannot be read or does not fit falls
+    back to folding everything (SPEC J2).
+    """
+    facts = reader.history(run_id)
+    if not facts:
+        return None
+    transcript = Transcript()
+    for fact in facts:
+        transcript = extend(transcript, fact)
+    first = facts[0]
+    assert isinstance(first, f.RunStarted)
+    latest = Checkpoint.objects.filter(run_id=run_id).order_by("-k").first()
+    if latest is not None:
+        try:
+            plain = canonical.decode(latest.state) | {"spec": to_plain(first.spec)}
+            state = from_plain(RunState, plain)
+            for fact in facts[latest.seq :]:
+                state = apply(state, fact)
+            return Loaded(state, transcript)
+        except Exception as error:  # whatever is wrong with it, the facts are the truth
+            note = f"checkpoint {latest.k} unusable ({type(error).__name__}: {error}); all facts were folded"
+            return Loaded(_fold(facts), transcript, note)
+    return Loaded(_fold(facts), transcript)
+
+
+def _fold(facts: Sequence[f.Fact]) -> RunState:
+    first = facts[0]
+    assert isinstance(first, f.RunStarted)
+    state = initial(first)
+    for fact in facts[1:]:
+        state = apply(state, fact)
+    return state
+
+
+class PgJournal:
+    """Port Journal on Postgres, for one claim."""
+
+    def __init__(self, held: Claim, project_id: str, publisher: Publisher, ttl_s: float = TTL_S) -> None:
+        self._run, self._epoch, self._ttl = held.run_id, held.epoch, ttl_s
+        self._seq, self._head = held.seq, held.head
+        self._project, self._publisher = project_id, publisher
+
+    def append(self, entries: Sequence[tuple[f.Fact, RunState]], within: Sequence[Within] = ()) -> None:
+        if not entries:
+            self._in_transaction(None, within)
+            return
+        params, seq, head = self._append_params(entries)
+        if within:
+            self._in_transaction(params, within)
+        else:
+            self._run_sql(_cursor(), params)
+        self._seq, self._head = seq, head
+        self._publisher.facts(self._run, self._project, seq)
+        if any(isinstance(fact, f.GateOpened | f.GateDecided | f.RunEnded) for fact, _ in entries):
+            self._publisher.queue(self._project)
+
+    def _in_transaction(self, params: list[Any] | None, within: Sequence[Within]) -> None:
+        with _connection().transaction():
+            cursor = _cursor()
+            if params is not None:
+                self._run_sql(cursor, params)
+            for write in within:
+                write(cursor)
+
+    def _run_sql(self, cursor: psycopg.Cursor[Any], params: list[Any]) -> None:
+        try:
+            cursor.execute(_APPEND, params, prepare=True)
+        except psycopg.errors.Error as error:
+            if error.sqlstate in {STALE_EPOCH, MOVED_ON}:
+                raise LeaseLost(str(error).splitlines()[0]) from error
+            raise
+
+    def _append_params(self, entries: Sequence[tuple[f.Fact, RunState]]) -> tuple[list[Any], int, bytes]:
+        kinds, steps, ats, bodies, hashes = [], [], [], [], []
+        blobs: dict[str, bytes] = {}
+        head = self._head
+        for fact, state in entries:
+            encoded = encode_fact(fact, head)
+            head = encoded.hash
+            kinds.append(encoded.kind)
+            steps.append(state.step)
+            ats.append(_datetime(fact.at))
+            bodies.append(encoded.body)
+            hashes.append(encoded.hash)
+            blobs.update(encoded.blobs)
+            if isinstance(fact, f.RunEnded):
+                blobs[canonical.sha256(to_plain(fact.report))] = canonical.encode(to_plain(fact.report))
+        last, state = entries[-1]
+        seq = self._seq + len(entries)
+        rows = project(str(self._run), entries)
+        if state.calls == () and any(isinstance(fact, f.StepCompleted | f.PhaseEntered) for fact, _ in entries):
+            rows["checkpoint"] = checkpoint_row(self._run, seq, last.at, state)
+        shown, waiting_on = status(state)
+        params: list[Any] = [
+            self._run,
+            self._epoch,
+            self._seq,
+            self._head,
+            self._ttl,
+            kinds,
+            steps,
+            ats,
+            bodies,
+            hashes,
+            shown,
+            state.phase.value,
+            state.step,
+            min(state.tokens, 2**31 - 1),
+            round(state.cost_microusd / 1e6, 4),
+            state.cost_unknown,
+            state.progress,
+            waiting_on,
+            state.limits.max_steps + state.step_base,
+            state.end_reason if state.is_ended else "",
+            FINAL.get(state.phase, ""),
+            list(blobs) or None,
+            list(blobs.values()) or None,
+            Jsonb(rows) if rows else None,
+        ]
+        return params, seq, head
+
+    def renew(self) -> None:
+        row = _cursor().execute(_RENEW, [self._run, self._epoch, self._ttl], prepare=True).fetchone()
+        if not row or not row[0]:
+            raise LeaseLost(f"run {self._run} has another owner than epoch {self._epoch}")
+
+    def mail_kinds(self) -> frozenset[str]:
+        rows = _cursor().execute(_MAIL_KINDS, [self._run], prepare=True).fetchall()
+        return frozenset(kind for (kind,) in rows)
+
+    def mail(self) -> list[Mail]:
+        rows = _cursor().execute(_MAIL, [self._run], prepare=True).fetchall()
+        return [Mail(str(id_), kind, payload or {}, by) for id_, kind, payload, by in rows]
+
+    def read(self, mail: Sequence[Mail]) -> Within:
+        ids, seq = [uuid.UUID(item.id) for item in mail], self._seq
+        return lambda cursor: cursor.execute(_READ, [seq, ids])
+
+    def release(self, *, wake_at: int = 0, runnable: bool = False) -> None:
+        """Give the run back. When something came in meanwhile it stays runnable and the bell is rung."""
+        from loops.storage import bell
+
+        wake = _datetime(wake_at) if wake_at else None
+        row = _cursor().execute(_RELEASE, [self._run, self._epoch, wake, runnable], prepare=True).fetchone()
+        if row and row[0]:
+            bell.ring(self._run)
+
+
+def checkpoint_row(run_id: uuid.UUID, k: int, at: int, state: RunState) -> dict[str, Any]:
+    """Content-addressed by SHA-256(run id | k) (CH15 15.4.3); the spec is left out, RunStarted holds it."""
+    import hashlib
+
+    plain = {name: value for name, value in to_plain(state).items() if name != "spec"}
+    return {
+        "key": hashlib.sha256(f"{run_id}|{k}".encode()).hexdigest(),
+        "k": k,
+        "seq": k,
+        "phase": state.phase.value,
+        "state": canonical.encode(plain).decode(),
+        "at": _datetime(at).isoformat(),
+    }
+
+
+def _datetime(at: int) -> datetime:
+    return datetime.fromtimestamp(at / 1_000_000, UTC)
+
+
+def _connection() -> psycopg.Connection[Any]:
+    connection.ensure_connection()
+    raw: psycopg.Connection[Any] = connection.connection
+    return raw
+
+
+def _cursor() -> psycopg.Cursor[Any]:
+    """A plain psycopg cursor: server-side binding, prepared statements."""
+    return psycopg.Cursor(_connection())

@@ -1,0 +1,278 @@
+"""Facts to rows that people and SQL read. Pure: (fact, state after it) in, JSON rows out (ARCHITECTURE 3).
+
+The same function serves the append and the rebuild command, so that rebuilt rows equal stored ones.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from loops.engine import facts as f
+from loops.engine.canonical import clean, clean_json
+from loops.engine.codec import to_plain
+from loops.engine.context import tool_content
+from loops.engine.fold import answer_call_id
+from loops.engine.lifecycle import Phase
+from loops.engine.state import RunState
+
+REASONING_CHARS = 20_000
+SHOWN_CHARS = 2_000
+"""Of one string in a row for display; the fact holds the whole."""
+_NAMESPACE = uuid.UUID("6f0f9a4e-0b7e-4f6a-9a35-7a7c0f6f1b11")
+
+
+class Rows:
+    """Collects the rows of one append. ``row_id`` is derived, so that a rebuild makes the same keys."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.new_steps: dict[int, dict[str, Any]] = {}
+        self.steps: dict[int, dict[str, Any]] = {}
+        self.new_calls: dict[str, dict[str, Any]] = {}
+        self.calls: dict[str, dict[str, Any]] = {}
+        self.models: list[dict[str, Any]] = []
+        self.artifacts: list[dict[str, Any]] = []
+        self.snapshot: Any = None
+        self.request_sha256 = ""
+
+    def row_id(self, *parts: object) -> str:
+        return str(uuid.uuid5(_NAMESPACE, f"{self.run_id}|{'|'.join(map(str, parts))}"))
+
+    def step(self, number: int, seq: int) -> dict[str, Any]:
+        row = self.steps.setdefault(number, {"step_number": number})
+        row["last_seq"] = seq
+        return row
+
+    def call(self, call_id: str) -> dict[str, Any]:
+        return self.calls.setdefault(call_id, {"call_id": call_id})
+
+    def as_json(self) -> dict[str, Any]:
+        """Only what there is: an empty kind costs the database nothing."""
+        everything = {
+            "steps": list(self.new_steps.values()),
+            "step_updates": list(self.steps.values()),
+            "calls": list(self.new_calls.values()),
+            "call_updates": list(self.calls.values()),
+            "models": self.models,
+            "artifacts": self.artifacts,
+            "snapshot": self.snapshot,
+        }
+        return {name: rows for name, rows in everything.items() if rows}
+
+
+def project(run_id: str, entries: Sequence[tuple[f.Fact, RunState]]) -> dict[str, Any]:
+    """Rows of a sequence of facts, each with the state after it."""
+    rows = Rows(run_id)
+    for fact, state in entries:
+        handler = _HANDLERS.get(type(fact))
+        if handler is not None:
+            handler(rows, fact, state)
+        if state.step and type(fact) not in _QUIET:
+            rows.step(state.step, state.seq)
+    return rows.as_json()
+
+
+def _time(at: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at / 1e6, UTC).isoformat()
+
+
+def _requested(rows: Rows, fact: f.ModelRequested, state: RunState) -> None:
+    rows.new_steps[state.step] = {
+        "id": rows.row_id("step", state.step),
+        "step_number": state.step,
+        "timestamp": _time(fact.at),
+        "phase": state.phase.value,
+        "first_seq": state.seq,
+    }
+
+
+def _answered(rows: Rows, fact: f.ModelAnswered, state: RunState) -> None:
+    step = rows.step(state.step, state.seq)
+    step["reasoning"] = clean(fact.thinking or fact.text)[:REASONING_CHARS]
+    step["said"] = clean(fact.text if fact.thinking else "")[:REASONING_CHARS]
+    step["tokens_used"] = fact.usage.total_tokens
+    step["cost_usd"] = (fact.usage.cost_microusd or 0) / 1e6
+    calls = [{"tool": clean(call.name), "arguments": _arguments(call.arguments)} for call in fact.calls]
+    step["action"] = {"calls": calls, "stop_reason": fact.stop.value}
+    usage = fact.usage
+    rows.models.append(
+        {
+            "id": rows.row_id("model", state.seq),
+            "seq": state.seq,
+            "step_number": state.step,
+            "phase": state.phase.value,
+            "role": fact.role.value,
+            "model": fact.model,
+            "provider": fact.provider,
+            "model_id": fact.model_id,
+            "stop_reason": clean(fact.raw_stop or fact.stop.value)[:40],
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_read_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+            "cost_microusd": usage.cost_microusd,
+            "duration_ms": fact.duration_ms,
+            "request_sha256": "",
+            "request_id": clean(fact.request_id)[:120],
+        }
+    )
+    for position, call in enumerate(fact.calls):
+        call_id = answer_call_id(state.model_calls, position)
+        rows.new_calls[call_id] = {
+            "id": rows.row_id("call", call_id),
+            "call_id": call_id,
+            "provider_call_id": clean(call.id)[:120],
+            "step_number": state.step,
+            "position": position,
+            "tool": clean(call.name)[:100],
+            "arguments": _arguments(call.arguments),
+        }
+
+
+def _arguments(arguments: Any) -> Any:
+    return clean_json(to_plain(arguments), SHOWN_CHARS)
+
+
+def _judged(rows: Rows, fact: f.CallJudged, state: RunState) -> None:
+    rows.call(fact.call_id).update(access=fact.access.value, reasons=clean_json(list(fact.reasons)))
+
+
+def _gate_opened(rows: Rows, fact: f.GateOpened, state: RunState) -> None:
+    if fact.call_id:
+        rows.call(fact.call_id).update(state="IN_DOUBT" if fact.kind == "in_doubt" else "WAITING", gate_id=fact.gate)
+
+
+def _gate_decided(rows: Rows, fact: f.GateDecided, state: RunState) -> None:
+    if not fact.call_id:
+        return
+    pending = state.call(fact.call_id)
+    if fact.verdict == "approve_with_edits":
+        rows.call(fact.call_id)["arguments"] = _arguments(pending.call.arguments)
+    if fact.kind == "question":
+        answer = fact.payload.get("answer")
+        rows.call(fact.call_id).update(state="COMPLETE", ok=bool(pending.ok), output=clean(str(answer or fact.reason)))
+    if fact.kind == "in_doubt":
+        rows.call(fact.call_id).update(state="COMPLETE" if pending.ok else "ABORT", ok=bool(pending.ok))
+
+
+def _intended(rows: Rows, fact: f.ToolIntended, state: RunState) -> None:
+    rows.call(fact.call_id).update(
+        state="INTENT",
+        attempt=fact.attempt,
+        idempotency_key=fact.idempotency_key,
+        started_at=_time(fact.at),
+        sandbox_level=fact.sandbox_level,
+    )
+
+
+def _completed(rows: Rows, fact: f.ToolCompleted, state: RunState) -> None:
+    result = fact.result
+    whole = result.output
+    rows.call(fact.call_id).update(
+        state="COMPLETE",
+        ok=result.ok,
+        output=clean(tool_content(result))[:SHOWN_CHARS],
+        output_sha256=whole.sha256 if whole else "",
+        error=clean(result.error)[:SHOWN_CHARS],
+        exit_code=result.exit_code,
+        duration_ms=result.duration_ms,
+        data=clean_json(to_plain(result.data), 50_000) if result.data else None,
+    )
+    for artifact in (*result.artifacts, *([whole] if whole else [])):
+        _artifact(rows, state.seq, "output", artifact.name, artifact.media_type, artifact.sha256, artifact.size)
+
+
+def _refused(rows: Rows, fact: f.ToolRefused, state: RunState) -> None:
+    rows.call(fact.call_id).update(state="ABORT", ok=False, error=clean(fact.message)[:SHOWN_CHARS])
+
+
+def _proposed(rows: Rows, fact: f.ResultProposed, state: RunState) -> None:
+    if fact.call_id:
+        rows.call(fact.call_id).update(state="COMPLETE", ok=True, output=clean(fact.result)[:SHOWN_CHARS])
+
+
+def _step_completed(rows: Rows, fact: f.StepCompleted, state: RunState) -> None:
+    rows.step(fact.step, state.seq).update(
+        success=fact.success,
+        error=clean(fact.error),
+        progress=fact.progress,
+        ended_at=_time(fact.at),
+        validation={"progress": fact.progress, "method": fact.progress_method, "success": fact.success},
+    )
+
+
+def _checked(rows: Rows, fact: f.ChecksCompleted, state: RunState) -> None:
+    rows.step(state.step, state.seq)["result"] = {"checks": clean_json(to_plain(fact.checks), SHOWN_CHARS)}
+
+
+def _ended(rows: Rows, fact: f.RunEnded, state: RunState) -> None:
+    from loops.engine.canonical import encode, sha256
+
+    body = to_plain(fact.report)
+    _artifact(
+        rows, state.seq, fact.report_kind, fact.report_kind, "application/json", sha256(body), len(encode(body))
+    )
+    rows.snapshot = clean_json(to_plain(state), SHOWN_CHARS)
+
+
+def _artifact(rows: Rows, seq: int, kind: str, name: str, media_type: str, sha256: str, size: int) -> None:
+    rows.artifacts.append(
+        {
+            "id": rows.row_id("artifact", seq, kind, name),
+            "seq": seq,
+            "kind": kind[:30],
+            "name": clean(name)[:300],
+            "media_type": media_type[:100],
+            "sha256": sha256,
+            "size": size,
+        }
+    )
+
+
+_QUIET = frozenset({f.RunTakenOver, f.RunStarted})
+
+_HANDLERS: dict[type[f.Fact], Any] = {
+    f.ModelRequested: _requested,
+    f.ModelAnswered: _answered,
+    f.CallJudged: _judged,
+    f.GateOpened: _gate_opened,
+    f.GateDecided: _gate_decided,
+    f.ToolIntended: _intended,
+    f.ToolCompleted: _completed,
+    f.ToolRefused: _refused,
+    f.ResultProposed: _proposed,
+    f.StepCompleted: _step_completed,
+    f.ChecksCompleted: _checked,
+    f.RunEnded: _ended,
+}
+
+
+def status(state: RunState) -> tuple[str, str]:
+    """(what a person is told, what it waits on) (SPEC A2)."""
+    if state.phase is Phase.COMMIT:
+        return "completed", ""
+    if state.phase is Phase.FAIL:
+        return "failed", ""
+    if state.phase is Phase.HALT:
+        return "interrupted", ""
+    if state.gate is not None:
+        return "waiting", state.gate.kind
+    if state.paused:
+        return "paused", ""
+    if state.awaiting_message and not state.answered:
+        return "waiting", "message"
+    if state.wake_at:
+        return "thinking", "model not reachable, trying again"
+    running = next((call.call.name for call in state.calls if call.status == "intended"), "")
+    if running or state.checking:
+        return "executing_tool", running or "acceptance checks"
+    if state.step == 0:
+        return "initializing", ""
+    return "thinking", ""
+
+
+FINAL = {Phase.COMMIT: "success", Phase.FAIL: "failed", Phase.HALT: "interrupted"}

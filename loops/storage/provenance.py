@@ -1,0 +1,78 @@
+"""Provenance: an immutable, content-addressed record for every committed result, in one chain (SPEC N1).
+
+The record covers: task, plan hash, evidence references, tool invocations, repair history, verification scores, model ids,
+time and approver, plus the head of the run's own journal, so that changing either breaks the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from loops.engine import canonical
+from loops.engine.codec import to_plain
+from loops.engine.ports import Within
+from loops.engine.state import RunState
+from loops.engine.values import Json
+
+_LOCK = "SELECT pg_advisory_xact_lock(hashtext('loops_provenancerecord'))"
+_LAST = "SELECT hash FROM loops_provenancerecord ORDER BY number DESC LIMIT 1"
+_TOOLS = (
+    "SELECT call_id, tool, idempotency_key, ok, output_sha256, gate_id FROM loops_toolcallrecord "
+    "WHERE run_id = %s AND state = 'COMPLETE' ORDER BY step_number, position"
+)
+_MODELS = "SELECT DISTINCT provider, model_id FROM loops_modelcall WHERE run_id = %s ORDER BY 1, 2"
+_HEAD = "SELECT head_seq, head_hash FROM agent_execution_history WHERE id = %s"
+_STARTED = "SELECT hash FROM loops_fact WHERE run_id = %s AND seq = 1"
+_INSERT = (
+    "INSERT INTO loops_provenancerecord (run_id, body, prev, hash, created_at) VALUES (%s, %s, %s, %s, %s) "
+    "ON CONFLICT (run_id) DO NOTHING"
+)
+
+
+class PgArchive:
+    """Port Archive on Postgres."""
+
+    def commit(self, state: RunState, report: Mapping[str, Json], at: int) -> Within:
+        return lambda cursor: _write(cursor, state, report, at)
+
+
+def _write(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -> None:
+    run_id = state.spec.run_id
+    cursor.execute(_LOCK)
+    last = cursor.execute(_LAST).fetchone()
+    prev = bytes(last[0]) if last else b""
+    body = canonical.encode(_record(cursor, state, report, at))
+    digest = hashlib.sha256(prev + body).digest()
+    cursor.execute(_INSERT, [run_id, body, prev, digest, datetime.fromtimestamp(at / 1e6, UTC)])
+
+
+def _record(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -> dict[str, Any]:
+    spec, run_id = state.spec, state.spec.run_id
+    head_seq, head_hash = cursor.execute(_HEAD, [run_id]).fetchone()
+    started = cursor.execute(_STARTED, [run_id]).fetchone()
+    tools = cursor.execute(_TOOLS, [run_id]).fetchall()
+    models = cursor.execute(_MODELS, [run_id]).fetchall()
+    return {
+        "schema": 1,
+        "task": {"id": spec.task_id, "goal_sha256": canonical.sha256(spec.goal), "project": spec.project_id},
+        "run": run_id,
+        "agent": to_plain(spec.agent),
+        "plan_sha256": canonical.sha256({"loop": spec.loop, "nodes": [spec.goal]}),
+        "evidence": [],
+        "tool_invocations": [
+            {"call": call, "tool": tool, "key": key, "ok": ok, "output_sha256": out, "gate": str(gate) if gate else ""}
+            for call, tool, key, ok, out, gate in tools
+        ],
+        "repairs": {"count": state.repairs, "causes": list(state.causes)},
+        "verification": to_plain(state.checks or ()),
+        "models": [{"provider": provider, "model_id": model_id} for provider, model_id in models],
+        "result_sha256": canonical.sha256(report.get("result")),
+        "report_sha256": canonical.sha256(report),
+        "policy_version": spec.policy_version,
+        "approver": state.approver,
+        "committed_at": at,
+        "journal": {"seq": head_seq, "head": bytes(head_hash).hex(), "first": bytes(started[0]).hex() if started else ""},
+    }

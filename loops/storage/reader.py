@@ -1,0 +1,89 @@
+"""Reads of the journal: histories for resuming, conversations and raw facts for people. Primary only (RELIABILITY 2)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from loops.engine import canonical
+from loops.engine.context import Transcript, extend
+from loops.engine.facts import Fact
+from loops.models import Blob
+from loops.models import Fact as FactRow
+from loops.storage.encoding import decode_fact, plain_fact, references
+
+
+class MissingBlob(Exception):
+    """A fact names bytes that are not stored: the journal is damaged."""
+
+
+class _Blobs:
+    """The blobs of a batch of facts, read in one query."""
+
+    def __init__(self, bodies: Sequence[bytes]) -> None:
+        names = {name for body in bodies for name in references(body)}
+        self._found = dict(Blob.objects.filter(pk__in=names).values_list("sha256", "body")) if names else {}
+
+    def __call__(self, sha256: str) -> bytes:
+        try:
+            return bytes(self._found[sha256])
+        except KeyError:
+            raise MissingBlob(sha256) from None
+
+
+def history(run_id: uuid.UUID | str, after: int = 0) -> list[Fact]:
+    """The facts after sequence number ``after``, in order, whole."""
+    bodies = [
+        bytes(body)
+        for body in FactRow.objects.filter(run_id=run_id, seq__gt=after).order_by("seq").values_list("body", flat=True)
+    ]
+    blobs = _Blobs(bodies)
+    return [decode_fact(body, blobs) for body in bodies]
+
+
+def raw(run_id: uuid.UUID | str, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
+    """Stored facts for people: seq, kind, step, at, hash, and the fact as JSON, clean for display."""
+    rows = list(FactRow.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")[:limit])
+    blobs = _Blobs([bytes(row.body) for row in rows])
+    return [
+        {
+            "seq": row.seq,
+            "kind": row.kind,
+            "step": row.step,
+            "at": row.at,
+            "epoch": row.epoch,
+            "hash": bytes(row.hash).hex(),
+            "fact": canonical.clean_json(plain_fact(bytes(row.body), blobs)),
+        }
+        for row in rows
+    ]
+
+
+def conversation(run_id: uuid.UUID | str) -> list[dict[str, Any]]:
+    """What the model saw and said, message by message, the system prompt first (SPEC R4)."""
+    transcript = Transcript()
+    for fact in history(run_id):
+        transcript = extend(transcript, fact)
+    system = {"role": "system", "content": [{"type": "text", "text": transcript.system}]}
+    return [canonical.clean_json(message) for message in (system, *transcript.messages)]
+
+
+def report(run_id: uuid.UUID | str) -> dict[str, Any] | None:
+    """The latest AgentResult, FailureReport or HaltRecord; None while the run goes on."""
+    row = FactRow.objects.filter(run_id=run_id, kind="RunEnded").order_by("-seq").first()
+    if row is None:
+        return None
+    body = bytes(row.body)
+    found: dict[str, Any] = canonical.clean_json(plain_fact(body, _Blobs([body]))["report"])
+    return found
+
+
+def blob(sha256: str) -> Iterator[bytes]:
+    """The bytes of one blob in pieces. Raises MissingBlob."""
+    found = Blob.objects.filter(pk=sha256).values_list("body", flat=True).first()
+    if found is None:
+        raise MissingBlob(sha256)
+    data = bytes(found)
+    for start in range(0, len(data), 65_536):
+        yield data[start : start + 65_536]

@@ -1,0 +1,170 @@
+-- The journal's own functions (ARCHITECTURE 3, RELIABILITY 3.1). One call is one round trip and one commit.
+-- Error codes: AO001 the epoch is not ours any more, AO002 the journal moved on.
+
+CREATE OR REPLACE FUNCTION journal_claim(p_run uuid, p_owner text, p_ttl interval)
+RETURNS TABLE (epoch bigint, head_seq bigint, head_hash bytea, abandoned boolean, recoveries int) LANGUAGE sql AS $$
+    WITH found AS (
+        SELECT r.id, r.owner <> '' AS abandoned FROM agent_execution_history r
+        WHERE r.id = p_run AND (r.lease_until IS NULL OR r.lease_until < clock_timestamp())
+          AND (r.runnable OR r.owner <> '' OR r.wake_at <= clock_timestamp())
+        FOR UPDATE SKIP LOCKED
+    )
+    UPDATE agent_execution_history r
+    SET epoch = r.epoch + 1, owner = p_owner, lease_until = clock_timestamp() + p_ttl, wake_at = NULL,
+        runnable = false, recoveries = r.recoveries + found.abandoned::int
+    FROM found WHERE r.id = found.id
+    RETURNING r.epoch, r.head_seq, r.head_hash, found.abandoned, r.recoveries
+$$;
+
+CREATE OR REPLACE FUNCTION journal_renew(p_run uuid, p_epoch bigint, p_ttl interval)
+RETURNS boolean LANGUAGE sql AS $$
+    UPDATE agent_execution_history SET lease_until = clock_timestamp() + p_ttl
+    WHERE id = p_run AND epoch = p_epoch AND owner <> ''
+    RETURNING true
+$$;
+
+-- Two statements on purpose: the second takes a new snapshot after the row is locked, so that a mailbox item which was
+-- committed while we waited for the lock is seen, and the run stays runnable.
+CREATE OR REPLACE FUNCTION journal_release(p_run uuid, p_epoch bigint, p_wake timestamptz, p_runnable boolean)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE again boolean;
+BEGIN
+    PERFORM 1 FROM agent_execution_history WHERE id = p_run AND epoch = p_epoch FOR UPDATE;
+    IF NOT FOUND THEN RETURN NULL; END IF;
+    again := p_runnable OR EXISTS (SELECT 1 FROM loops_mailboxitem WHERE run_id = p_run AND consumed_seq IS NULL);
+    UPDATE agent_execution_history SET owner = '', lease_until = NULL, wake_at = p_wake, runnable = again
+    WHERE id = p_run;
+    RETURN again;
+END $$;
+
+CREATE OR REPLACE FUNCTION journal_append(
+    p_run uuid, p_epoch bigint, p_expected bigint, p_prev bytea, p_ttl interval,
+    p_kinds text[], p_steps int[], p_ats timestamptz[], p_bodies bytea[], p_hashes bytea[],
+    p_status text, p_phase text, p_step int, p_tokens int, p_cost numeric, p_cost_unknown boolean,
+    p_progress float8, p_waiting_on text, p_max_steps int, p_end_reason text, p_final_status text,
+    p_blob_names text[], p_blobs bytea[], p_rows jsonb)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    n int := cardinality(p_kinds);
+    last_at timestamptz := p_ats[cardinality(p_ats)];
+BEGIN
+    UPDATE agent_execution_history SET
+        head_seq = p_expected + n, head_hash = p_hashes[n], lease_until = clock_timestamp() + p_ttl,
+        status = p_status, phase = p_phase, total_steps = p_step, total_tokens = p_tokens, total_cost_usd = p_cost,
+        cost_unknown = p_cost_unknown, progress = p_progress, waiting_on = p_waiting_on, max_steps = p_max_steps,
+        recoveries = CASE WHEN p_step > total_steps THEN 0 ELSE recoveries END,
+        end_reason = p_end_reason, final_status = p_final_status, last_activity_at = last_at,
+        completed_at = CASE WHEN p_final_status = '' THEN NULL ELSE coalesce(completed_at, last_at) END
+    WHERE id = p_run AND epoch = p_epoch AND head_seq = p_expected AND head_hash = p_prev;
+    IF NOT FOUND THEN
+        IF EXISTS (SELECT 1 FROM agent_execution_history WHERE id = p_run AND epoch = p_epoch) THEN
+            RAISE EXCEPTION 'the journal of run % is not at %', p_run, p_expected USING ERRCODE = 'AO002';
+        END IF;
+        RAISE EXCEPTION 'run % has another owner than epoch %', p_run, p_epoch USING ERRCODE = 'AO001';
+    END IF;
+
+    IF p_blob_names IS NOT NULL THEN
+        INSERT INTO loops_blob (sha256, size, body)
+        SELECT b.name, length(b.body), b.body FROM unnest(p_blob_names, p_blobs) AS b(name, body)
+        ON CONFLICT DO NOTHING;
+    END IF;
+
+    INSERT INTO loops_fact (run_id, seq, kind, step, at, body, prev, hash, epoch)
+    SELECT p_run, p_expected + f.i, f.kind, f.step, f.at, f.body,
+           CASE WHEN f.i = 1 THEN p_prev ELSE p_hashes[f.i - 1] END, f.hash, p_epoch
+    FROM unnest(p_kinds, p_steps, p_ats, p_bodies, p_hashes) WITH ORDINALITY AS f(kind, step, at, body, hash, i);
+
+    IF p_rows IS NOT NULL THEN
+        PERFORM journal_project(p_run, p_rows);
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION journal_project(p_run uuid, p_rows jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_rows ? 'steps' THEN
+        INSERT INTO agent_execution_steps AS s (
+            id, execution_id, step_number, timestamp, phase, first_seq, last_seq, reasoning, said, error, tokens_used,
+            cost_usd, progress, duration_ms)
+        SELECT x.id, p_run, x.step_number, x.timestamp, x.phase, x.first_seq, x.first_seq, '', '', '', 0, 0, 0, 0
+        FROM jsonb_to_recordset(p_rows->'steps') AS x(
+            id uuid, step_number int, timestamp timestamptz, phase text, first_seq bigint)
+        ON CONFLICT (execution_id, step_number) DO NOTHING;
+    END IF;
+    IF p_rows ? 'step_updates' THEN
+        UPDATE agent_execution_steps s SET
+            reasoning = coalesce(x.reasoning, s.reasoning), said = coalesce(x.said, s.said),
+            action = coalesce(x.action, s.action), result = coalesce(x.result, s.result),
+            validation = coalesce(x.validation, s.validation), success = coalesce(x.success, s.success),
+            error = coalesce(x.error, s.error), tokens_used = coalesce(x.tokens_used, s.tokens_used),
+            cost_usd = coalesce(x.cost_usd, s.cost_usd), progress = coalesce(x.progress, s.progress),
+            duration_ms = CASE WHEN x.ended_at IS NULL THEN s.duration_ms
+                ELSE least(2147483647, 1000 * extract(epoch FROM x.ended_at - s.timestamp))::int END,
+            last_seq = greatest(s.last_seq, x.last_seq)
+        FROM jsonb_to_recordset(p_rows->'step_updates') AS x(
+            step_number int, reasoning text, said text, action jsonb, result jsonb, validation jsonb, success boolean,
+            error text, tokens_used int, cost_usd numeric, progress float8, ended_at timestamptz, last_seq bigint)
+        WHERE s.execution_id = p_run AND s.step_number = x.step_number;
+    END IF;
+    IF p_rows ? 'calls' THEN
+        INSERT INTO loops_toolcallrecord (
+            id, run_id, call_id, provider_call_id, step_number, position, tool, arguments, state, access, reasons,
+            attempt, idempotency_key, output, output_sha256, error, duration_ms, sandbox_level)
+        SELECT x.id, p_run, x.call_id, x.provider_call_id, x.step_number, x.position, x.tool, x.arguments, 'PROPOSED', '',
+               '[]', 1, '', '', '', '', 0, 0
+        FROM jsonb_to_recordset(p_rows->'calls') AS x(
+            id uuid, call_id text, provider_call_id text, step_number int, position int, tool text, arguments jsonb)
+        ON CONFLICT (run_id, call_id) DO NOTHING;
+    END IF;
+    IF p_rows ? 'call_updates' THEN
+        UPDATE loops_toolcallrecord c SET
+            state = coalesce(x.state, c.state), access = coalesce(x.access, c.access),
+            reasons = coalesce(x.reasons, c.reasons), attempt = coalesce(x.attempt, c.attempt),
+            idempotency_key = coalesce(x.idempotency_key, c.idempotency_key), gate_id = coalesce(x.gate_id, c.gate_id),
+            arguments = coalesce(x.arguments, c.arguments), ok = coalesce(x.ok, c.ok),
+            output = coalesce(x.output, c.output), output_sha256 = coalesce(x.output_sha256, c.output_sha256),
+            error = coalesce(x.error, c.error), exit_code = coalesce(x.exit_code, c.exit_code),
+            data = coalesce(x.data, c.data), started_at = coalesce(x.started_at, c.started_at),
+            duration_ms = coalesce(x.duration_ms, c.duration_ms),
+            sandbox_level = coalesce(x.sandbox_level, c.sandbox_level)
+        FROM jsonb_to_recordset(p_rows->'call_updates') AS x(
+            call_id text, state text, access text, reasons jsonb, attempt int, idempotency_key text, gate_id uuid,
+            arguments jsonb, ok boolean, output text, output_sha256 text, error text, exit_code int, data jsonb,
+            started_at timestamptz, duration_ms int, sandbox_level int)
+        WHERE c.run_id = p_run AND c.call_id = x.call_id;
+    END IF;
+    IF p_rows ? 'models' THEN
+        INSERT INTO loops_modelcall (
+            id, run_id, seq, step_number, phase, role, model, provider, model_id, stop_reason, input_tokens,
+            output_tokens, cache_read_tokens, cache_write_tokens, cost_microusd, duration_ms, request_sha256, request_id)
+        SELECT x.id, p_run, x.seq, x.step_number, x.phase, x.role, x.model, x.provider, x.model_id, x.stop_reason,
+               x.input_tokens, x.output_tokens, x.cache_read_tokens, x.cache_write_tokens, x.cost_microusd,
+               x.duration_ms, x.request_sha256, x.request_id
+        FROM jsonb_to_recordset(p_rows->'models') AS x(
+            id uuid, seq bigint, step_number int, phase text, role text, model text, provider text, model_id text,
+            stop_reason text, input_tokens int, output_tokens int, cache_read_tokens int, cache_write_tokens int,
+            cost_microusd bigint, duration_ms int, request_sha256 text, request_id text)
+        ON CONFLICT (run_id, seq) DO NOTHING;
+    END IF;
+    IF p_rows ? 'artifacts' THEN
+        INSERT INTO loops_artifact (id, run_id, seq, kind, name, media_type, sha256, size)
+        SELECT x.id, p_run, x.seq, x.kind, x.name, x.media_type, x.sha256, x.size
+        FROM jsonb_to_recordset(p_rows->'artifacts') AS x(
+            id uuid, seq bigint, kind text, name text, media_type text, sha256 text, size bigint)
+        ON CONFLICT DO NOTHING;
+    END IF;
+    IF p_rows ? 'checkpoint' THEN
+        INSERT INTO loops_checkpoint (key, run_id, k, seq, phase, state, created_at)
+        SELECT x.key, p_run, x.k, x.seq, x.phase, convert_to(x.state, 'UTF8'), x.at
+        FROM jsonb_to_record(p_rows->'checkpoint') AS x(key text, k int, seq bigint, phase text, state text, at timestamptz)
+        ON CONFLICT DO NOTHING;
+    END IF;
+    IF p_rows ? 'snapshot' THEN
+        UPDATE agent_execution_history SET state_snapshot = p_rows->'snapshot' WHERE id = p_run;
+    END IF;
+END $$;
+
+-- Append-only tables: the second wall, behind the role's missing rights (RELIABILITY 3.4).
+CREATE OR REPLACE FUNCTION refuse_rewriting() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'AO003';
+END $$;
