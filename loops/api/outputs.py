@@ -64,7 +64,7 @@ class TaskOutput(serializers.ModelSerializer):
     limits = serializers.DictField(child=serializers.IntegerField())
     output_schema = serializers.DictField(allow_null=True)
     created_by = serializers.CharField(source="created_by.username")
-    runs = serializers.PrimaryKeyRelatedField(many=True, read_only=True)
+    runs: Any = serializers.PrimaryKeyRelatedField(many=True, read_only=True)
 
     class Meta:
         model = Task
@@ -162,7 +162,7 @@ class StepOutput(serializers.ModelSerializer):
 class ToolCallOutput(serializers.ModelSerializer):
     arguments = serializers.JSONField(allow_null=True)
     reasons = serializers.ListField(child=serializers.CharField())
-    data = serializers.JSONField(allow_null=True)
+    data: Any = serializers.JSONField(allow_null=True)
 
     class Meta:
         model = ToolCallRecord
@@ -274,4 +274,4 @@ class ProblemOutput(serializers.Serializer):
     detail = serializers.CharField()
     instance = serializers.CharField()
     code = serializers.CharField()
-    errors = serializers.DictField(child=serializers.CharField(), required=False)
+    errors: Any = serializers.DictField(child=serializers.CharField(), required=False)

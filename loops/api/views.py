@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, cast
+from typing import Any
 
 from django.db.models import Prefetch, Q, QuerySet
 from django.shortcuts import get_object_or_404
@@ -35,27 +35,27 @@ LIMIT = OpenApiParameter("limit", int, description="At most so many, up to 1,000
 ENDINGS = ("result", "failure_report", "halt_record")
 
 
-class Door:
+class Door(APIView):
     """What all views of this API share."""
 
-    parser_classes = (StrictJSONParser,)
-    throttle_classes = (Reading, Writing)
-    request: Request
+    parser_classes = [StrictJSONParser]
+    throttle_classes = [Reading, Writing]
 
-    def visible(self, objects: Any) -> QuerySet:
+    def visible(self, objects: Any) -> Any:
         """Rows the caller may see; a schema generator sees none."""
         if getattr(self, "swagger_fake_view", False):
-            return cast("QuerySet", objects.none())
-        return cast("QuerySet", objects.visible_to(self.request.user))
+            return objects.none()
+        return objects.visible_to(self.request.user)
 
 
 class Projects(Door, viewsets.ReadOnlyModelViewSet):
     """Projects in which you have a role."""
 
     serializer_class = outputs.ProjectOutput
+    lookup_value_converter = "uuid"
     pagination_class = pagination.ByName
 
-    def get_queryset(self) -> QuerySet:
+    def get_queryset(self) -> Any:
         """Only yours."""
         return self.visible(Project.objects)
 
@@ -64,10 +64,11 @@ class Agents(Door, viewsets.ReadOnlyModelViewSet):
     """Agents of your projects."""
 
     serializer_class = outputs.AgentOutput
+    lookup_value_converter = "uuid"
     pagination_class = pagination.ByName
     filterset_class = filters.AgentFilter
 
-    def get_queryset(self) -> QuerySet:
+    def get_queryset(self) -> Any:
         """With the names of their models."""
         roles = ("actor_model", "planner_model", "critic_model", "confidence_model")
         return self.visible(Agent.objects).select_related(*roles)
@@ -80,16 +81,18 @@ class Models(Door, viewsets.ReadOnlyModelViewSet):
     serializer_class = outputs.ModelOutput
     pagination_class = pagination.ByName
     lookup_field = "name"
+    lookup_value_converter = "slug"
 
 
 class Tasks(Door, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """Tasks: goals with acceptance criteria and limits."""
 
     serializer_class = outputs.TaskOutput
+    lookup_value_converter = "uuid"
     pagination_class = pagination.NewestFirst
     filterset_class = filters.TaskFilter
 
-    def get_queryset(self) -> QuerySet:
+    def get_queryset(self) -> Any:
         """With their runs and their author."""
         runs = Prefetch("runs", Run.objects.only("id", "task_id"))
         return self.visible(Task.objects).select_related("created_by").prefetch_related(runs)
@@ -135,7 +138,7 @@ class Runs(Door, viewsets.ReadOnlyModelViewSet):
     filterset_class = filters.RunFilter
     lookup_value_converter = "uuid"
 
-    def get_queryset(self) -> QuerySet:
+    def get_queryset(self) -> Any:
         """With the names a person wants to read."""
         return self.visible(Run.objects).with_names()
 
@@ -213,14 +216,14 @@ class Runs(Door, viewsets.ReadOnlyModelViewSet):
         return self.get_paginated_response(serializer(page, many=True).data)
 
 
-class Me(Door, APIView):
+class Me(Door):
     """Who you are to this installation."""
 
     @extend_schema(responses=outputs.MeOutput)
     def get(self, request: Request) -> Response:
         """Your name and your role in each project."""
-        roles = request.user.memberships.select_related("project").order_by("project__name", "role")
-        user = request.user
+        user: Any = request.user
+        roles = user.memberships.select_related("project").order_by("project__name", "role")
         answer = {"username": user.get_username(), "is_superuser": user.is_superuser, "memberships": roles}
         return Response(outputs.MeOutput(answer).data)
 

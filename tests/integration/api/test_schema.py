@@ -1,0 +1,27 @@
+"""The API describes itself, truthfully and without warnings."""
+
+import json
+
+import pytest
+from django.core.management import call_command
+
+
+@pytest.mark.spec("T2")
+def test_the_schema_is_valid_openapi_without_warnings(db, tmp_path):
+    file = tmp_path / "schema.json"
+    call_command("spectacular", "--validate", "--fail-on-warn", "--format=openapi-json", f"--file={file}")
+    schema = json.loads(file.read_text())
+    assert schema["openapi"].startswith("3.1")
+    submit = schema["paths"]["/api/v1/tasks/"]["post"]
+    assert {"200", "201", "400", "409", "413"} <= set(submit["responses"])
+    assert "Idempotency-Key" in [parameter["name"] for parameter in submit["parameters"]]
+    assert "application/problem+json" in submit["responses"]["409"]["content"]
+
+
+@pytest.mark.spec("T2")
+def test_the_api_is_browsable(world, api):
+    client = api(world.operator)
+    for path in ("", "runs/", "tasks/", "agents/"):
+        answer = client.get(f"/api/v1/{path}", headers={"Accept": "text/html"})
+        assert answer.status_code == 200
+        assert world.elsewhere.name not in answer.content.decode()
