@@ -15,7 +15,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+import redis
 
+from agentops.health import BEAT_KEY
 from tests.stack import free_port, wait_until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.spec("J4")]
@@ -78,6 +80,10 @@ class Stack:
     def is_ready(self) -> bool:
         return self.get("/readyz")[0] == 200
 
+    def forget_the_clock(self) -> None:
+        with redis.Redis(unix_socket_path=str(self.state / "run" / "valkey.sock")) as broker:
+            broker.delete(BEAT_KEY)
+
     def stop(self) -> int:
         self.up.send_signal(signal.SIGINT)
         code = self.up.wait(60)
@@ -130,6 +136,7 @@ def test_heals_a_killed_part(stack: Stack, part: str) -> None:
     victim.kill()
     wait_until(lambda: not victim.is_running(), f"the end of {part}")
     wait_until(lambda: _is_back(stack, part, victim), f"another {part}", 30)
+    stack.forget_the_clock()  # so that ready means: clock, broker and worker did it again
     wait_until(stack.is_ready, f"/readyz after {part}", 60)
 
 

@@ -1,0 +1,239 @@
+"""Every way a provider fails, as one kind of error: what happened, and whether to ask again (SPEC E1, E6)."""
+
+import asyncio
+import email.utils
+import time
+from dataclasses import replace
+
+import pytest
+
+from loops.engine.ports import ModelError
+from loops.engine.values import FailureKind
+from loops.llm.config import Provider
+from loops.llm.registry import build_adapter
+from tests.wire.client import answer, ask, config, failure, request
+from tests.wire.say import Raw, Say, Wire, anthropic_events, anthropic_sse
+from tests.wire.server import WireServer
+
+pytestmark = pytest.mark.spec("E1", "E6")
+
+TRANSIENT, SYSTEMATIC, HOPELESS = FailureKind.TRANSIENT, FailureKind.SYSTEMATIC, FailureKind.UNRECOVERABLE
+BOTH: tuple[Provider, ...] = ("anthropic", "openai")
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "invalid_request_error", SYSTEMATIC),
+        (401, "authentication_error", HOPELESS),
+        (402, "billing_error", HOPELESS),
+        (403, "permission_error", HOPELESS),
+        (404, "not_found_error", HOPELESS),
+        (408, "timeout_error", TRANSIENT),
+        (409, "conflict_error", TRANSIENT),
+        (413, "request_too_large", SYSTEMATIC),
+        (422, "invalid_request_error", SYSTEMATIC),
+        (429, "rate_limit_error", TRANSIENT),
+        (429, "insufficient_quota", HOPELESS),
+        (500, "api_error", TRANSIENT),
+        (503, "api_error", TRANSIENT),
+        (504, "timeout_error", TRANSIENT),
+        (529, "overloaded_error", TRANSIENT),
+    ],
+)
+def test_status_and_code_decide_the_kind(provider: Provider, status: int, code: str, kind: FailureKind) -> None:
+    error = failure(lambda seen: Raw.error(status, code, "Told you"), provider)
+    assert (error.status, error.code, error.kind) == (status, code, kind)
+    assert "Told you" in error.message
+    assert error.retry_after_s is None
+
+
+@pytest.mark.parametrize("provider", BOTH)
+def test_the_sdk_asks_only_once(provider: Provider) -> None:
+    with WireServer(lambda seen: Raw.error(529, "overloaded_error")) as server:
+        with pytest.raises(Exception, match="529"):
+            ask(config(server, provider))
+        assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry_after": "7"}, 7.0),
+        ({"retry_after": "0.5"}, 0.5),
+        ({"retry_after_ms": "1500", "retry_after": "9"}, 1.5),
+        ({"retry_after": "soon"}, None),
+        ({"retry_after": "-4"}, None),
+        ({}, None),
+    ],
+)
+def test_the_wish_to_wait_is_passed_on(provider: Provider, headers: dict[str, str], seconds: float | None) -> None:
+    error = failure(lambda seen: Raw.error(429, "rate_limit_error", "Slow down", **headers), provider)
+    assert (error.kind, error.retry_after_s) == (TRANSIENT, seconds)
+
+
+def test_a_date_to_wait_for_becomes_seconds() -> None:
+    date = email.utils.formatdate(time.time() + 30, usegmt=True)
+    error = failure(lambda seen: Raw.error(429, "rate_limit_error", "Slow down", retry_after=date))
+    assert error.retry_after_s == pytest.approx(30, abs=3)
+
+
+def test_a_wish_to_wait_on_a_good_answer_is_no_error() -> None:
+    def good(seen):
+        body = "".join(anthropic_sse(anthropic_events(Say(text="Hi"), seen)))
+        return Raw(200, {"content-type": "text/event-stream", "retry-after": "30"}, body, stream=True)
+
+    assert answer(good).text == "Hi"
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize(
+    ("status", "should", "kind"),
+    [(400, "true", TRANSIENT), (500, "false", SYSTEMATIC), (429, "false", HOPELESS), (401, "true", HOPELESS)],
+)
+def test_the_provider_may_say_whether_to_retry(provider: Provider, status: int, should: str, kind: FailureKind) -> None:
+    error = failure(lambda seen: Raw.error(status, "", "Hm", x_should_retry=should), provider)
+    assert (error.kind, error.code) == (kind, f"http_{status}")
+
+
+@pytest.mark.parametrize("provider", BOTH)
+def test_an_html_page_is_told_in_a_line(provider: Provider) -> None:
+    page = "<html><head><title>502 Bad\n Gateway</title></head><body>" + "x" * 5000 + "</body></html>"
+    error = failure(lambda seen: Raw(502, {"content-type": "text/html"}, page), provider)
+    assert (error.kind, error.code) == (TRANSIENT, "http_502")
+    assert error.message == "HTTP 502: an HTML page: 502 Bad Gateway"
+
+
+@pytest.mark.parametrize("provider", BOTH)
+def test_a_web_page_instead_of_an_answer_is_no_answer(provider: Provider) -> None:
+    error = failure(lambda seen: Raw(200, {"content-type": "text/html"}, "<html>log in</html>"), provider)
+    assert (error.kind, error.code) == (SYSTEMATIC, "not_an_api")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("overloaded_error", TRANSIENT),
+        ("api_error", TRANSIENT),
+        ("rate_limit_error", TRANSIENT),
+        ("invalid_request_error", SYSTEMATIC),
+        ("authentication_error", HOPELESS),
+        ("new_error", TRANSIENT),
+    ],
+)
+def test_an_error_in_the_middle_of_the_stream(code: str, kind: FailureKind) -> None:
+    event = f'event: error\ndata: {{"type": "error", "error": {{"type": "{code}", "message": "Sorry"}}}}\n\n'
+    said = Say(text="Long, long ago there was", wire=Wire(insert={3: event}))
+    error = failure(lambda seen: said)
+    assert (error.code, error.kind, error.message) == (code, kind, "Sorry")
+
+
+def test_an_error_in_the_middle_of_an_openai_stream() -> None:
+    event = 'data: {"error": {"type": "server_error", "code": "server_is_overloaded", "message": "Sorry"}}\n\n'
+    error = failure(lambda seen: Say(text="Long ago", wire=Wire(insert={2: event})), "openai")
+    assert (error.code, error.kind, error.message) == ("server_is_overloaded", TRANSIENT, "Sorry")
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize(("then", "codes"), [("reset", {"connection_reset"}), ("cut", {"connection_cut"})])
+def test_a_connection_that_breaks_in_the_stream(provider: Provider, then, codes: set[str]) -> None:
+    error = failure(lambda seen: Say(text="Long, long ago", wire=Wire(events=3, then=then)), provider)
+    assert (error.kind, error.code in codes) == (TRANSIENT, True), error.code
+
+
+@pytest.mark.parametrize("provider", BOTH)
+def test_silence_ends_at_the_configured_time(provider: Provider) -> None:
+    began = time.monotonic()
+    error = failure(lambda seen: Say(text="Long", wire=Wire(events=2, then="stall")), provider, timeout=0.3)
+    assert (error.kind, error.code) == (TRANSIENT, "timeout")
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("provider", BOTH)
+def test_nobody_listening(provider: Provider) -> None:
+    with WireServer(lambda seen: Say()) as server:
+        gone = config(server, provider)
+    with pytest.raises(Exception, match="ConnectError") as caught:
+        ask(gone)
+    assert (caught.value.kind, caught.value.code) == (TRANSIENT, "connection_failed")
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize("url", ["ftp://localhost/", "nonsense", "http://"])
+def test_an_address_that_can_never_work(provider: Provider, url: str) -> None:
+
+    with WireServer(lambda seen: Say()) as server:
+        wrong = replace(config(server, provider), base_url=url)
+    with pytest.raises(ModelError) as caught:
+        ask(wrong)
+    assert (caught.value.kind, caught.value.code) == (HOPELESS, "bad_base_url")
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "data: nothing\n\n",
+        "event: message_start\ndata: {broken\n\n",
+        'event: message_start\ndata: {"type": "message_start"}\n\n',
+        'event: content_block_start\ndata: {"type": "content_block_start", "index": 0, "content_block": 7}\n\n',
+        "data: [1, 2]\n\n",
+        'data: {"choices": [{"index": 0, "delta": 7}]}\n\n',
+        'data: {"choices": 7}\n\n',
+    ],
+)
+def test_a_senseless_stream_is_worth_another_try(provider: Provider, body: str) -> None:
+    error = failure(lambda seen: Raw.sse(body), provider)
+    assert error.kind is TRANSIENT
+    assert error.code in ("empty_stream", "bad_stream")
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize(
+    "message",
+    ["prompt is too long: 210000 tokens > 200000 maximum", "This model's maximum context length is 8192 tokens"],
+)
+def test_too_long_a_prompt_has_its_own_code(provider: Provider, message: str) -> None:
+    error = failure(lambda seen: Raw.error(400, "invalid_request_error", message), provider)
+    assert (error.kind, error.code) == (SYSTEMATIC, "prompt_too_long")
+
+
+def test_no_money_left_is_hopeless_whatever_the_status() -> None:
+    error = failure(lambda seen: Raw.error(400, "invalid_request_error", "Your credit balance is too low"))
+    assert (error.kind, error.code) == (HOPELESS, "insufficient_quota")
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.parametrize("provider", BOTH)
+def test_the_key_is_never_told(provider: Provider) -> None:
+    error = failure(lambda seen: Raw.error(401, "invalid_api_key", "Incorrect API key: secret-key-1"), provider)
+    assert "secret-key-1" not in f"{error} {error.message}"
+    with WireServer(lambda seen: Say()) as server:
+        assert "secret-key-1" not in repr(config(server))
+
+
+def test_a_wrong_key_is_refused() -> None:
+    with WireServer(lambda seen: Say(text="in"), key="right") as server:
+        with pytest.raises(Exception, match="401"):
+            ask(config(server))
+        assert ask(config(server, api_key="right")).text == "in"
+
+
+def test_cancelling_before_the_first_byte_closes_the_connection() -> None:
+
+    async def cancelled(server: WireServer) -> None:
+        adapter = build_adapter(config(server, timeout=60))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(adapter.call(request(), lambda event: None), 0.3)
+        for _ in range(100):
+            if server.left:
+                break
+            await asyncio.sleep(0.01)
+        await adapter.close()
+        assert server.left
+
+    with WireServer(lambda seen: Raw.sse("", wire=Wire(then="stall"))) as server:
+        asyncio.run(cancelled(server))

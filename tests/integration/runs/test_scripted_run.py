@@ -1,0 +1,51 @@
+"""A whole run on the real parts: Postgres, journal, sandbox, gates; only the model is scripted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from gates.models import Gate
+from gates.services import decide
+from loops.engine.lifecycle import Phase
+from loops.models import ProvenanceRecord, Run, Step, ToolCallRecord
+from loops.services.models import ensure_script
+from loops.services.people import create_project
+from loops.services.tasks import submit_task
+from loops.storage import chain, journal
+from loops.wiring import drive
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def boss() -> Any:
+    return get_user_model().objects.create_superuser("ana", password="x")
+
+
+def submit(boss: Any, script: str, **task: Any) -> Run:
+    from loops.models import Agent
+
+    project = create_project(actor=boss, name="P", slug="p")
+    agent = Agent.objects.create(project=project, name=script, actor_model=ensure_script(script, pace=0))
+    goal = task.pop("goal", "Do it")
+    return submit_task(actor=boss, project=project, agent=agent, workspace=task.pop("workspace", None), goal=goal, **task).run
+
+
+@pytest.mark.spec("A5", "J1", "N1", "W1")
+def test_a_run_commits_with_its_provenance(boss: Any) -> None:
+    run = submit(boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}])
+    why = drive(run.pk, "test")
+    run.refresh_from_db()
+    print(why, run.status, run.end_reason, [(c.tool, c.state, c.ok, c.error) for c in ToolCallRecord.objects.all()])
+    assert why == "ended"
+    assert run.status == "completed"
+    assert ProvenanceRecord.objects.get(run=run)
+    report = chain.verify(run.pk)
+    assert report.ok, report.problems
+    assert Step.objects.filter(execution=run).count() == run.total_steps
+    loaded = journal.load(run.pk)
+    assert loaded is not None and loaded.note == ""
+    assert loaded.state.phase is Phase.COMMIT
