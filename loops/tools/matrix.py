@@ -1,6 +1,8 @@
 """Who may do what: agent type x tool x operation, with paths and hosts -> allow, ask or deny (SPEC I3). Pure.
 
-The most specific rule wins; among equals deny beats ask beats allow. A call that touches several paths or hosts is
+The most specific rule wins: first the one whose path or host pattern has more fixed characters (so that "deny
+secrets/**" holds against "allow write_file"), then the one with more exact names; among equals deny beats ask beats
+allow. A call that touches several paths or hosts is
 judged for each, and the strictest answer holds. IRREVERSIBLE tools are never below ask, whatever a rule says (O1).
 """
 
@@ -84,7 +86,7 @@ def _one(rules: Iterable[AccessRule], spec: ToolSpec, path: str, host: str) -> V
         path_length, host_length = _fit(rule.paths, path), _fit(rule.hosts, host)
         if path_length is None or host_length is None:
             continue
-        key = (_exactness(rule), path_length + host_length, _STRICTNESS[rule.access])
+        key = (path_length + host_length, _exactness(rule), _STRICTNESS[rule.access])
         if best is None or key > best[0]:
             best = (key, rule)
     subject = f" for {path or host!r}" if path or host else ""
@@ -102,7 +104,6 @@ def _fit(globs: tuple[str, ...], text: str) -> int | None:
 
 
 def _exactness(rule: AccessRule) -> int:
-    """Two for each field with an exact value, one for each with a partial pattern or a scope, none for "*"."""
+    """Two for each field with an exact value, one for each with a partial pattern, none for "*"."""
     names = (rule.agent_type, rule.tool, rule.operation)
-    exact = sum(0 if name in _ANY else 1 if "*" in name or "?" in name else 2 for name in names)
-    return exact + sum(1 for globs in (rule.paths, rule.hosts) if globs)
+    return sum(0 if name in _ANY else 1 if "*" in name or "?" in name else 2 for name in names)

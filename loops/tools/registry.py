@@ -141,7 +141,7 @@ class ToolRegistry:
         for entry in entry_points(group=group):
             try:
                 entry.load()(self)
-            except Exception as error:  # noqa: BLE001  # someone else's package must not stop the worker
+            except Exception as error:  # someone else's package must not stop the worker
                 failures.append(f"{entry.name}: {error}")
         return failures
 

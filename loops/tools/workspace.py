@@ -53,6 +53,11 @@ class Workspace:
             return "directory"
         return sha256_hex(self.read(path))
 
+    def check_read(self, path: str) -> None:
+        """Refuse a path that leaves the workspace, through links as well; a missing one is fine."""
+        with suppress(FileNotFoundError, NotADirectoryError), self.beneath.opened(path, os.O_PATH):
+            pass
+
     def check_write(self, path: str) -> None:
         """Refuse what a write to ``path`` would be refused for, without changing anything."""
         name = relative(path)
@@ -101,7 +106,7 @@ class Workspace:
             os.rename(old, new, src_dir_fd=from_directory, dst_dir_fd=to_directory)
 
     def delete(self, path: str) -> None:
-        """Remove a file, a link itself or an empty directory."""
+        """Remove a file or an empty directory."""
         name = relative(path)
         self._refuse_protected(name)
         with self._parent(name) as (directory, last):

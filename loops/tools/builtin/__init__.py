@@ -1,0 +1,13 @@
+"""The tools that come with the product, one file a family (SPEC I5)."""
+
+from __future__ import annotations
+
+from loops.tools.builtin import commands, ending, moving, reading, testing, writing
+from loops.tools.registry import ToolRegistry
+
+TOOLS = (*reading.TOOLS, *writing.TOOLS, *moving.TOOLS, *commands.TOOLS, *testing.TOOLS, *ending.TOOLS)
+
+
+def builtin_registry() -> ToolRegistry:
+    """A new registry with all of them; add MCP and other tools to it, then ``load_entry_points``."""
+    return ToolRegistry(TOOLS)

@@ -16,8 +16,11 @@ from loops.tools.sandbox.user import INSIDE_UID, SandboxUser
 WORKSPACE = "/workspace"
 REPORT = "/report"
 _HOME = "/home/agent"
+_TMP = "/tmp"  # noqa: S108  # the sandbox's own, a tmpfs of a fixed size
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108  # as well
 _SYSTEM = ("/usr", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")
 _LINKS = ("bin", "sbin", "lib", "lib64")
+_IGNORED = "/etc/gitignore"
 _DATA = {
     "/etc/passwd": f"root:x:0:0::/:/bin/false\nagent:x:{INSIDE_UID}:{INSIDE_UID}::{_HOME}:/bin/bash\n",
     "/etc/group": f"root:x:0:\nagent:x:{INSIDE_UID}:\n",
@@ -79,13 +82,16 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     fixed = {
         "PATH": f"{python}:/usr/local/bin:/usr/bin:/bin",
         "HOME": _HOME,
-        "TMPDIR": "/tmp",
+        "TMPDIR": _TMP,
         "LANG": "C.UTF-8",
         "TERM": "dumb",
         "NO_COLOR": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_TEMPLATE_DIR": "",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.excludesFile",
+        "GIT_CONFIG_VALUE_0": _IGNORED,
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_AUTHOR_NAME": "agent",
         "GIT_AUTHOR_EMAIL": "agent@localhost",
@@ -106,7 +112,7 @@ def prepare(command: Sandboxed, user: SandboxUser, limits: Limits, inner: Mappin
     prepared = Prepared([], [])
     try:
         options = [*_namespaces(user, prepared), *_system(prepared, limits), *_interpreter(), *_places(command)]
-        options += _sealed(command, prepared)
+        options += [*_sealed(command, prepared), *_ignored(command, prepared)]
         options += [*_finish(command, inner), *_seccomp(prepared), *_capabilities(user)]
         arguments = _pipe("\0".join(options).encode() + b"\0", prepared)
         prepared.argv = [bwrap_path(), "--args", str(arguments), "--", *_become(user), *_limited(limits), *command.argv]
@@ -139,8 +145,8 @@ def _system(prepared: Prepared, limits: Limits) -> Iterator[str]:
     for path, text in _DATA.items():
         yield from ("--perms", "0444", "--ro-bind-data", str(_pipe(text.encode(), prepared)), path)
     yield from ("--proc", "/proc", "--dev", "/dev")
-    for path in ("/tmp", _HOME, "/dev/shm"):
-        size = limits.tmp_bytes if path == "/tmp" else min(limits.tmp_bytes, 64 * MIB)
+    for path in (_TMP, _HOME, _SHARED_MEMORY):
+        size = limits.tmp_bytes if path == _TMP else min(limits.tmp_bytes, 64 * MIB)
         yield from ("--perms", "1777", "--size", str(size), "--tmpfs", path)
     yield from ("--remount-ro", "/dev")
 
@@ -169,6 +175,12 @@ def _sealed(command: Sandboxed, prepared: Prepared) -> list[str]:
     for path, data in command.sealed.items():
         words += ["--perms", "0555", "--ro-bind-data", str(_memory(data, prepared)), f"{WORKSPACE}/{path}"]
     return words
+
+
+def _ignored(command: Sandboxed, prepared: Prepared) -> list[str]:
+    """git would trip over the placeholders of masked paths."""
+    lines = "".join(f"/{path}\n" for path in command.masks)
+    return ["--perms", "0444", "--ro-bind-data", str(_pipe(lines.encode(), prepared)), _IGNORED]
 
 
 def _finish(command: Sandboxed, inner: Mapping[str, str]) -> Iterator[str]:

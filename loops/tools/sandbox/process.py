@@ -25,7 +25,7 @@ _DEAD_WITHIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """``exit_code`` is the command's, 128 + signal when one ended it, -1 when we killed it; then ``killed`` says why."""
+    """``exit_code`` is the command's, 128 + signal when one ended it, -1 when we killed it for ``killed``."""
 
     exit_code: int
     stdout: bytes

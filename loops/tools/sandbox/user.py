@@ -60,7 +60,7 @@ def file_owner() -> tuple[int, int] | None:
 
 def _root_namespace() -> int:
     """One namespace per worker process, made once; further namespaces inside it are forbidden."""
-    global _namespace  # noqa: PLW0603  # a kernel object of the process, like the process id
+    global _namespace  # a kernel object of the process, like the process id
     with _lock:
         if _namespace is None:
             _namespace = _make_namespace()
@@ -71,7 +71,6 @@ def _make_namespace() -> int:
     command = [sys.executable, "-ISc", _PREPARE]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as helper:
-        assert helper.stdin is not None and helper.stdout is not None
         try:
             _expect(helper, "unshared")
             for table in ("uid_map", "gid_map"):

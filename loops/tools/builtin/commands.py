@@ -1,0 +1,203 @@
+"""run_command: any program, inside the sandbox and nowhere else (SPEC I5, I7, I8)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from loops.engine.values import ArtifactRef, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
+from loops.tools.arguments import PATH, schema, string, text, texts, whole
+from loops.tools.clean import Shown, clean_text, reveal, sha256_hex, show
+from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
+from loops.tools.sandbox.beneath import PathRefused, relative
+from loops.tools.sandbox.inside import Job, Outcome, run_inside
+from loops.tools.sandbox.levels import FILES_ONLY
+from loops.tools.sandbox.process import Finished
+from loops.tools.workspace import Workspace
+
+_MOST_FILES = 32
+_SHOWN_SCRIPTS = 256 * 1024
+_SHELLS = ("sh", "bash", "dash", "zsh", "source", ".", "exec", "make")
+_RUNNERS = frozenset({*_SHELLS, "python", "python3", "node", "deno", "bun", "ruby", "perl", "php", "Rscript"})
+_SIGNALS = {137: "killed: memory or time", 139: "crashed", 152: "processor time used up", 153: "file too large"}
+_SCRIPT_ENDINGS = (".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php", ".R")
+
+
+async def run_command(arguments: Arguments, run: ToolRun) -> ToolResult:
+    outcome = await start(_argv(arguments), arguments, run)
+    return command_result(outcome, run)
+
+
+async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, report: str = "") -> Outcome:
+    """Run ``argv`` with the call's directory and time limit. Refuses without a full sandbox, whoever asks."""
+    if run.sandbox.level <= FILES_ONLY:
+        raise PathRefused(f"commands are refused: {run.sandbox.warning}")
+    seconds = min(float(whole(arguments, "timeout_s", int(run.limits.command_s))), run.limits.command_max_s)
+    job = Job(
+        argv=tuple(argv),
+        timeout_s=seconds,
+        directory=text(arguments, "directory", "."),
+        environment=run.context.environment,
+        sealed=run.sealed,
+        report=report,
+    )
+    return await run_inside(run.workspace, job, run.on_output)
+
+
+def command_result(outcome: Outcome, run: ToolRun) -> ToolResult:
+    """What the model reads: the exit code, then stdout, then stderr; each cut on its own, whole bytes kept."""
+    finished = outcome.finished
+    stdout, stderr = _shown(finished, run)
+    ending = finished.killed or f"exit code {finished.exit_code}{_signal(finished.exit_code)}"
+    parts = [f"{ending} ({finished.duration_ms / 1000:.1f} s)"]
+    if outcome.restored:
+        parts.append(f"put back, because only a person changes them: {', '.join(outcome.restored)}")
+    parts += [f"[{name}]\n{part.text}" for name, part in (("stdout", stdout), ("stderr", stderr)) if part.text]
+    blobs = [
+        ArtifactRef(f"{name}.txt", "text/plain", part.whole_sha256, part.whole_size)
+        for name, part in (("stdout", stdout), ("stderr", stderr))
+        if part.truncated
+    ]
+    ok = finished.exit_code == 0 and not finished.killed
+    return ToolResult(
+        ok=ok,
+        content="\n".join(parts),
+        error="" if ok else ending,
+        kind=None if ok else FailureKind.SYSTEMATIC,
+        exit_code=finished.exit_code,
+        duration_ms=finished.duration_ms,
+        truncated=bool(blobs),
+        output=blobs[0] if blobs else None,
+        artifacts=tuple(blobs),
+        data={
+            "killed": finished.killed,
+            "restored": list(outcome.restored),
+            "stdout_bytes": len(finished.stdout),
+            "stderr_bytes": len(finished.stderr),
+        },
+    )
+
+
+def _shown(finished: Finished, run: ToolRun) -> tuple[Shown, Shown]:
+    """Half of the room each, and what one does not need goes to the other."""
+    room = run.limits.shown_bytes - 1_024
+    for_stderr = max(room // 2, room - len(finished.stdout))
+    for_stdout = max(room // 2, room - len(finished.stderr))
+    return show(finished.stdout, for_stdout, run.save_blob), show(finished.stderr, for_stderr, run.save_blob)
+
+
+def _signal(code: int) -> str:
+    return f", {_SIGNALS[code]}" if code in _SIGNALS else ""
+
+
+def _argv(arguments: Arguments) -> tuple[str, ...]:
+    argv, command = texts(arguments, "argv"), text(arguments, "command")
+    if bool(argv) == bool(command):
+        raise ArgumentError('send either "command" (a shell line) or "argv" (a list, no shell), not both or none')
+    if any("\0" in part for part in (*argv, command)):
+        raise ArgumentError("a command has no NUL character")
+    return argv or ("/bin/bash", "-c", command)
+
+
+def _operands(arguments: Arguments, run: ToolRun) -> Operands:
+    return command_operands(_argv(arguments), text(arguments, "command"), arguments, run)
+
+
+def command_operands(argv: tuple[str, ...], line: str, arguments: Arguments, run: ToolRun) -> Operands:
+    """The command line with the workspace files it names: an approval binds to their bytes too."""
+    directory = relative(text(arguments, "directory", "."))
+    words = _words(line) if line else argv
+    files = list(_files(words, directory, run.workspace))[:_MOST_FILES]
+    scripts = tuple(dict.fromkeys(path for path, is_script in files if is_script))
+    return Operands(
+        argv=argv, files=tuple(dict.fromkeys(path for path, _ in files)), scripts=scripts, directory=directory
+    )
+
+
+def _words(line: str) -> list[str]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return list(lexer)
+    except ValueError:
+        return line.split()
+
+
+def _files(words: Sequence[str], directory: str, workspace: Workspace) -> Iterator[tuple[str, bool]]:
+    """(workspace path, is run as a script) for each word that names a regular file of the workspace."""
+    for at, word in enumerate(words):
+        for candidate in dict.fromkeys((word, word.partition("=")[2])):
+            path = _file(candidate, directory, workspace)
+            if path:
+                before = os.path.basename(words[at - 1]) if at else ""
+                runs = at == 0 or before in _RUNNERS or word.startswith("./") or path.endswith(_SCRIPT_ENDINGS)
+                yield path, runs
+
+
+def _file(word: str, directory: str, workspace: Workspace) -> str:
+    if not word or len(word) > 1_024 or word.startswith("-"):
+        return ""
+    joined = word if word.startswith("/") else os.path.normpath(f"{directory}/{word}")
+    with suppress(PathRefused, OSError, ValueError):
+        status = workspace.beneath.stat(joined)
+        if status is not None and stat.S_ISREG(status.st_mode) and status.st_size <= workspace.limits.file_bytes:
+            return relative(joined)
+    return ""
+
+
+def _preview(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
+    return command_view(_operands(arguments, run), run)
+
+
+def command_view(operands: Operands, run: ToolRun) -> dict[str, Json]:
+    """The exact words, with whatever could hide in them made visible, and the scripts that would run, whole."""
+    revealed = [reveal(word) for word in operands.argv]
+    scripts: list[Json] = []
+    room = _SHOWN_SCRIPTS
+    for path in operands.scripts:
+        data = run.workspace.read(path)
+        shown = clean_text(data) if len(data) <= room else f"({len(data)} bytes: too long to review here)"
+        room -= min(len(data), room)
+        scripts.append({"path": path, "sha256": sha256_hex(data), "content": shown})
+    return {
+        "kind": "command",
+        "argv": list(operands.argv),
+        "shown": [shown for shown, _ in revealed],
+        "warnings": [f"word {at}: {warning}" for at, (_, found) in enumerate(revealed) for warning in found],
+        "directory": operands.directory,
+        "network": "none",
+        "sandbox": run.sandbox.name,
+        "scripts": scripts,
+    }
+
+
+TIMEOUT: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": 3600, "description": "Seconds; default 120."}
+
+TOOLS = (
+    Tool(
+        ToolSpec(
+            name="run_command",
+            description=(
+                "Run a program in the workspace: command (one shell line, bash) or argv (a list, no shell). There is "
+                "no network, only the workspace and /tmp can be written, and nothing keeps running afterwards."
+            ),
+            parameters=schema(
+                command=string("A bash command line.", minLength=1, maxLength=100_000),
+                argv={"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 1000},
+                directory=PATH,
+                timeout_s=TIMEOUT,
+            ),
+            operation="execute",
+            reversibility=Reversibility.REVERSIBLE,
+            danger=Danger.HIGH,
+            timeout_s=120.0,
+        ),
+        run_command,
+        _operands,
+        _preview,
+        is_command=True,
+    ),
+)

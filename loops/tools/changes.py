@@ -1,0 +1,63 @@
+"""How a changed file is reported: a diff for people, hashes for checks and rollback, blobs for both (SPEC I5, O2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loops.engine.values import ArtifactRef, Json, ToolResult
+from loops.tools.clean import clean_text, is_binary, sha256_hex
+from loops.tools.diffs import unified
+from loops.tools.registry import ToolRun
+from loops.tools.sandbox.beneath import relative
+
+_LONGEST_DIFF = 256 * 1024
+
+
+def read_before(run: ToolRun, path: str) -> bytes | None:
+    """The file's bytes, None when there is none yet."""
+    try:
+        return run.workspace.read(path)
+    except FileNotFoundError:
+        return None
+
+
+def as_text(data: bytes | None, path: str) -> str:
+    """UTF-8 text of a file. Raises OSError (fit for the model) when it is something else."""
+    try:
+        return (data or b"").decode()
+    except UnicodeDecodeError:
+        raise OSError(0, "not UTF-8 text; use a command to change it", path) from None
+
+
+def describe(path: str, before: bytes | None, after: bytes | None) -> dict[str, Json]:
+    """``{"path", "diff", "before_sha256", "after_sha256", "created", "deleted"}``; a hash is "" for no file."""
+    path = relative(path)
+    return {
+        "path": path,
+        "diff": difference(path, before or b"", after or b""),
+        "before_sha256": "" if before is None else sha256_hex(before),
+        "after_sha256": "" if after is None else sha256_hex(after),
+        "created": before is None,
+        "deleted": after is None,
+    }
+
+
+def difference(path: str, before: bytes, after: bytes) -> str:
+    if is_binary(before) or is_binary(after):
+        return f"binary file {clean_text(path)}: {len(before)} bytes before, {len(after)} after\n"
+    diff = clean_text(unified(before.decode(errors="replace"), after.decode(errors="replace"), path))
+    if len(diff) <= _LONGEST_DIFF:
+        return diff
+    return diff[:_LONGEST_DIFF] + f"\n[... {len(diff) - _LONGEST_DIFF} characters of the diff cut ...]\n"
+
+
+def report(run: ToolRun, path: str, before: bytes | None, after: bytes | None, said: str) -> ToolResult:
+    """The result of a change; both versions are saved, so that a rollback has what it needs."""
+    data: Mapping[str, Json] = describe(path, before, after)
+    if before is not None:
+        run.save_blob(before)
+    artifacts: tuple[ArtifactRef, ...] = ()
+    if after is not None:
+        kind = "application/octet-stream" if is_binary(after) else "text/plain"
+        artifacts = (ArtifactRef(relative(path), kind, run.save_blob(after), len(after)),)
+    return ToolResult(ok=True, content=said, artifacts=artifacts, data=data)

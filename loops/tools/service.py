@@ -1,0 +1,281 @@
+"""The tool access service: the only way from an agent to a tool (SPEC I1 to I3, I7).
+
+``judge`` says allow, ask or deny with reasons and runs nothing. ``subject`` recomputes, right before dispatch, what an
+approval must match. ``execute`` judges again, so that nothing denied or malformed can run by being called directly.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+from loops.engine.ports import CallContext, Judgement, OnOutput, Verified
+from loops.engine.values import Access, FailureKind, Json, Reversibility, ToolCall, ToolResult, ToolSpec
+from loops.tools.canonical import canonical, problems
+from loops.tools.clean import SaveBlob, clean_text
+from loops.tools.diffs import DiffError
+from loops.tools.execution import perform
+from loops.tools.limits import Limits
+from loops.tools.matrix import AccessRule, Verdict, evaluate, may_ask
+from loops.tools.registry import ArgumentError, Operands, Registered, ToolRegistry, ToolRun
+from loops.tools.sandbox.beneath import PathRefused, relative
+from loops.tools.sandbox.levels import FILES_ONLY, FULL, NOTHING, SandboxLevel
+from loops.tools.sandbox.user import file_owner
+from loops.tools.subject import build_subject, changed_scripts
+from loops.tools.workspace import Workspace
+
+OnAudit = Callable[[Mapping[str, Json]], None]
+_REMEMBERED = 1_024
+_MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+class ToolAccessService:
+    """Implements ``loops.engine.ports.Tools``.
+
+    ``rules`` and ``policy_version`` are one snapshot of the matrix; build a new service when it changes.
+    ``agent_type`` decides which tools ``specs`` lists; a call is judged by its own context's agent type.
+    ``on_audit`` gets one event (JSON) for each judgement and each execution; it must not raise.
+    """
+
+    def __init__(  # noqa: PLR0913  # wired in one place, by keyword
+        self,
+        registry: ToolRegistry,
+        rules: Sequence[AccessRule],
+        policy_version: str,
+        sandbox_level: SandboxLevel,
+        *,
+        save_blob: SaveBlob,
+        limits: Limits | None = None,
+        agent_type: str = "",
+        on_audit: OnAudit = lambda event: None,
+    ) -> None:
+        self._registry = registry
+        self._rules = tuple(rules)
+        self._policy_version = policy_version
+        self._sandbox = sandbox_level
+        self._save_blob = save_blob
+        self._limits = limits or Limits()
+        self._agent_type = agent_type
+        self._on_audit = on_audit
+        self._bound: OrderedDict[tuple[str, int, str], dict[str, Json]] = OrderedDict()
+
+    def specs(self) -> list[ToolSpec]:
+        """Tools this agent may at least ask for, in order of name."""
+        return [
+            spec
+            for spec in self._registry.specs()
+            if may_ask(self._rules, spec, self._agent_type) and self._level_allows(spec.name)
+        ]
+
+    async def judge(self, call: ToolCall, context: CallContext) -> Judgement:
+        """Validate, look up the matrix, bind, show. Runs nothing, changes nothing."""
+        judgement = self._judge(call, context)
+        self._audit("judged", call, context, access=judgement.access, reasons=list(judgement.reasons))
+        return judgement
+
+    def subject(self, call: ToolCall, context: CallContext) -> dict[str, Json]:
+        """The binding as it is now. Compare with the approved one immediately before ``execute``.
+
+        From then on ``execute`` runs the script bytes of exactly this subject, or refuses. Empty for a call that is
+        not well formed or may not run at all.
+        """
+        found = self._registry.get(call.name)
+        if found is None or self._malformed(call, found):
+            return {}
+        try:
+            with self._workspace(context) as workspace:
+                subject = self._subject(call, context, found, workspace)
+        except (ArgumentError, PathRefused, OSError):
+            return {}
+        self._remember(call, context, subject)
+        return subject
+
+    async def execute(self, call: ToolCall, context: CallContext, on_output: OnOutput) -> ToolResult:
+        """Run one judged call. A tool's own failure is a result with ok False; cancelling kills its whole tree."""
+        refusal = self._refusal(call, context)
+        result = refusal or await self._perform(call, context, on_output)
+        self._audit(
+            "executed",
+            call,
+            context,
+            ok=result.ok,
+            error=result.error,
+            exit_code=result.exit_code,
+            duration_ms=result.duration_ms,
+        )
+        return result
+
+    async def verify(self, call: ToolCall, context: CallContext) -> Verified:
+        """Ask the world whether an interrupted call took effect."""
+        found = self._registry.get(call.name)
+        if found is None or self._malformed(call, found):
+            return Verified.NOT_DONE
+        try:
+            with self._workspace(context) as workspace:
+                return found.tool.verify(call.arguments, self._run(context, workspace))
+        except (ArgumentError, PathRefused, OSError):
+            return Verified.UNKNOWN
+
+    def _judge(self, call: ToolCall, context: CallContext) -> Judgement:
+        found = self._registry.get(call.name)
+        if found is None:
+            names = ", ".join(spec.name for spec in self.specs())
+            reason = f"unknown tool {clean_text(call.name)[:80]!r}; the tools are: {names}"
+            return self._denied(call, reason, invalid=True)
+        if reasons := self._malformed(call, found):
+            return self._denied(call, *reasons, invalid=True)
+        try:
+            with self._workspace(context) as workspace:
+                return self._weigh(call, context, found, workspace)
+        except (ArgumentError, DiffError) as error:
+            return self._denied(call, clean_text(str(error)), invalid=True)
+        except PathRefused as error:
+            return self._denied(call, str(error), risk="high" if error.escape else "medium")
+        except OSError as error:
+            return self._denied(call, f"{error.strerror}: {error.filename}", invalid=isinstance(error, _MISSING))
+
+    def _weigh(self, call: ToolCall, context: CallContext, found: Registered, workspace: Workspace) -> Judgement:
+        spec = found.tool.spec
+        run = self._run(context, workspace)
+        verdicts = self._verdicts(call, context, found, run)
+        access = max((verdict.access for verdict in verdicts), key=list(Access).index)
+        irreversible = spec.reversibility is Reversibility.IRREVERSIBLE
+        subject = {} if access is Access.DENY else self._subject(call, context, found, workspace)
+        if access is Access.ASK:
+            self._remember(call, context, subject)
+        return Judgement(
+            call_id=call.id,
+            access=access,
+            reasons=tuple(verdict.reason for verdict in verdicts if verdict.access is access),
+            gate_kind="" if access is not Access.ASK else "irreversible_action" if irreversible else "tool_approval",
+            risk=spec.danger.value,
+            policy_version=self._policy_version,
+            subject=subject,
+            view={} if access is Access.DENY else found.tool.preview(call.arguments, run),
+        )
+
+    def _verdicts(self, call: ToolCall, context: CallContext, found: Registered, run: ToolRun) -> list[Verdict]:
+        """Every opinion on a well-formed call: the matrix and the sandbox; paths that are refused raise."""
+        operands = found.tool.operands(call.arguments, run)
+        paths = [relative(path) for path in (*operands.reads, *operands.writes)]
+        for path in operands.reads:
+            run.workspace.check_read(path)
+        for path in operands.writes:
+            run.workspace.check_write(path)
+        verdicts = [
+            evaluate(self._rules, found.tool.spec, context.agent_type, paths=paths, hosts=operands.hosts),
+        ]
+        level = self._sandbox.level
+        if found.tool.is_command and level <= FILES_ONLY:
+            verdicts.append(Verdict(Access.DENY, f"commands are refused: {self._sandbox.warning}"))
+        elif found.tool.is_command and level < FULL:
+            verdicts.append(Verdict(Access.ASK, f"the sandbox is weak: {self._sandbox.warning}"))
+        elif level <= NOTHING and not found.tool.spec.loop_breaking:
+            verdicts.append(Verdict(Access.DENY, self._sandbox.warning))
+        return verdicts
+
+    def _malformed(self, call: ToolCall, found: Registered) -> list[str]:
+        if call.error:
+            return [clean_text(call.error)[:500]]
+        if reasons := problems(call.arguments, self._limits.arguments_depth):
+            return [clean_text(reason) for reason in reasons]
+        size = len(canonical(call.arguments))
+        if size > self._limits.arguments_bytes:
+            return [f"the arguments have {size} bytes; the limit is {self._limits.arguments_bytes}"]
+        return found.validator.errors(call.arguments)
+
+    def _refusal(self, call: ToolCall, context: CallContext) -> ToolResult | None:
+        """Why this call may not run even if somebody asks; None when it may (after its gate, where it has one)."""
+        found = self._registry.get(call.name)
+        if found is None:
+            return _failed(f"unknown tool {clean_text(call.name)[:80]!r}")
+        if found.tool.spec.loop_breaking:
+            return _failed(f"{call.name} ends the step and is not executed")
+        if reasons := self._malformed(call, found):
+            return _failed("; ".join(reasons))
+        try:
+            with self._workspace(context) as workspace:
+                run = self._run(context, workspace)
+                verdicts = self._verdicts(call, context, found, run)
+                denied = [verdict.reason for verdict in verdicts if verdict.access is Access.DENY]
+                return _failed("denied: " + "; ".join(denied)) if denied else self._changed(call, context, found, run)
+        except PathRefused as error:
+            return _failed(str(error), FailureKind.CRITICAL if error.escape else FailureKind.SYSTEMATIC)
+        except (ArgumentError, OSError) as error:
+            return _failed(str(error))
+
+    def _changed(self, call: ToolCall, context: CallContext, found: Registered, run: ToolRun) -> ToolResult | None:
+        bound = self._bound.get(_key(call, context))
+        if bound is None:
+            return None
+        changed = changed_scripts(bound, found.tool.operands(call.arguments, run).scripts, run.workspace)
+        if not changed:
+            return None
+        return _failed(f"changed since it was approved: {', '.join(changed)}; ask again", FailureKind.CRITICAL)
+
+    async def _perform(self, call: ToolCall, context: CallContext, on_output: OnOutput) -> ToolResult:
+        found = self._registry.get(call.name)
+        assert found is not None
+        with self._workspace(context) as workspace:
+            run = self._run(context, workspace, on_output)
+            return await perform(found.tool, call.arguments, run, self._bound.pop(_key(call, context), None))
+
+    def _subject(
+        self, call: ToolCall, context: CallContext, found: Registered, workspace: Workspace
+    ) -> dict[str, Json]:
+        operands: Operands = found.tool.operands(call.arguments, self._run(context, workspace))
+        return build_subject(
+            call,
+            context,
+            found,
+            operands,
+            workspace,
+            policy_version=self._policy_version,
+            sandbox_level=self._sandbox.level,
+        )
+
+    def _remember(self, call: ToolCall, context: CallContext, subject: dict[str, Json]) -> None:
+        self._bound[_key(call, context)] = subject
+        while len(self._bound) > _REMEMBERED:
+            self._bound.popitem(last=False)
+
+    def _workspace(self, context: CallContext) -> Workspace:
+        return Workspace(context.workspace, self._limits, file_owner())
+
+    def _run(self, context: CallContext, workspace: Workspace, on_output: OnOutput = lambda s, c: None) -> ToolRun:
+        return ToolRun(context, workspace, self._limits, self._sandbox, self._save_blob, on_output)
+
+    def _level_allows(self, name: str) -> bool:
+        found = self._registry.get(name)
+        return found is not None and not (found.tool.is_command and self._sandbox.level <= FILES_ONLY)
+
+    def _denied(self, call: ToolCall, *reasons: str, invalid: bool = False, risk: str = "low") -> Judgement:
+        return Judgement(
+            call_id=call.id,
+            access=Access.DENY,
+            reasons=reasons,
+            invalid=invalid,
+            risk=risk,
+            policy_version=self._policy_version,
+        )
+
+    def _audit(self, what: str, call: ToolCall, context: CallContext, **more: Json) -> None:
+        event: dict[str, Json] = {
+            "event": f"tool.{what}",
+            "run": context.run_id,
+            "step": context.step,
+            "call_id": call.id,
+            "tool": clean_text(call.name)[:80],
+            "agent_type": context.agent_type,
+            "policy_version": self._policy_version,
+            "sandbox_level": self._sandbox.level,
+        }
+        self._on_audit(event | more)
+
+
+def _key(call: ToolCall, context: CallContext) -> tuple[str, int, str]:
+    return (context.run_id, context.step, call.id)
+
+
+def _failed(error: str, kind: FailureKind = FailureKind.SYSTEMATIC) -> ToolResult:
+    return ToolResult(ok=False, content=f"error: {error}", error=error, kind=kind)
