@@ -51,9 +51,11 @@ RECOVERIES_AT_MOST = 5
 @cache
 def tool_registry() -> ToolRegistry:
     """All tools there are: built in, and from installed packages."""
-    from loops.tools.builtin import registry
+    from loops.tools.builtin import builtin_registry
 
-    return registry()
+    registry = builtin_registry()
+    registry.load_entry_points()
+    return registry
 
 
 @cache

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import uuid
 
+from django.conf import settings
 from django.db import transaction
+from django.utils.module_loading import import_string
 
 log = logging.getLogger(__name__)
 JOB = "loops.advance"
@@ -20,9 +22,8 @@ def ring(run_id: uuid.UUID | str) -> None:
 
 
 def _send(run_id: str) -> None:
-    from celery import current_app
-
+    app = import_string(getattr(settings, "AGENTOPS_CELERY", "agentops.celery.app"))
     try:
-        current_app.send_task(JOB, kwargs={"run_id": run_id}, ignore_result=True, retry=False)
+        app.send_task(JOB, kwargs={"run_id": run_id}, ignore_result=True, retry=False)
     except Exception as error:  # any transport's error: the database already holds the truth
         log.warning("bell for run %s not rung, the sweeper will: %s", run_id, error)

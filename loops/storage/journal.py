@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -34,8 +35,8 @@ STALE_EPOCH, MOVED_ON = "AO001", "AO002"
 
 _CLAIM = "SELECT epoch, head_seq, head_hash, abandoned, recoveries FROM journal_claim(%s, %s, make_interval(secs => %s))"
 _APPEND = (
-    "SELECT journal_append(%s, %s, %s, %s, make_interval(secs => %s), %s::text[], %s::int[], %s::timestamptz[], "
-    "%s::bytea[], %s::bytea[], %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s::text[], %s::bytea[], %s)"
+    "SELECT journal_append(%s, %s::bigint, %s::bigint, %s, make_interval(secs => %s), %s::text[], %s::int[], %s::timestamptz[], "
+    "%s::bytea[], %s::bytea[], %s, %s, %s::int, %s::int, %s, %s, %s, %s, %s::int, %s, %s, %s::text[], %s::bytea[], %s)"
 )
 _RENEW = "SELECT journal_renew(%s, %s, make_interval(secs => %s))"
 _RELEASE = "SELECT journal_release(%s, %s, %s, %s)"
@@ -185,7 +186,7 @@ class PgJournal:
             state.phase.value,
             state.step,
             min(state.tokens, 2**31 - 1),
-            round(state.cost_microusd / 1e6, 4),
+            Decimal(state.cost_microusd) / 1_000_000,
             state.cost_unknown,
             state.progress,
             waiting_on,
