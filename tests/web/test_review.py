@@ -1,0 +1,281 @@
+"""The Review page as a browser without JavaScript, and as htmx, sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from gates.models import Decision, Gate
+from loops.models import Membership
+from tests.integration.gates.making import World, make_world, open_gate, tool_view
+
+pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q3", "Q7")]
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def world(db: Any) -> World:
+    return make_world()
+
+
+def browser(user: Any) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def post(client: Client, gate: Gate, verdict: str = "approve", *, htmx: bool = False, **fields: Any) -> Any:
+    data = {"verdict": verdict, "digest": gate.digest, **fields}
+    return client.post(f"/review/{gate.pk}/decide/", data, headers=HTMX if htmx else {})
+
+
+def text(response: Any) -> str:
+    return response.content.decode()
+
+
+def test_page_shows_the_queue_and_its_first_gate_whole(world: World) -> None:
+    gate = open_gate(world, title="Overwrite notes/today.md")
+    page = text(browser(world.reviewer).get("/review/"))
+    for part in (
+        "Overwrite notes/today.md",
+        "# Today",
+        "rule general / write_file / write: ask",
+        gate.digest,
+        "Medium risk",
+    ):
+        assert part in page
+
+
+def test_deep_link_survives_login(world: World) -> None:
+    gate = open_gate(world)
+    response = Client().get(f"/review/{gate.pk}/")
+    assert response["Location"] == f"/login/?next=/review/{gate.pk}/"
+
+
+@pytest.mark.spec("Q5")
+@pytest.mark.parametrize("path", ["", "?verdict=approve", "decide/", "decide/?verdict=approve"])
+def test_get_never_decides(world: World, path: str) -> None:
+    gate = open_gate(world)
+    browser(world.reviewer).get(f"/review/{gate.pk}/{path}", {"digest": gate.digest, "verdict": "approve"})
+    gate.refresh_from_db()
+    assert gate.is_open
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.spec("Q5")
+def test_without_the_token_of_the_page_nothing_is_decided(world: World) -> None:
+    gate, client = open_gate(world), Client(enforce_csrf_checks=True)
+    client.force_login(world.reviewer)
+    assert post(client, gate).status_code == 403
+    assert not Decision.objects.exists()
+
+
+def test_approving_leads_to_the_next_gate_and_says_what_happened(world: World) -> None:
+    first, second = open_gate(world, risk="high"), open_gate(world, title="Second thing")
+    response = browser(world.reviewer).post(
+        f"/review/{first.pk}/decide/", {"verdict": "approve", "digest": first.digest}, follow=True
+    )
+    assert response.redirect_chain == [(f"/review/{second.pk}/", 302)]
+    assert "Approved: Write notes/today.md" in text(response)
+    assert Decision.objects.get().gate_id == first.pk
+
+
+def test_htmx_gets_the_next_gate_in_the_same_answer(world: World) -> None:
+    first, second = open_gate(world, risk="high"), open_gate(world)
+    response = post(browser(world.reviewer), first, htmx=True)
+    assert response["HX-Push-Url"] == f"/review/{second.pk}/"
+    assert "<html" not in text(response)
+    assert 'hx-swap-oob="true"' in text(response)
+
+
+@pytest.mark.spec("Q5")
+def test_loser_of_a_race_reads_who_and_when(world: World) -> None:
+    gate = open_gate(world)
+    post(browser(world.reviewer), gate)
+    response = post(browser(world.second), gate, "reject", htmx=True, reason="no")
+    assert response.status_code == 409
+    assert "Already approved by Ana at" in text(response)
+
+
+def test_errors_come_back_at_their_fields_with_what_was_typed(world: World) -> None:
+    gate = open_gate(world, view=tool_view(arguments={"path": "a", "content": "b", "lines": 3}))
+    fields = {"arg-path": "new-path.md", "arg-content": "kept text", "arg-lines": "many"}
+    for htmx in (True, False):
+        response = post(browser(world.reviewer), gate, "approve_with_edits", htmx=htmx, **fields)
+        assert response.status_code == 422
+        for part in ("Give a number.", "new-path.md", "kept text"):
+            assert part in text(response)
+    response = post(browser(world.reviewer), gate, "reject", htmx=True, reason=" ")
+    assert "Say why" in text(response)
+
+
+@pytest.mark.spec("Q6", "S4")
+@pytest.mark.parametrize("path", ["", "decide/", "claim/"])
+def test_gate_of_another_project_is_not_found(world: World, path: str) -> None:
+    gate, client = open_gate(world), browser(world.outsider)
+    address = f"/review/{gate.pk}/{path}"
+    response = client.post(address, {"verdict": "approve", "digest": gate.digest}) if path else client.get(address)
+    assert response.status_code == 404
+
+
+@pytest.mark.spec("Q6")
+def test_viewer_sees_the_gate_without_buttons_and_is_refused(world: World) -> None:
+    gate, client = open_gate(world), browser(world.viewer)
+    page = text(client.get(f"/review/{gate.pk}/"))
+    assert "data-approve" not in page
+    assert "role reviewer" in page
+    assert post(client, gate, htmx=True).status_code == 403
+
+
+@pytest.mark.spec("Q6")
+def test_fragment_checks_again_after_the_role_is_gone(world: World) -> None:
+    gate, client = open_gate(world), browser(world.reviewer)
+    client.get(f"/review/{gate.pk}/")
+    Membership.objects.filter(user=world.reviewer).delete()
+    assert client.get(f"/review/{gate.pk}/", headers=HTMX).status_code == 404
+    assert post(client, gate, htmx=True).status_code == 404
+    assert gate.title not in text(client.get("/review/list/"))
+
+
+HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(1)>"\'><a href="javascript:alert(1)" hx-get="/x" hx-on:click="x">'
+
+
+@pytest.mark.spec("Q5")
+def test_hostile_text_is_inert_everywhere(world: World) -> None:
+    view = tool_view(
+        arguments={HOSTILE: HOSTILE}, command=HOSTILE, diff=HOSTILE, reasoning=HOSTILE, extra={HOSTILE: [HOSTILE]}
+    )
+    gate = open_gate(world, title=HOSTILE, view=view, reasons=(HOSTILE,), recommended=HOSTILE[:20], tool="t")
+    page = text(browser(world.reviewer).get(f"/review/{gate.pk}/"))
+    for live in ("<script>alert", "<img src=x", '<a href="javascript', 'hx-on:click="x"'):
+        assert live not in page
+
+
+@pytest.mark.spec("Q5")
+@pytest.mark.parametrize(
+    ("character", "said"),
+    [("\u202e", "U+202E"), ("\u200b", "U+200B"), ("\u00a0", "U+00A0"), ("\r", "U+000D"), ("\u3164", "U+3164")],
+)
+def test_characters_nobody_sees_are_shown_with_a_warning(world: World, character: str, said: str) -> None:
+    gate = open_gate(world, view=tool_view(command=f"rm -rf{character}/tmp/x"))
+    page = text(browser(world.reviewer).get(f"/review/{gate.pk}/"))
+    assert f">{said}</span>" in page
+    assert "mislead readers" in page
+
+
+def test_ordinary_text_carries_no_warning(world: World) -> None:
+    gate = open_gate(world, view=tool_view(command="printf 'déjà vu – 日本語'\n\tindented"))
+    assert "mislead readers" not in text(browser(world.reviewer).get(f"/review/{gate.pk}/"))
+
+
+@pytest.mark.spec("Q5")
+def test_long_view_is_shown_to_its_end_and_approved_only_after_it_was_seen(world: World) -> None:
+    gate = open_gate(world, view=tool_view(command="echo ok\n" * 4000 + "rm -rf /the/end"))
+    client = browser(world.reviewer)
+    page = text(client.get(f"/review/{gate.pk}/"))
+    assert "rm -rf /the/end" in page
+    assert "data-approve disabled" in page
+    assert post(client, gate, htmx=True).status_code == 422
+    assert post(client, gate, htmx=True, seen=gate.digest).status_code == 200
+
+
+@pytest.mark.spec("Q5")
+def test_view_too_long_to_read_cannot_be_approved(world: World) -> None:
+    gate = open_gate(world, view=tool_view(command="x" * 300_000))
+    client = browser(world.reviewer)
+    assert "too long to be reviewed" in text(client.get(f"/review/{gate.pk}/"))
+    assert post(client, gate, htmx=True, seen=gate.digest).status_code == 422
+
+
+def test_three_empty_states(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = browser(world.reviewer)
+    assert "Nothing waits for you" in text(client.get("/review/"))
+    open_gate(world, risk="low")
+    assert "Nothing matches" in text(client.get("/review/?risk=high"))
+
+    def fail(*_: Any, **__: Any) -> None:
+        from django.db import OperationalError
+
+        raise OperationalError("gone")
+
+    monkeypatch.setattr("gates.web.queue_page.read", fail)
+    assert "could not be read" in text(client.get("/review/"))
+
+
+def test_filters_and_count_come_from_one_query(world: World) -> None:
+    for risk in ("low", "high", "high"):
+        open_gate(world, risk=risk)
+    client = browser(world.reviewer)
+    page = text(client.get("/review/list/?risk=high"))
+    assert 'data-total="2"' in page
+    assert page.count("data-row=") == 2
+    assert 'data-total="3"' in text(client.get("/review/list/?risk=odd"))
+
+
+def test_pages_by_key_show_every_gate_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    import re
+
+    monkeypatch.setattr("gates.web.queue_page.PAGE", 3)
+    made = {str(open_gate(world, risk=("low", "high", "medium")[number % 3]).pk) for number in range(8)}
+    client, after, seen = browser(world.reviewer), "", []
+    for _ in range(5):
+        page = text(client.get("/review/list/" + (f"?after={after}" if after else "")))
+        seen += re.findall(r'data-row="([\w-]+)"', page)
+        if not (found := re.search(r"after=([\w-]+)", page)):
+            break
+        after = found[1]
+    assert len(seen) == 8
+    assert set(seen) == made
+    assert client.get("/review/list/?after=%%%").status_code == 200
+
+
+def test_claim_and_release(world: World) -> None:
+    gate, client = open_gate(world), browser(world.reviewer)
+    client.post(f"/review/{gate.pk}/claim/", headers=HTMX)
+    assert f'data-row="{gate.pk}"' in text(client.get("/review/list/?whose=claimed"))
+    assert browser(world.second).post(f"/review/{gate.pk}/claim/", headers=HTMX).status_code == 403
+    client.post(f"/review/{gate.pk}/claim/", {"release": "1"}, headers=HTMX)
+    gate.refresh_from_db()
+    assert gate.claimed_by is None
+
+
+def test_bulk_is_previewed_and_tells_of_each(world: World) -> None:
+    gates = [open_gate(world, title=f"Thing {number}") for number in range(3)]
+    items = [f"{gate.pk}:{gate.digest}" for gate in gates]
+    client = browser(world.reviewer)
+    preview = text(client.post("/review/bulk/", {"verdict": "reject", "item": items}))
+    assert "Reject 3 together?" in preview
+    assert not Decision.objects.exists()
+    assert "Say why" in text(client.post("/review/bulk/", {"verdict": "reject", "item": items, "confirmed": "1"}))
+    post(browser(world.second), gates[0])
+    done = client.post("/review/bulk/", {"verdict": "reject", "item": items, "confirmed": "1", "reason": "not now"})
+    assert "2 of 3 decided" in text(done)
+    assert "Already approved" in text(done)
+
+
+def test_card_on_the_page_of_a_run_stays_there(world: World) -> None:
+    gate = open_gate(world)
+    response = post(browser(world.reviewer), gate, htmx=True, place="run")
+    assert text(response).strip().startswith("<article")
+    assert "Already approved by Ana" in text(response)
+
+
+@pytest.mark.parametrize("kind", Gate.Kind.values)
+def test_every_kind_has_its_buttons(world: World, kind: str) -> None:
+    views = {
+        "question": {"question": "Which?", "choices": ["red", "blue"], "reasoning": "r"},
+        "final_review": {
+            "result": "All done",
+            "criteria": [{"text": "runs", "command": "make", "status": "passed", "detail": ""}],
+        },
+        "limit_reached": {"limit": "max_steps", "used": 20, "bound": 20, "suggested": 30},
+        "loop_detected": {"pattern": "read, read, read", "reasoning": "r"},
+    }
+    gate = open_gate(world, kind, view=views.get(kind, tool_view()))
+    page = text(browser(world.reviewer).get(f"/review/{gate.pk}/"))
+    from gates.policy.verdicts import allowed
+
+    for verdict in allowed(kind):
+        assert f'name="verdict" value="{verdict}"' in page
