@@ -1,0 +1,5 @@
+"""The Django admin: where thresholds, matrix, agents and models are tuned (SPEC S). History is shown, never changed."""
+
+from loops.admin import history, people, tuning
+
+__all__ = ["history", "people", "tuning"]

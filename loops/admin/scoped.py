@@ -1,0 +1,123 @@
+"""What all admin pages share: they show one's own projects, and what decides for runs is versioned when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from loops import models as m
+from loops.querysets import ADMINISTER
+from loops.services import policies
+
+
+class OfMyProjects(ModelAdmin):
+    """Rows of the projects that the person administers. Superusers see all."""
+
+    project_path = "project"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        """Keep other teams out."""
+        rows = super().get_queryset(request)
+        if request.user.is_superuser:
+            return rows
+        prefix = f"{self.project_path}__" if self.project_path else ""
+        member = {f"{prefix}memberships__user": request.user, f"{prefix}memberships__role__in": ADMINISTER}
+        return rows.filter(Q(**member)).distinct()
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Offer nothing of other teams' either."""
+        scoped = getattr(db_field.remote_field.model._default_manager, "visible_to", None)
+        if scoped:
+            kwargs["queryset"] = scoped(request.user, ADMINISTER)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
+class ReadOnly(OfMyProjects):
+    """History: offers neither add nor change nor delete, to nobody."""
+
+    def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """Never."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """Never."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """Never."""
+        return False
+
+
+class Reasoned(forms.ModelForm):
+    """A change of policy says why: the reason stands in the version it makes."""
+
+    reason = forms.CharField(
+        max_length=300, widget=UnfoldAdminTextInputWidget, help_text="Why? Kept with the version that this makes."
+    )
+
+
+class Versioned(OfMyProjects):
+    """Whatever is saved or deleted here decides for runs, so each request that does makes one version a project."""
+
+    def affected(self, row: Any) -> QuerySet:
+        """Projects for which ``row`` decides."""
+        return m.Project.objects.filter(pk=row.project_id)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Save, and remember whose policy that changes."""
+        super().save_model(request, obj, form, change)
+        self._touch(request, obj, form.cleaned_data.get("reason", ""))
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Delete, and remember whose policy that changes."""
+        self._touch(request, obj, f"Deleted: {obj}")
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
+        """Delete many, and remember whose policies that changes."""
+        for row in queryset:
+            self._touch(request, row, f"Deleted {len(queryset)} {self.model._meta.verbose_name_plural}")
+        super().delete_queryset(request, queryset)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """One row."""
+        return self._versioned(request, super().changeform_view, *args, **kwargs)
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Many rows at once: one version for all of them."""
+        return self._versioned(request, super().changelist_view, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """One row less."""
+        return self._versioned(request, super().delete_view, *args, **kwargs)
+
+    def _touch(self, request: Any, row: Any, reason: str) -> None:
+        if not hasattr(request, "policy_changes"):
+            request.policy_changes = {}
+        for project in self.affected(row):
+            request.policy_changes[project] = reason
+
+    def _versioned(self, request: Any, view: Callable[..., HttpResponse], *args: Any, **kwargs: Any) -> HttpResponse:
+        response = view(request, *args, **kwargs)
+        for project, reason in getattr(request, "policy_changes", {}).items():
+            if m.Policy.objects.filter(project=project).exists():
+                policies.current_version(project, actor=request.user, reason=reason)
+        return response
+
+
+class Everywhere(Versioned):
+    """Rows that decide for every project."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        """They belong to nobody."""
+        return ModelAdmin.get_queryset(self, request)
+
+    def affected(self, row: Any) -> QuerySet:
+        """All; a project whose snapshot stays the same gets no version."""
+        return m.Project.objects.all()

@@ -1,0 +1,137 @@
+"""What admins tune: policy, matrix, profiles, agents, models (SPEC S1, S3, D2, I3)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminSelectWidget
+
+from loops import models as m
+from loops.admin.scoped import Everywhere, OfMyProjects, Reasoned, Versioned
+from loops.engine import loops
+
+ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
+THINKING = re.compile(r"off|adaptive|[1-9][0-9]{2,6}")
+LOOKS_LIKE_NO_PATH = ("..", "~", "\\", "\0")
+
+
+class PolicyForm(Reasoned):
+    def clean(self) -> dict[str, Any]:
+        """Late before it is lost, never after."""
+        given = super().clean() or {}
+        if (given.get("sla_minutes") or 0) > (given.get("gate_expiry_minutes") or 0):
+            raise ValidationError({"sla_minutes": "A gate must become late before it expires."})
+        return given
+
+
+@admin.register(m.Policy)
+class PolicyAdmin(Versioned):
+    form = PolicyForm
+    list_display = ("project", "final_review", "gate_expiry_minutes", "expiry_outcome", "own_approval_allowed")
+
+    def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """It comes with its project."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """It stays with its project."""
+        return False
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """A policy does not move house."""
+        return ("project",)
+
+
+@admin.register(m.ComplexityProfile)
+class ProfileAdmin(Everywhere):
+    form = Reasoned
+    list_display = ("name", "max_steps", "max_seconds", "max_failures", "max_tokens", "max_cost_usd", "max_repairs")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Tasks name these three."""
+        return obj is not None and obj.name not in m.Task.Complexity.values
+
+
+class AccessRuleForm(Reasoned):
+    def clean_paths(self) -> list[str]:
+        """Globs inside the workspace, nothing else."""
+        paths = self.cleaned_data["paths"] or []
+        if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
+            raise ValidationError('Write a list of globs, like ["src/**", "*.md"].')
+        if bad := [path for path in paths if path.startswith("/") or any(sign in path for sign in LOOKS_LIKE_NO_PATH)]:
+            raise ValidationError(f"{bad[0]!r} does not name something inside the workspace.")
+        return paths
+
+
+@admin.register(m.AccessRule)
+class AccessRuleAdmin(Versioned):
+    form = AccessRuleForm
+    list_display = ("agent_type", "tool", "operation", "access", "paths", "note", "project")
+    list_editable = ("access",)
+    list_filter = ("project", "agent_type", "access")
+    search_fields = ("agent_type", "tool", "operation", "note")
+
+
+class AgentForm(forms.ModelForm):
+    execution_loop = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["execution_loop"].choices = [(name, name) for name in loops.names()]  # type: ignore[attr-defined]
+
+
+@admin.register(m.Agent)
+class AgentAdmin(Versioned):
+    form = AgentForm
+    list_display = ("name", "project", "agent_type", "execution_loop", "actor_model", "is_active")
+    list_filter = ("project", "is_active")
+    search_fields = ("name",)
+
+
+class ModelForm(forms.ModelForm):
+    def clean_api_key_env(self) -> str:
+        """The name of a variable; who pastes the key itself is told before it is stored."""
+        name: str = self.cleaned_data["api_key_env"]
+        if name and not ENVIRONMENT_NAME.fullmatch(name):
+            raise ValidationError("Give the name of an environment variable, like ANTHROPIC_API_KEY, not the key.")
+        return name
+
+    def clean_thinking(self) -> str:
+        """Off, adaptive, or a budget."""
+        thinking: str = self.cleaned_data["thinking"]
+        if not THINKING.fullmatch(thinking):
+            raise ValidationError('Write "off", "adaptive" or a number of tokens.')
+        return thinking
+
+    def clean_base_url(self) -> str:
+        """Nothing that is not HTTP."""
+        url: str = self.cleaned_data["base_url"]
+        if url and not url.startswith(("https://", "http://")):
+            raise ValidationError("Write an address that starts with https:// or http://.")
+        return url
+
+
+@admin.register(m.ModelConfig)
+class ModelConfigAdmin(Everywhere):
+    form = ModelForm
+    list_display = (
+        "name",
+        "provider",
+        "model_id",
+        "max_tokens",
+        "thinking",
+        "input_usd_per_mtok",
+        "output_usd_per_mtok",
+    )
+    list_filter = ("provider",)
+    search_fields = ("name", "model_id")
+
+
+@admin.register(m.Workspace)
+class WorkspaceAdmin(OfMyProjects):
+    list_display = ("name", "project", "path", "copy_for_each_run")

@@ -1,0 +1,177 @@
+"""Admin pages: they load, they version what they change, and history cannot be changed with them."""
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group, Permission
+from django.urls import reverse
+
+from loops.models import AccessRule, Agent, AuditEvent, ComplexityProfile, ModelConfig, Policy, PolicyVersion, Project
+from loops.services import people, policies
+
+PAGES = sorted(model._meta.label_lower for model in admin.site._registry if model._meta.app_label == "loops")
+HISTORY = ("auditevent", "policyversion", "provenancerecord", "run", "task")
+
+
+def url(model, page, *args):
+    return reverse(f"admin:loops_{model}_{page}", args=args)
+
+
+@pytest.fixture
+def root(world, client):
+    client.force_login(world.root)
+    return client
+
+
+@pytest.fixture
+def project_admin(world, client):
+    """Staff who administer one project, and are no superuser."""
+    people.ensure_groups()
+    world.admin.groups.add(Group.objects.get(name="admin"))
+    world.admin.is_staff = True
+    world.admin.save()
+    client.force_login(world.admin)
+    return client
+
+
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize("label", PAGES)
+def test_every_list_and_form_loads(world, root, label):
+    world.run()
+    model = label.split(".")[1]
+    assert root.get(url(model, "changelist")).status_code == 200
+    row = admin.site._registry[next(m for m in admin.site._registry if m._meta.label_lower == label)].model.objects
+    if first := row.first():
+        assert root.get(url(model, "change", first.pk)).status_code == 200
+    assert root.get(url(model, "add")).status_code in (200, 403)
+
+
+@pytest.mark.spec("N1", "S1")
+@pytest.mark.parametrize("model", HISTORY)
+def test_history_offers_no_change(world, root, model):
+    world.run()
+    row = next(m for m in admin.site._registry if m._meta.label_lower == f"loops.{model}").objects.first()
+    assert root.get(url(model, "add")).status_code == 403
+    if row is not None:
+        assert root.post(url(model, "change", row.pk), {}).status_code == 403
+        assert root.post(url(model, "delete", row.pk), {"post": "yes"}).status_code == 403
+    assert "delete_selected" not in root.get(url(model, "changelist")).content.decode()
+
+
+def policy_form(policy, **change):
+    fields = ("final_review", "gate_expiry_minutes", "expiry_outcome", "sla_minutes", "warn_at", "calls_per_reply")
+    return {**{name: getattr(policy, name) for name in fields}, "own_approval_allowed": "on", **change}
+
+
+@pytest.mark.spec("S1")
+def test_saving_a_policy_makes_a_version_with_who_and_why(world, root):
+    policy = Policy.objects.get(project=world.project)
+    before = policies.current_version(world.project)
+    form = policy_form(policy, final_review="always", reason="Two wrong invoices in May")
+    assert root.post(url("policy", "change", policy.pk), form).status_code == 302
+    version = PolicyVersion.objects.filter(project=world.project).first()
+    assert (version.reason, version.created_by) == ("Two wrong invoices in May", world.root)
+    assert policies.current_version(world.project) != before
+    assert AuditEvent.objects.filter(kind="policy.changed", detail__changed=["policy.final_review"]).count() == 1
+
+
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reason": ""},
+        {"reason": "r", "warn_at": "7"},
+        {"reason": "r", "gate_expiry_minutes": "5"},
+        {"reason": "r", "calls_per_reply": "0"},
+    ],
+)
+def test_a_policy_without_reason_or_sense_is_not_saved(world, root, change):
+    policy = Policy.objects.get(project=world.project)
+    before = PolicyVersion.objects.count()
+    assert root.post(url("policy", "change", policy.pk), policy_form(policy, **change)).status_code == 200
+    assert PolicyVersion.objects.count() == before
+
+
+@pytest.mark.spec("I3", "S1")
+def test_cells_of_the_matrix_are_edited_in_the_list_as_one_version(world, root):
+    rules = list(AccessRule.objects.filter(project=world.project))
+    before = PolicyVersion.objects.filter(project=world.project).count()
+    form = {"form-TOTAL_FORMS": len(rules), "form-INITIAL_FORMS": len(rules), "_save": "Save"}
+    for index, rule in enumerate(rules):
+        form |= {f"form-{index}-id": rule.pk, f"form-{index}-access": "deny"}
+    listing = url("accessrule", "changelist") + f"?project__id__exact={world.project.pk}"
+    assert root.post(listing, form).status_code == 302
+    assert {rule.access for rule in policies.access_rules(world.project)} == {"deny"}
+    assert PolicyVersion.objects.filter(project=world.project).count() == before + 1
+
+
+@pytest.mark.spec("I3", "S1")
+def test_deleting_a_rule_makes_a_version(world, root):
+    rule = AccessRule.objects.filter(project=world.project).first()
+    before = policies.current_version(world.project)
+    root.post(url("accessrule", "delete", rule.pk), {"post": "yes"})
+    newest = PolicyVersion.objects.filter(project=world.project).first()
+    assert policies.current_version(world.project) != before
+    assert newest.reason.startswith("Deleted")
+
+
+@pytest.mark.parametrize("paths", ['["../secret"]', '["/etc"]', '"src"', "[1]", '{"a": 1}'])
+def test_a_rule_names_only_paths_inside_the_workspace(world, root, paths):
+    form = {"project": world.project.pk, "agent_type": "*", "tool": "*", "operation": "write", "access": "deny"}
+    assert root.post(url("accessrule", "add"), {**form, "paths": paths, "reason": "r"}).status_code == 200
+    assert AccessRule.objects.filter(project=world.project).count() == len(policies.DEFAULT_MATRIX)
+
+
+@pytest.mark.spec("S3")
+def test_a_pasted_key_is_refused(root):
+    form = {"name": "x", "provider": "anthropic", "model_id": "m", "max_tokens": 10, "thinking": "off"}
+    form |= {"timeout_s": 10, "pace": 0, "api_key_env": "sk-ant-very-secret"}
+    answer = root.post(url("modelconfig", "add"), form)
+    assert "not the key" in answer.content.decode()
+    assert not ModelConfig.objects.filter(name="x").exists()
+
+
+@pytest.mark.spec("D2", "S1")
+def test_a_profile_changes_every_project(world, root):
+    profile = ComplexityProfile.objects.get(name="simple")
+    names = ("name", "max_steps", "max_seconds", "max_failures", "max_tokens", "max_cost_usd", "max_repairs")
+    form = {name: getattr(profile, name) for name in names} | {"max_steps": 9, "reason": "Cheaper"}
+    assert root.post(url("complexityprofile", "change", profile.pk), form).status_code == 302
+    newest = [PolicyVersion.objects.filter(project=project).first().reason for project in Project.objects.all()]
+    assert newest == ["Cheaper", "Cheaper"]
+    assert world.submit(complexity="simple").run.max_steps == 9
+
+
+def test_a_new_project_is_born_with_a_policy(root):
+    members = {"memberships-TOTAL_FORMS": 0, "memberships-INITIAL_FORMS": 0}
+    root.post(url("project", "add"), {"name": "New", "slug": "new", **members})
+    assert Policy.objects.filter(project__slug="new").exists()
+
+
+@pytest.mark.spec("S4")
+def test_a_project_admin_sees_and_changes_only_that_project(world, project_admin):
+    mine = Policy.objects.get(project=world.project)
+    theirs = Policy.objects.get(project=world.elsewhere)
+    foreign = Agent.objects.get(project=world.elsewhere)
+    assert project_admin.get(url("policy", "change", mine.pk)).status_code == 200
+    assert project_admin.get(url("policy", "change", theirs.pk)).status_code == 302
+    assert world.elsewhere.name not in project_admin.get(url("accessrule", "add")).content.decode()
+    assert foreign.name not in project_admin.get(url("agent", "changelist")).content.decode()
+
+
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize("who", ["operator", "reviewer", "viewer", "outsider"])
+def test_others_do_not_enter(world, client, who):
+    client.force_login(getattr(world, who))
+    assert client.get(url("policy", "changelist")).status_code == 302
+
+
+@pytest.mark.spec("S3")
+def test_tokens_are_not_listed(root):
+    assert root.get("/admin/authtoken/tokenproxy/").status_code == 404
+
+
+def test_group_admin_may_tune_and_not_rewrite(db):
+    people.ensure_groups()
+    names = set(Permission.objects.filter(group__name="admin").values_list("codename", flat=True))
+    assert "change_policy" in names
+    assert not names & {"delete_run", "change_auditevent", "delete_auditevent", "change_policyversion", "change_user"}
