@@ -52,12 +52,13 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0, interactive=False, skip_when_current=True)
         password = accounts.ensure_admin(settings.PATHS)
         os.environ["PORT"] = str(port)  # the children build links with it
-        for command in (stack.web(host, port), stack.worker(), stack.beat()):
-            supervisor.add(command)
+        supervisor.add(stack.web(host, port))
+        supervisor.add(stack.worker())
         if not options["no_demo"] and "seed_demo" in get_commands():
             call_command("seed_demo", verbosity=0)
         url = f"http://{_visible(host)}:{port}"
         supervisor.wait_for(lambda: stack.answers(f"{url}/healthz"), "web")
+        supervisor.add(stack.beat())  # last: the page should not wait for it
         login = url + onetime.issue(accounts.admin())
         connections.close_all()
         self._announce(url, login, password, as_json=options["json_ready"])
