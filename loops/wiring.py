@@ -6,14 +6,15 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from django.conf import settings
 from django.utils.module_loading import import_string
+from psycopg.types.json import Jsonb
 
-from loops.driver import Driver, Ports
+from loops.driver import Driver, Ports, idempotency_key
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.canonical import clean_json, sha256
@@ -25,11 +26,10 @@ from loops.engine.lifecycle import Event, Phase
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
 from loops.engine.values import Access, Json, ToolCall, ToolResult, ToolSpec
-from loops.ids import new_key
+from loops.ids import new_id, new_key
 from loops.llm import prompts
 from loops.llm.registry import ModelService
-from loops.models import AuditEvent, Run, ToolCallRecord
-from loops.services import policies
+from loops.models import Run, ToolCallRecord
 from loops.services.models import model_configs
 from loops.services.tasks import run_spec
 from loops.services.workspaces import WorkspaceUnusable, prepare
@@ -84,11 +84,17 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+ReadRules = Callable[[], tuple[AccessRule, ...]]
+Audit = Callable[[Mapping[str, Json]], None]
+
+
 class LiveTools:
     """Port Tools with the project's access rules as they are now, re-read every ``RULES_FRESH_S`` seconds."""
 
-    def __init__(self, project_id: str, agent_type: str, run_id: str) -> None:
-        self._project_id, self._agent_type, self._run_id = project_id, agent_type, run_id
+    def __init__(
+        self, agent_type: str, read_rules: ReadRules, audit: Audit, save_blob: Callable[[bytes], str] = blobs.save
+    ) -> None:
+        self._agent_type, self._read_rules, self._audit, self._save_blob = agent_type, read_rules, audit, save_blob
         self._read_at = 0.0
         self._rules: tuple[AccessRule, ...] | None = None
         self._service = self._fresh()
@@ -108,10 +114,7 @@ class LiveTools:
     def _fresh(self) -> ToolAccessService:
         if time.monotonic() - self._read_at < RULES_FRESH_S:
             return self._service
-        rules = tuple(
-            AccessRule(Access(r.access), r.agent_type, r.tool, r.operation, tuple(r.paths), note=r.note)
-            for r in policies.access_rules(self._project_id)
-        )
+        rules = self._read_rules()
         self._read_at = time.monotonic()
         if rules != self._rules:
             self._rules = rules
@@ -120,29 +123,46 @@ class LiveTools:
                 rules,
                 sha256([to_plain(rule) for rule in rules])[:16],
                 sandbox_level(),
-                save_blob=blobs.save,
+                save_blob=self._save_blob,
                 agent_type=self._agent_type,
                 on_audit=self._audit,
             )
         return self._service
 
-    def _audit(self, event: Mapping[str, Json]) -> None:
-        """Refusals are kept as audit rows; what ran and why is in the journal already."""
+
+_RULES = (
+    "SELECT access, agent_type, tool, operation, paths, note FROM loops_accessrule WHERE project_id = %s ORDER BY id"
+)
+_AUDIT = (
+    "INSERT INTO loops_auditevent (id, at, kind, project_id, run_id, detail) "
+    "VALUES (%s, clock_timestamp(), %s, %s, %s, %s)"
+)
+
+
+def _tools(run: Run, connection: Any, save_blob: Callable[[bytes], str] = blobs.save) -> LiveTools:
+    """The TAS of one run on one plain connection: no ORM, since it works inside an event loop."""
+
+    def read_rules() -> tuple[AccessRule, ...]:
+        rows = connection.execute(_RULES, [run.project_id]).fetchall()
+        return tuple(
+            AccessRule(Access(access), agent_type, tool, operation, tuple(journal.from_jsonb(paths)), note=note)
+            for access, agent_type, tool, operation, paths, note in rows
+        )
+
+    def audit(event: Mapping[str, Json]) -> None:
+        """Refusals get an audit row; what ran, and why, is in the journal already."""
         if event.get("access") == "deny":
-            detail = clean_json(dict(event), 2000)
-            AuditEvent.objects.create(
-                kind="tool.denied", run_id=self._run_id, project_id=self._project_id, detail=detail
-            )
+            detail = Jsonb(clean_json(dict(event), 2000))
+            connection.execute(_AUDIT, [new_id(), "tool.denied", run.project_id, run.pk, detail])
+
+    return LiveTools(run.agent.agent_type, read_rules, audit, save_blob)
 
 
 def rejudge(run_id: uuid.UUID | str, call_id: str, tool: str, arguments: Mapping[str, Json]) -> p.Judgement:
     """What the TAS says of a call with edited arguments; for reviewers, from the web (SPEC Q4)."""
     run = Run.objects.select_related("agent").get(pk=run_id)
     record = ToolCallRecord.objects.get(run_id=run_id, call_id=call_id)
-    tools = LiveTools(run.project_id, run.agent.agent_type, str(run.pk))
     call = ToolCall(id=call_id, name=tool, arguments=arguments)
-    from loops.driver import idempotency_key
-
     context = p.CallContext(
         run_id=str(run.pk),
         step=record.step_number,
@@ -151,6 +171,7 @@ def rejudge(run_id: uuid.UUID | str, call_id: str, tool: str, arguments: Mapping
         workspace=run.workspace_path,
         idempotency_key=idempotency_key(str(run.pk), call),
     )
+    tools = _tools(run, journal.raw_connection())
     return asyncio.run(tools.judge(call, context))
 
 
@@ -177,15 +198,16 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
     if state.is_ended and not store.mail_kinds():
         store.release()
         return "ended"
-    return asyncio.run(_drive(run, store, state, transcript))
+    return asyncio.run(_drive(run, store, ModelService(model_configs()), state, transcript))
 
 
-async def _drive(run: Run, store: journal.PgJournal, state: RunState, transcript: Transcript) -> str:
-    models = ModelService(model_configs())
+async def _drive(
+    run: Run, store: journal.PgJournal, models: ModelService, state: RunState, transcript: Transcript
+) -> str:
     ports = Ports(
         journal=store,
         models=models,
-        tools=LiveTools(run.project_id, run.agent.agent_type, str(run.pk)),
+        tools=_tools(run, store.connection, store.stage),
         gatekeeper=gatekeeper(),
         archive=PgArchive(),
         feed=RunFeed(publisher(), str(run.pk)),
@@ -208,7 +230,7 @@ def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
         problem = str(error)
     spec = from_plain(RunSpec, run_spec(run))
     prompt = prompts.load(f"{spec.loop}")
-    tools = LiveTools(run.project_id, run.agent.agent_type, str(run.pk))
+    tools = _tools(run, store.connection)
     started = f.RunStarted(
         at=int(time.time() * 1e6),
         spec=spec,

@@ -18,12 +18,13 @@ JOB = "loops.advance"
 
 def ring(run_id: uuid.UUID | str) -> None:
     """Ring after the present transaction commits. A broker that is down only delays: the sweeper finds the run."""
-    transaction.on_commit(lambda: _send(str(run_id)), robust=True)
+    transaction.on_commit(lambda: ring_now(run_id), robust=True)
 
 
-def _send(run_id: str) -> None:
+def ring_now(run_id: uuid.UUID | str) -> None:
+    """Ring without waiting for any transaction."""
     app = import_string(getattr(settings, "AGENTOPS_CELERY", "agentops.celery.app"))
     try:
-        app.send_task(JOB, kwargs={"run_id": run_id}, ignore_result=True, retry=False)
+        app.send_task(JOB, kwargs={"run_id": str(run_id)}, ignore_result=True, retry=False)
     except Exception as error:  # any transport's error: the database already holds the truth
         log.warning("bell for run %s not rung, the sweeper will: %s", run_id, error)

@@ -6,6 +6,8 @@ Every method is one short transaction on Django's own connection, as one prepare
 
 from __future__ import annotations
 
+import hashlib
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from loops.engine.fold import apply, initial
 from loops.engine.ports import LeaseLost, Mail, Within
 from loops.engine.state import RunState
 from loops.models import Checkpoint
-from loops.storage import reader
+from loops.storage import bell, reader
 from loops.storage.encoding import encode_fact
 from loops.storage.feed import Publisher
 from loops.storage.projections import FINAL, project, status
@@ -71,7 +73,7 @@ class Loaded:
 
 def claim(run_id: uuid.UUID, owner: str, ttl_s: float = TTL_S) -> Claim | None:
     """Become the owner, with a new epoch; None when there is one already or nothing is to be done."""
-    row = _cursor().execute(_CLAIM, [run_id, owner, ttl_s], prepare=True).fetchone()
+    row = psycopg.Cursor(raw_connection()).execute(_CLAIM, [run_id, owner, ttl_s], prepare=True).fetchone()
     return Claim(run_id, row[0], row[1], bytes(row[2]), row[3], row[4]) if row else None
 
 
@@ -113,12 +115,24 @@ def _fold(facts: Sequence[f.Fact]) -> RunState:
 
 
 class PgJournal:
-    """Port Journal on Postgres, for one claim."""
+    """Port Journal on Postgres, for one claim.
+
+    Holds the connection of the thread that made it: inside an event loop Django would open another one for every task.
+    """
 
     def __init__(self, held: Claim, project_id: str, publisher: Publisher, ttl_s: float = TTL_S) -> None:
+        self.connection = raw_connection()
         self._run, self._epoch, self._ttl = held.run_id, held.epoch, ttl_s
         self._seq, self._head = held.seq, held.head
         self._project, self._publisher = project_id, publisher
+        self._staged: dict[str, bytes] = {}
+
+    def stage(self, data: bytes) -> str:
+        """Keep ``data`` for the next append, which stores it with the facts that name it; returns its SHA-256 (hex).
+        Safe from any thread."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        self._staged[sha256] = data
+        return sha256
 
     def append(self, entries: Sequence[tuple[f.Fact, RunState]], within: Sequence[Within] = ()) -> None:
         if not entries:
@@ -128,15 +142,16 @@ class PgJournal:
         if within:
             self._in_transaction(params, within)
         else:
-            self._run_sql(_cursor(), params)
+            self._run_sql(self._cursor(), params)
         self._seq, self._head = seq, head
+        self._staged.clear()
         self._publisher.facts(self._run, self._project, seq)
         if any(isinstance(fact, f.GateOpened | f.GateDecided | f.RunEnded) for fact, _ in entries):
             self._publisher.queue(self._project)
 
     def _in_transaction(self, params: list[Any] | None, within: Sequence[Within]) -> None:
-        with _connection().transaction():
-            cursor = _cursor()
+        with self.connection.transaction():
+            cursor = self._cursor()
             if params is not None:
                 self._run_sql(cursor, params)
             for write in within:
@@ -152,7 +167,7 @@ class PgJournal:
 
     def _append_params(self, entries: Sequence[tuple[f.Fact, RunState]]) -> tuple[list[Any], int, bytes]:
         kinds, steps, ats, bodies, hashes = [], [], [], [], []
-        blobs: dict[str, bytes] = {}
+        blobs = dict(self._staged)
         head = self._head
         for fact, state in entries:
             encoded = encode_fact(fact, head)
@@ -199,18 +214,22 @@ class PgJournal:
         ]
         return params, seq, head
 
+    def _cursor(self) -> psycopg.Cursor[Any]:
+        """A plain psycopg cursor: server-side binding, prepared statements."""
+        return psycopg.Cursor(self.connection)
+
     def renew(self) -> None:
-        row = _cursor().execute(_RENEW, [self._run, self._epoch, self._ttl], prepare=True).fetchone()
+        row = self._cursor().execute(_RENEW, [self._run, self._epoch, self._ttl], prepare=True).fetchone()
         if not row or not row[0]:
             raise LeaseLost(f"run {self._run} has another owner than epoch {self._epoch}")
 
     def mail_kinds(self) -> frozenset[str]:
-        rows = _cursor().execute(_MAIL_KINDS, [self._run], prepare=True).fetchall()
+        rows = self._cursor().execute(_MAIL_KINDS, [self._run], prepare=True).fetchall()
         return frozenset(kind for (kind,) in rows)
 
     def mail(self) -> list[Mail]:
-        rows = _cursor().execute(_MAIL, [self._run], prepare=True).fetchall()
-        return [Mail(str(id_), kind, payload or {}, by) for id_, kind, payload, by in rows]
+        rows = self._cursor().execute(_MAIL, [self._run], prepare=True).fetchall()
+        return [Mail(str(id_), kind, from_jsonb(payload) or {}, by) for id_, kind, payload, by in rows]
 
     def read(self, mail: Sequence[Mail]) -> Within:
         ids, seq = [uuid.UUID(item.id) for item in mail], self._seq
@@ -218,18 +237,14 @@ class PgJournal:
 
     def release(self, *, wake_at: int = 0, runnable: bool = False) -> None:
         """Give the run back. When something came in meanwhile it stays runnable and the bell is rung."""
-        from loops.storage import bell
-
         wake = _datetime(wake_at) if wake_at else None
-        row = _cursor().execute(_RELEASE, [self._run, self._epoch, wake, runnable], prepare=True).fetchone()
+        row = self._cursor().execute(_RELEASE, [self._run, self._epoch, wake, runnable], prepare=True).fetchone()
         if row and row[0]:
-            bell.ring(self._run)
+            bell.ring_now(self._run)
 
 
 def checkpoint_row(run_id: uuid.UUID, k: int, at: int, state: RunState) -> dict[str, Any]:
     """Content-addressed by SHA-256(run id | k) (CH15 15.4.3); the spec is left out, RunStarted holds it."""
-    import hashlib
-
     plain = {name: value for name, value in to_plain(state).items() if name != "spec"}
     return {
         "key": hashlib.sha256(f"{run_id}|{k}".encode()).hexdigest(),
@@ -245,12 +260,13 @@ def _datetime(at: int) -> datetime:
     return datetime.fromtimestamp(at / 1_000_000, UTC)
 
 
-def _connection() -> psycopg.Connection[Any]:
+def from_jsonb(value: Any) -> Any:
+    """Django's connections hand jsonb out as text, plain psycopg ones as values."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def raw_connection() -> psycopg.Connection[Any]:
+    """The psycopg connection under Django's, of this thread."""
     connection.ensure_connection()
     raw: psycopg.Connection[Any] = connection.connection
     return raw
-
-
-def _cursor() -> psycopg.Cursor[Any]:
-    """A plain psycopg cursor: server-side binding, prepared statements."""
-    return psycopg.Cursor(_connection())

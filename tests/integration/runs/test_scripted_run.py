@@ -31,7 +31,9 @@ def submit(boss: Any, script: str, **task: Any) -> Run:
     project = create_project(actor=boss, name="P", slug="p")
     agent = Agent.objects.create(project=project, name=script, actor_model=ensure_script(script, pace=0))
     goal = task.pop("goal", "Do it")
-    return submit_task(actor=boss, project=project, agent=agent, workspace=task.pop("workspace", None), goal=goal, **task).run
+    return submit_task(
+        actor=boss, project=project, agent=agent, workspace=task.pop("workspace", None), goal=goal, **task
+    ).run
 
 
 @pytest.mark.spec("A5", "J1", "N1", "W1")
@@ -49,3 +51,30 @@ def test_a_run_commits_with_its_provenance(boss: Any) -> None:
     loaded = journal.load(run.pk)
     assert loaded is not None and loaded.note == ""
     assert loaded.state.phase is Phase.COMMIT
+
+
+@pytest.mark.spec("Q1", "Q4", "Q5", "I3", "L2")
+def test_the_demo_repairs_a_bug_with_an_approval(boss: Any, tmp_path: Any) -> None:
+    import shutil
+    from pathlib import Path
+
+    from django.conf import settings
+
+    from loops.models import Workspace
+
+    shutil.copytree(Path(settings.BASE_DIR) / "loops/demo/repository", tmp_path / "r")
+    run = submit(boss, "repair_a_bug", criteria=[{"text": "tests pass", "command": "python -m pytest -q"}])
+    workspace = Workspace.objects.create(project=run.project, name="w", path=str(tmp_path / "r"))
+    run.task.workspace = workspace
+    run.task.save()
+    decisions = 0
+    while (why := drive(run.pk, "test")) != "ended":
+        gate = Gate.objects.get(run=run, status="open")
+        print(why, gate.title, gate.view.keys())
+        decide(actor=boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+        decisions += 1
+        assert decisions < 10
+    run.refresh_from_db()
+    print(run.status, [(c.tool, c.state, c.ok, c.error[:80]) for c in ToolCallRecord.objects.all()])
+    assert run.status == "completed"
+    assert decisions >= 1
