@@ -142,6 +142,7 @@ function settle() {
   const selected = review?.dataset.selected;
   for (const row of rows()) linkOf(row).toggleAttribute("aria-current", row.dataset.row === selected);
   for (const link of all("#queue a[aria-current]")) link.setAttribute("aria-current", "true");
+  for (const gate of all("[data-gate]")) if (inView(one(".gate-head", gate))) gate.dataset.met = "yes";
   for (const gate of all("[data-long]")) { ends.disconnect(); ends.observe(one("[data-end]", gate)); }
   tellSelection();
 }

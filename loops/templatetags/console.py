@@ -1,0 +1,160 @@
+"""Tags of the console's templates. They say things (``loops.web.words``) and never read more than they are given."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from loops.engine.lifecycle import LABELS, Phase
+from loops.web import diffs, prose, waiting, words
+
+register = template.Library()
+
+register.filter("duration", words.duration)
+register.filter("compact", words.compact)
+register.filter("pretty", words.pretty)
+register.filter("one_line", words.one_line)
+register.filter("reason", words.reason)
+register.filter("markdown", lambda text: prose.markdown(str(text or "")))
+register.filter("diff_files", lambda text: diffs.parse(str(text or "")))
+
+
+@cache
+def _sprite() -> str:
+    return static("vendor/lucide-static@1.62.0/sprite.svg")
+
+
+@register.simple_tag
+def icon(name: str, css: str = "") -> SafeString:
+    """A drawing beside a word; it says nothing to screen readers."""
+    return format_html(
+        '<svg class="icon {}" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>', css, _sprite(), name
+    )
+
+
+@register.filter
+def when(moment: datetime | None) -> SafeString:
+    """Relative time, the exact one on hover and in the markup; the page keeps it fresh."""
+    if moment is None:
+        return format_html('<span class="muted">&ndash;</span>')
+    exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', moment.isoformat(), exact, words.ago(moment))
+
+
+@register.filter
+def milliseconds(value: float | None) -> str:
+    """Duration of something that was counted in milliseconds."""
+    return words.duration((value or 0) / 1000)
+
+
+@register.filter
+def epoch_ms(moment: datetime | None) -> str:
+    return f"{moment.timestamp() * 1000:.0f}" if moment else ""
+
+
+@register.simple_tag
+def usd(amount: Any, unknown: bool = False) -> str:
+    return words.usd(amount, unknown=unknown)
+
+
+@register.simple_tag
+def state(run: Any) -> SafeString:
+    """Label of a run's state: word, icon and colour together (SPEC A2)."""
+    look, drawing = words.STATES.get(run.status, ("idle", "circle"))
+    return format_html('<span class="state" data-look="{}">{}{}</span>', look, icon(drawing), run.get_status_display())
+
+
+@register.inclusion_tag("console/_meter.html")
+def meter(label: str, used: float, bound: float, said: str = "") -> dict[str, Any]:
+    """How much of a bound is used; from 80 % on it looks it (SPEC D2)."""
+    share = min(used / bound, 1.0) if bound else 0.0
+    look = "over" if bound and used >= bound else "warn" if share >= 0.8 else "fine"
+    return {"label": label, "percent": f"{share * 100:.1f}", "look": look, "said": said or f"{used:g} of {bound:g}"}
+
+
+@register.simple_tag(takes_context=True)
+def open_gates(context: dict[str, Any]) -> int:
+    """Number on the Review badge: counted by the very query that the Review page lists."""
+    request = context.get("request")
+    return waiting.count_for(request) if request is not None and request.user.is_authenticated else 0
+
+
+@register.simple_tag
+def has_gate_cards() -> bool:
+    return waiting.has_cards()
+
+
+@register.filter
+def phase(name: str) -> str:
+    return LABELS[Phase(name)] if name in Phase.__members__ else name
+
+
+@register.filter
+def percent(share: float | None) -> str:
+    return f"{(share or 0) * 100:.0f} %"
+
+
+_CALLS = {
+    # state: (look, words) while nothing more is known
+    "PROPOSED": ("idle", "Proposed"),
+    "WAITING": ("wait", "Waiting for approval"),
+    "INTENT": ("busy", "Running"),
+    "COMPLETE": ("good", "Done"),
+    "ABORT": ("wait", "Not run"),
+    "IN_DOUBT": ("bad", "Outcome in doubt"),
+}
+
+
+@register.filter
+def call_look(call: Any) -> str:
+    return "bad" if call.state == "COMPLETE" and call.ok is False else _CALLS[call.state][0]
+
+
+@register.filter
+def call_said(call: Any) -> str:
+    return "Failed" if call.state == "COMPLETE" and call.ok is False else _CALLS[call.state][1]
+
+
+@register.filter
+def tests(data: Any) -> dict[str, str] | None:
+    """Counts of a test run, if the tool reported one."""
+    if not isinstance(data, dict) or not isinstance(data.get("passed"), int):
+        return None
+    failed = data.get("failed") or 0
+    said = f"{data['passed']} passed" + (f", {failed} failed" if failed else "")
+    return {"look": "bad" if failed else "good", "said": said}
+
+
+@register.filter
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else words.pretty(value)
+
+
+@register.filter
+def is_long(value: Any) -> bool:
+    text = as_text(value)
+    return len(text) > 100 or "\n" in text
+
+
+@register.filter
+def gate_waited(gate: Any) -> str:
+    """How long a gate waited for its decision."""
+    return words.duration(((gate.decided_at or gate.opened_at) - gate.opened_at).total_seconds())
+
+
+@register.filter
+def blocks(content: Any) -> list[Any]:
+    """Content of a message as blocks; plain text is one."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+
+
+@register.filter
+def as_words(content: Any) -> str:
+    """Text of a tool result, whose content may be text or blocks of text."""
+    return "\n".join(str(block.get("text", block) if isinstance(block, dict) else block) for block in blocks(content))

@@ -1,0 +1,71 @@
+"""What the person asking may do, read once a request. ``visible_to`` decides what is seen; this, which buttons show."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+
+from loops.models import Membership, Run
+from loops.querysets import ADMINISTER, OPERATE, REVIEW
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """People for whom the same bytes are right: who may steer the run, who may answer its gates."""
+
+    operate: bool = False
+    review: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    everything: bool = False
+    by_project: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def may(self, project_id: str, wanted: tuple[str, ...]) -> bool:
+        return self.everything or not self.by_project.get(project_id, frozenset()).isdisjoint(wanted)
+
+    def audience(self, project_id: str) -> Audience:
+        return Audience(self.may(project_id, OPERATE), self.may(project_id, REVIEW))
+
+    @property
+    def may_operate(self) -> bool:
+        return self.everything or any(not roles.isdisjoint(OPERATE) for roles in self.by_project.values())
+
+    @property
+    def may_administer(self) -> bool:
+        return self.everything or any(not roles.isdisjoint(ADMINISTER) for roles in self.by_project.values())
+
+    @property
+    def only_reviews(self) -> bool:
+        return not self.everything and {role for roles in self.by_project.values() for role in roles} == {"reviewer"}
+
+
+def roles_of_user(user: Any) -> Roles:
+    """One query; none for superusers and nobody."""
+    if not user.is_authenticated or not user.is_active:
+        return Roles()
+    if user.is_superuser:
+        return Roles(everything=True)
+    found: dict[str, set[str]] = {}
+    for project_id, role in Membership.objects.filter(user=user).values_list("project_id", "role"):
+        found.setdefault(project_id, set()).add(role)
+    return Roles(by_project={project_id: frozenset(roles) for project_id, roles in found.items()})
+
+
+def roles(request: HttpRequest) -> Roles:
+    """The roles of the person asking, read once a request."""
+    if not hasattr(request, "_roles"):
+        request._roles = roles_of_user(request.user)  # type: ignore[attr-defined]
+    return request._roles  # type: ignore[attr-defined,no-any-return]
+
+
+def run_or_404(request: HttpRequest, run_id: uuid.UUID, wanted: tuple[str, ...] = ()) -> Run:
+    """The run, if the person asking may see it (or act on it in one of the roles ``wanted``)."""
+    run: Run = get_object_or_404(Run.objects.visible_to(request.user, wanted).with_names(), pk=run_id)
+    return run

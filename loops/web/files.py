@@ -1,0 +1,130 @@
+"""What a run left behind: changed files, the conversation, the record of its origin, and the facts themselves."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from loops.engine import canonical
+from loops.models import Artifact, ProvenanceRecord, ToolCallRecord
+from loops.storage import reader
+from loops.web import access, diffs, integrity
+from loops.web.run import page
+
+RAW_PAGE = 100
+SAID_PAGE = 60
+
+
+@login_required
+@never_cache
+@require_safe
+def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """Every change the tools made, file by file (SPEC R4)."""
+    run = access.run_or_404(request, run_id)
+    changed = ToolCallRecord.objects.filter(run=run, ok=True, data__has_key="diff").order_by("step_number", "position")
+    found: dict[str, dict[str, Any]] = {}
+    for number, tool, diff in changed.values_list("step_number", "tool", "data__diff"):
+        for file in diffs.parse(str(diff or "")):
+            entry = found.setdefault(file.path, {"path": file.path, "added": 0, "removed": 0, "edits": []})
+            entry["edits"].append({"step": number, "tool": tool, "file": file})
+            entry["added"] += file.added
+            entry["removed"] += file.removed
+    artifacts = Artifact.objects.filter(run=run).order_by("-seq")[:100]
+    more = {"changed": [found[path] for path in sorted(found)], "artifacts": artifacts}
+    return render(request, "console/run_files.html", page(request, run, "run-files", **more))
+
+
+@login_required
+@require_safe
+def output(request: HttpRequest, run_id: uuid.UUID, sha256: str) -> StreamingHttpResponse:
+    """The whole of an artifact, as a download: whatever it holds, a browser does not run it."""
+    run = access.run_or_404(request, run_id)
+    artifact = Artifact.objects.filter(run=run, sha256=sha256).first()
+    if artifact is None:
+        raise Http404
+    try:
+        response = StreamingHttpResponse(reader.blob(sha256), content_type="application/octet-stream")
+    except reader.MissingBlob:
+        raise Http404 from None
+    safe = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in artifact.name)[-80:] or "output"
+    response["Content-Disposition"] = f'attachment; filename="{safe}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+@login_required
+@never_cache
+@require_safe
+def conversation(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """Exactly what the model saw and said (SPEC R4)."""
+    run = access.run_or_404(request, run_id)
+    said = reader.conversation(run.pk) if run.head_seq else []
+    numbered = [{"number": number, **message} for number, message in enumerate(said)]
+    until = _number(request.GET.get("until", "")) or len(numbered)
+    shown = numbered[max(0, until - SAID_PAGE) : until]
+    more = {"said": shown, "total": len(numbered), "before": shown[0]["number"] if shown else 0}
+    return render(request, "console/run_conversation.html", page(request, run, "run-conversation", **more))
+
+
+@login_required
+@never_cache
+@require_safe
+def provenance(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """Where a result comes from (SPEC N1)."""
+    run = access.run_or_404(request, run_id)
+    record = ProvenanceRecord.objects.filter(run=run).first()
+    body = canonical.clean_json(canonical.decode(bytes(record.body))) if record else None
+    more = {"record": record, "body": body, "hash": bytes(record.hash).hex() if record else ""}
+    return render(request, "console/run_provenance.html", page(request, run, "run-provenance", **more))
+
+
+@login_required
+@require_POST
+def verify(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """Recompute every hash of the run's journal and of its record."""
+    run = access.run_or_404(request, run_id)
+    outcome = integrity.check(run)
+    if request.headers.get("HX-Request"):
+        return render(request, "console/_verified.html", {"outcome": outcome})
+    record = ProvenanceRecord.objects.filter(run=run).first()
+    return render(
+        request, "console/run_provenance.html", page(request, run, "run-provenance", record=record, outcome=outcome)
+    )
+
+
+@login_required
+@never_cache
+@require_safe
+def export(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """The record as JSON, with the hashes that bind it."""
+    run = access.run_or_404(request, run_id)
+    record = get_object_or_404(ProvenanceRecord, run=run)
+    hashes = {"number": record.number, "prev": bytes(record.prev).hex(), "hash": bytes(record.hash).hex()}
+    whole = {**hashes, "record": canonical.clean_json(canonical.decode(bytes(record.body)))}
+    response = HttpResponse(json.dumps(whole, indent=2, ensure_ascii=False), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="provenance-{run.pk}.json"'
+    return response
+
+
+@login_required
+@never_cache
+@require_safe
+def raw(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """The facts themselves, page by page."""
+    run = access.run_or_404(request, run_id)
+    after = _number(request.GET.get("after", ""))
+    facts = reader.raw(run.pk, after, RAW_PAGE)
+    more = {"facts": facts, "after": after, "next": facts[-1]["seq"] if len(facts) == RAW_PAGE else 0}
+    more["previous"] = max(0, after - RAW_PAGE) if after else None
+    return render(request, "console/run_raw.html", page(request, run, "run-raw", **more))
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() and len(text) < 16 else 0

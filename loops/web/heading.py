@@ -1,0 +1,122 @@
+"""The head of a run's page: state, spend against its bounds, and what may be done about it (SPEC R1, D2)."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F
+from django.utils import timezone
+
+from loops.engine import canonical
+from loops.engine.codec import from_plain
+from loops.engine.limits import extended
+from loops.engine.spec import Limits
+from loops.models import Fact, Run
+from loops.services import steering
+from loops.web import waiting, words
+from loops.web.access import Audience
+
+_started: dict[uuid.UUID, Limits] = {}
+_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    label: str
+    used: float
+    bound: float
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """``why_not`` is empty when the button works; otherwise it says why it does not."""
+
+    action: str
+    label: str
+    icon: str
+    variant: str
+    title: str
+    why_not: str
+
+
+BUTTONS = (
+    ("pause", "Pause", "pause", "outline", "Holds the run after what it is doing now. Nothing is lost."),
+    ("resume", "Resume", "play", "outline", "Goes on where the run was."),
+    ("stop", "Stop", "square", "destructive", "Ends the run now. What it has done stays; it can be resumed later."),
+)
+
+
+def heading(run: Run, audience: Audience) -> dict[str, Any]:
+    """Context of ``console/_head.html``: the same for a page and for a live frame."""
+    waits = list(
+        waiting.gates()
+        .objects.filter(run=run)
+        .values_list("kind", "status", "opened_at", "decided_at", payload=F("decision__payload"))
+    )
+    limits = _limits(run, waits)
+    return {
+        "run": run,
+        "audience": audience,
+        "meters": _meters(run, limits, waits),
+        "buttons": [Button(*button, why_not=steering.obstacle(button[0], run.status)) for button in BUTTONS],
+        "can_talk": audience.operate and not steering.obstacle("message", run.status),
+        "seconds": ((run.completed_at or timezone.now()) - run.started_at).total_seconds(),
+    }
+
+
+def _limits(run: Run, waits: list[Any]) -> Limits:
+    limits = _limits_at_start(run)
+    for kind, status, _, _, payload in waits:
+        if kind == "limit_reached" and status == "extended":
+            limits = extended(limits, payload or {})
+    return limits
+
+
+def _limits_at_start(run: Run) -> Limits:
+    """Fixed by the first fact, so read once; before there is one the head shows what the run row says."""
+    if run.pk in _started:
+        return _started[run.pk]
+    body = Fact.objects.filter(run=run, seq=1).values_list("body", flat=True).first()
+    if body is None:
+        return Limits(max_steps=run.max_steps or Limits().max_steps)
+    if len(_started) >= _KEPT:
+        _started.clear()
+    limits = from_plain(Limits, canonical.decode(bytes(body)).get("spec", {}).get("limits", {}))
+    _started[run.pk] = limits
+    return limits
+
+
+def _meters(run: Run, limits: Limits, waits: list[Any]) -> list[Meter]:
+    cost = float(run.total_cost_usd)
+    at_most = limits.max_cost_microusd / 1e6
+    working = _working_seconds(run, waits)
+    steps = run.max_steps or limits.max_steps
+    return [
+        Meter("Steps", run.total_steps, steps, f"{run.total_steps} of {steps}"),
+        Meter("Working time", working, limits.max_seconds, _of(words.duration, working, limits.max_seconds)),
+        Meter("Tokens", run.total_tokens, limits.max_tokens, _of(words.compact, run.total_tokens, limits.max_tokens)),
+        Meter("Cost", cost, at_most, f"{words.usd(cost, unknown=run.cost_unknown)} of {words.usd(at_most)}"),
+    ]
+
+
+def _working_seconds(run: Run, waits: list[Any]) -> float:
+    """Time spent working: waiting for people is free (SPEC D2). Exact once ended, close while it goes on."""
+    if run.is_ended and run.state_snapshot:
+        return float(run.state_snapshot.get("active_us", 0)) / 1e6
+    now = timezone.now()
+    waited = sum(((decided or now) - opened).total_seconds() for _, _, opened, decided, _ in waits)
+    return max(0.0, _elapsed(run, now) - waited)
+
+
+def _elapsed(run: Run, now: datetime) -> float:
+    if run.status == Run.Status.QUEUED:
+        return 0.0
+    return ((run.completed_at or now) - run.started_at).total_seconds()
+
+
+def _of(say: Any, used: float, bound: float) -> str:
+    return f"{say(used)} of {say(bound)}"

@@ -1,0 +1,143 @@
+"""Facts that stand beside the steps, said in words: messages, retries, limits, checks, the end (SPEC R1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from loops.engine import canonical
+from loops.engine.exits import REASONS
+from loops.engine.lifecycle import LABELS as PHASES
+from loops.engine.lifecycle import Phase
+from loops.web import words
+
+Body = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Note:
+    """``text`` is Markdown-free; ``checks`` are rows of acceptance criteria."""
+
+    seq: int
+    at: datetime
+    kind: str
+    look: str
+    icon: str
+    title: str
+    text: str = ""
+    prose: bool = False
+    checks: list[Body] = field(default_factory=list)
+    by: str = ""
+
+
+def note_of(seq: int, kind: str, at: datetime, stored: bytes) -> Note | None:
+    """The note of a stored fact; None when there is nothing to say."""
+    body = canonical.decode(stored)
+    said = _SAY[kind](body)
+    return Note(seq=seq, at=at, kind=kind, **said) if said else None
+
+
+def text_of(value: Any) -> str:
+    """A field that may have been moved out of the fact because it is long."""
+    if isinstance(value, dict) and "#blob" in value:
+        return f"({value.get('#size', 0):,} bytes: see Raw)"
+    return str(value or "")
+
+
+def _say(look: str, icon: str, title: str, **more: Any) -> dict[str, Any]:
+    return {"look": look, "icon": icon, "title": title, **more}
+
+
+def _phase(body: Body) -> dict[str, Any] | None:
+    if body["phase"] not in ("VERIFY", "CRITIQUE", "REPAIR"):
+        return None  # the others every run passes at once, or RunEnded says it; the Lifecycle view has them all
+    return _say("idle", "git-branch", f"{PHASES[Phase(body['phase'])]}")
+
+
+def _model_failed(body: Body) -> dict[str, Any]:
+    attempt = f"attempt {body.get('attempt', 1)}"
+    return _say("bad", "triangle-alert", f"The model did not answer ({attempt})", text=text_of(body.get("message")))
+
+
+def _interrupted(body: Body) -> dict[str, Any]:
+    return _say("idle", "circle-stop", "Answer interrupted", text=text_of(body.get("reason")))
+
+
+def _backoff(body: Body) -> dict[str, Any]:
+    return _say("wait", "timer", "Waiting before the next attempt", text=text_of(body.get("reason")))
+
+
+def _voided(body: Body) -> dict[str, Any]:
+    return _say("wait", "rotate-ccw", "The approval no longer fitted; asked again", text=text_of(body.get("reason")))
+
+
+def _limit(verb: str) -> Callable[[Body], dict[str, Any]]:
+    def say(body: Body) -> dict[str, Any]:
+        used, bound = words.amount(body["limit"], body["used"]), words.amount(body["limit"], body["bound"])
+        label = words.LIMITS.get(body["limit"], body["limit"])
+        look = "wait" if verb == "nearly used up" else "bad"
+        return _say(look, "gauge", f"{label} {verb}", text=f"{used} of {bound}")
+
+    return say
+
+
+def _loop(body: Body) -> dict[str, Any]:
+    return _say("bad", "refresh-cw", "Going in circles", text=text_of(body.get("evidence")))
+
+
+def _message(body: Body) -> dict[str, Any]:
+    return _say("busy", "message-square", "Message", text=text_of(body.get("text")), by=text_of(body.get("by")))
+
+
+def _by(look: str, icon: str, title: str) -> Callable[[Body], dict[str, Any]]:
+    return lambda body: _say(look, icon, title, by=text_of(body.get("by")))
+
+
+def _checks(body: Body) -> dict[str, Any] | None:
+    checks = body.get("checks") or []
+    if not checks:
+        return None
+    bad = sum(check["status"] in ("failed", "error") for check in checks)
+    title = f"{bad} of {len(checks)} criteria not met" if bad else "Acceptance criteria checked"
+    return _say("bad" if bad else "good", "list", title, checks=checks)
+
+
+def _proposed(body: Body) -> dict[str, Any]:
+    return _say("busy", "flag", "Proposed result", text=text_of(body.get("result")), prose=True)
+
+
+def _diagnosis(body: Body) -> dict[str, Any]:
+    causes = ", ".join(cause.replace("_", " ") for cause in body.get("causes", ()))
+    return _say("wait", "search", f"Cause: {causes or 'unknown'}", text=text_of(body.get("feedback")))
+
+
+def _ended(body: Body) -> dict[str, Any]:
+    look = {"COMMIT": "good", "FAIL": "bad"}.get(body["phase"], "idle")
+    icon = {"COMMIT": "circle-check", "FAIL": "circle-x"}.get(body["phase"], "circle-stop")
+    return _say(look, icon, REASONS.get(body["reason"], words.reason(body["reason"])))
+
+
+_SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
+    "RunTakenOver": lambda body: _say("wait", "rotate-ccw", "Taken over by another worker; nothing was repeated"),
+    "PhaseEntered": _phase,
+    "ModelFailed": _model_failed,
+    "ModelInterrupted": _interrupted,
+    "BackoffStarted": _backoff,
+    "ApprovalVoided": _voided,
+    "Reminded": lambda body: _say("idle", "info", "AgentOps told the model", text=text_of(body.get("text"))),
+    "LimitWarned": _limit("nearly used up"),
+    "LimitReached": _limit("used up"),
+    "LoopDetected": _loop,
+    "MessageReceived": _message,
+    "StopRequested": _by("idle", "square", "Stop asked for"),
+    "RunPaused": _by("wait", "pause", "Paused"),
+    "RunResumed": _by("busy", "play", "Resumed"),
+    "ResultProposed": _proposed,
+    "ChecksCompleted": _checks,
+    "DiagnosisMade": _diagnosis,
+    "RunEnded": _ended,
+    "ModelRequested": lambda body: None,
+}
+NOTED = tuple(_SAY)

@@ -1,0 +1,99 @@
+"""Overview: what needs me, what runs, what it costs, what went wrong (UI page 1)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, Min, Q, QuerySet, Sum
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from loops.models import Project, Run
+from loops.web import access, waiting
+
+LIVE = 12
+GATES = 6
+FAILURES = 5
+WEEK = timedelta(days=7)
+
+
+class Percentile(Aggregate):
+    """Continuous percentile of a duration."""
+
+    function = "percentile_cont"
+    output_field = DurationField()
+
+    def __init__(self, share: float, expression: Any, **extra: Any) -> None:
+        template = f"%(function)s({share:.3f}) WITHIN GROUP (ORDER BY %(expressions)s)"
+        super().__init__(expression, template=template, **extra)
+
+
+@login_required
+@never_cache
+@require_safe
+def overview(request: HttpRequest) -> HttpResponse:
+    """The first page. People who only review begin in their queue."""
+    roles = access.roles(request)
+    if roles.only_reviews:
+        return redirect("/review/")
+    projects = Project.objects.visible_to(request.user).values("pk")
+    now = timezone.now()
+    context = {
+        "roles": roles,
+        "gates": waiting.waiting_for(request.user).ranked().with_names()[:GATES],
+        "kinds": _kinds(waiting.waiting_for(request.user), now),
+        "live": _live(projects),
+        "figures": _figures(projects, now),
+        "waits": _waits(projects, now),
+        "failures": _failures(projects),
+        "now": now,
+    }
+    template = "console/_overview.html" if request.headers.get("HX-Request") else "console/overview.html"
+    return render(request, template, context)
+
+
+def _kinds(gates: QuerySet[Any], now: Any) -> list[dict[str, Any]]:
+    counts = {"n": Count("pk"), "oldest": Min("opened_at"), "late": Count("pk", Q(due_at__lt=now))}
+    rows = gates.order_by().values("kind").annotate(**counts)
+    labels = dict(waiting.gates().Kind.choices)
+    return [{**row, "label": labels[row["kind"]]} for row in sorted(rows, key=lambda row: -row["n"])]
+
+
+def _live(projects: Any) -> QuerySet[Any]:
+    return Run.objects.live().filter(project__in=projects).with_names()[:LIVE]
+
+
+def _failures(projects: Any) -> QuerySet[Any]:
+    ended_badly = [Run.Status.FAILED, Run.Status.ESCALATED]
+    failed = Run.objects.filter(project__in=projects, status__in=ended_badly)
+    return failed.with_names().order_by("-completed_at")[:FAILURES]
+
+
+def _figures(projects: Any, now: Any) -> dict[str, Any]:
+    """Spend since midnight, and how the runs of a week ended."""
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    week = Q(completed_at__gte=now - WEEK)
+    found: dict[str, Any] = Run.objects.filter(project__in=projects, started_at__gte=now - 4 * WEEK).aggregate(
+        spend=Sum("total_cost_usd", filter=Q(started_at__gte=midnight)),
+        unknown=Count("pk", filter=Q(started_at__gte=midnight, cost_unknown=True)),
+        runs=Count("pk", filter=Q(started_at__gte=midnight)),
+        ended=Count("pk", filter=week),
+        completed=Count("pk", filter=week & Q(status=Run.Status.COMPLETED)),
+    )
+    found["rate"] = round(100 * found["completed"] / found["ended"]) if found["ended"] else None
+    return found
+
+
+def _waits(projects: Any, now: Any) -> dict[str, Any]:
+    """How long gates waited for a decision, over a week."""
+    waited = ExpressionWrapper(F("decided_at") - F("opened_at"), output_field=DurationField())
+    decided = waiting.gates().objects.filter(project__in=projects, decided_at__gte=now - WEEK)
+    found: dict[str, Any] = decided.aggregate(n=Count("pk"), p50=Percentile(0.5, waited), p95=Percentile(0.95, waited))
+    for name in ("p50", "p95"):
+        found[name] = found[name].total_seconds() if found[name] is not None else None
+    return found

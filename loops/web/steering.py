@@ -1,0 +1,99 @@
+"""Stop, pause, resume and talk (SPEC K1, K2): parse, one service call, say what happened."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+from django_htmx.http import HttpResponseClientRefresh, trigger_client_event
+
+from loops.models import Run
+from loops.querysets import OPERATE
+from loops.services import steering
+from loops.services.steering import STEERING, InvalidMessage, NotPossible
+from loops.web import access
+
+DONE = {
+    "stop": "Stop asked for. What the run has done stays; it can be resumed later.",
+    "pause": "Pause asked for. It takes hold after what the run is doing now.",
+    "resume": "Resume asked for. The run goes on where it was.",
+}
+MOST = 100
+
+
+@login_required
+@require_POST
+def steer(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """One of the three buttons."""
+    run = access.run_or_404(request, run_id, OPERATE)
+    action = request.POST.get("action", "")
+    if action not in STEERING:
+        return HttpResponseBadRequest("Unknown action.")
+    try:
+        STEERING[action](actor=request.user, run=run)
+    except NotPossible as error:
+        return _answer(request, run, str(error), ok=False)
+    return _answer(request, run, DONE[action])
+
+
+@login_required
+@require_POST
+def message(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """Text for the run, or one of the three commands."""
+    run = access.run_or_404(request, run_id, OPERATE)
+    text = request.POST.get("text", "")
+    try:
+        item = steering.send_message(actor=request.user, run=run, text=text)
+    except (NotPossible, InvalidMessage) as error:
+        return _answer(request, run, str(error), ok=False)
+    return _answer(request, run, DONE.get(item.kind, "Message sent. The run reads it before its next step."))
+
+
+@login_required
+@require_POST
+def bulk(request: HttpRequest) -> HttpResponse:
+    """One action for several runs; each answers for itself."""
+    action = request.POST.get("action", "")
+    if action not in STEERING:
+        return HttpResponseBadRequest("Unknown action.")
+    ids = [run_id for run_id in map(_uuid, request.POST.getlist("run")[:MOST]) if run_id]
+    done, refused = 0, []
+    for run in Run.objects.visible_to(request.user, OPERATE).with_names().filter(pk__in=ids):
+        try:
+            STEERING[action](actor=request.user, run=run)
+            done += 1
+        except NotPossible as error:
+            refused.append(f"{run.task.title}: {error}")
+    if done:
+        messages.success(request, f"{action.capitalize()} asked for {done} run{'' if done == 1 else 's'}.")
+    for line in refused:
+        messages.warning(request, line)
+    if not done and not refused:
+        messages.warning(request, "Select the runs first.")
+    back = request.POST.get("next", "")
+    safe = url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}, require_https=request.is_secure())
+    return redirect(back if safe and back.startswith("/") else reverse("runs"))
+
+
+def _answer(request: HttpRequest, run: Run, said: str, *, ok: bool = True) -> HttpResponse:
+    """Say it where the person is: a toast for htmx, a message and the page again without it."""
+    if not request.headers.get("HX-Request"):
+        (messages.success if ok else messages.error)(request, said)
+        return redirect("run", run.pk)
+    if run.is_ended and ok:
+        return HttpResponseClientRefresh()  # a resumed run changes every part of its page
+    response = HttpResponse(status=204)
+    return trigger_client_event(response, "say", {"text": said, "look": "info" if ok else "error"})
+
+
+def _uuid(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None

@@ -1,0 +1,223 @@
+"""New task: a goal with criteria, limits and a preview of what will happen (UI page 5, SPEC J6, D2)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import RequestDataTooBig
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from loops.engine import loops
+from loops.engine.complexity import estimate
+from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
+from loops.querysets import OPERATE
+from loops.services.submission import LIMITS, MAX_CRITERIA, MAX_GOAL, InvalidTask
+from loops.services.tasks import IdempotencyConflict, submit_task
+
+BLANK_ROWS = 2
+TEXTS = ("title", "goal", "constraints_text", "complexity", "final_review", "execution_loop", "idempotency_key")
+LIMIT_FIELDS = (
+    ("max_steps", "Steps", "1"),
+    ("max_seconds", "Working time, seconds", "1"),
+    ("max_tokens", "Tokens", "1"),
+    ("max_cost_usd", "Cost, US dollars", "0.01"),
+    ("max_failures", "Failures in a row", "1"),
+    ("max_repairs", "Repairs", "1"),
+)
+
+
+@login_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    """The form; a task with faults comes back with every word kept."""
+    try:
+        draft = _posted(request) if request.method == "POST" else _prefilled(request)
+    except RequestDataTooBig:
+        return _too_big(request)
+    faults: dict[str, str] = {}
+    if request.method == "POST" and "more_criteria" not in request.POST:
+        try:
+            return redirect("run", _submit(request, draft).run.pk)
+        except InvalidTask as error:
+            faults = error.errors
+        except IdempotencyConflict as error:
+            faults = {"goal": str(error)}
+    context = {**_choices(request, draft), "draft": draft, "faults": faults, "fault_lines": _fault_lines(faults)}
+    return render(request, "console/new_task.html", context, status=422 if faults else 200)
+
+
+@login_required
+@require_POST
+def preview(request: HttpRequest) -> HttpResponse:
+    """What would happen: limits, gates and the estimated complexity. Nothing is stored."""
+    try:
+        draft = _posted(request)
+    except RequestDataTooBig:
+        return HttpResponse(status=204)
+    return render(request, "console/_preview.html", _preview(request, draft))
+
+
+def _submit(request: HttpRequest, draft: dict[str, Any]) -> Any:
+    project = _own_projects(request).filter(pk=draft["project"]).first()
+    if project is None:
+        raise InvalidTask({"project": "choose a project in which you may submit tasks"})
+    agent = Agent.objects.filter(project=project, pk=draft["agent"]).first()
+    if agent is None:
+        raise InvalidTask({"agent": f"choose an agent of {project.name}"})
+    texts = {name: draft[name] for name in TEXTS}
+    texts["idempotency_key"] = texts["idempotency_key"] or None
+    workspace = _workspace(project, draft["workspace"])
+    return submit_task(
+        actor=request.user,
+        project=project,
+        agent=agent,
+        workspace=workspace,
+        criteria=[row for row in draft["criteria"] if row["text"].strip() or row["command"].strip()],
+        limits={name: _limit(name, value) for name, value in draft["limits"].items() if value.strip()},
+        **texts,
+    )
+
+
+def _workspace(project: Project, chosen: str) -> Workspace | None:
+    if not chosen:
+        return None
+    found = Workspace.objects.filter(project=project, pk=_uuid(chosen)).first()
+    if found is None:
+        raise InvalidTask({"workspace": f"is not a workspace of {project.name}"})
+    return found
+
+
+def _limit(name: str, value: str) -> Any:
+    """A number where it is one; else the text, so that the service says what is wrong with it."""
+    try:
+        return float(value) if name == "max_cost_usd" else int(value)
+    except ValueError:
+        return value
+
+
+def _posted(request: HttpRequest) -> dict[str, Any]:
+    post = request.POST
+    draft: dict[str, Any] = {name: post.get(name, "") for name in (*TEXTS, "project", "agent", "workspace")}
+    draft = {name: value.replace("\r\n", "\n") for name, value in draft.items()}
+    pairs = zip(post.getlist("criterion"), post.getlist("command"), strict=False)
+    draft["criteria"] = [{"text": text, "command": command} for text, command in pairs][: MAX_CRITERIA + 1]
+    draft["limits"] = {name: post.get(name, "") for name, _, _ in LIMIT_FIELDS}
+    return _with_blank_rows(draft)
+
+
+def _prefilled(request: HttpRequest) -> dict[str, Any]:
+    """Empty, or the task of an earlier run ("run again with changes")."""
+    draft: dict[str, Any] = dict.fromkeys((*TEXTS, "project", "agent", "workspace"), "")
+    draft |= {"criteria": [], "limits": dict.fromkeys((name for name, _, _ in LIMIT_FIELDS), "")}
+    run = Run.objects.visible_to(request.user).filter(pk=_uuid(request.GET.get("from", ""))).with_names().first()
+    if run is not None:
+        draft |= _of_task(run.task)
+    draft["idempotency_key"] = uuid.uuid4().hex  # a second press of the button submits nothing new
+    return _with_blank_rows(draft)
+
+
+def _of_task(task: Task) -> dict[str, Any]:
+    limits = {name: str(task.limits.get(name, "")) for name, _, _ in LIMIT_FIELDS}
+    if "max_cost_microusd" in task.limits:
+        limits["max_cost_usd"] = f"{task.limits['max_cost_microusd'] / 1e6:g}"
+    names = ("goal", "constraints_text", "complexity", "final_review", "execution_loop")
+    return {
+        **{name: getattr(task, name) for name in names},
+        "project": task.project_id,
+        "agent": task.agent_id,
+        "workspace": str(task.workspace_id or ""),
+        "criteria": [{"text": row.get("text", ""), "command": row.get("command", "")} for row in task.criteria],
+        "limits": limits,
+    }
+
+
+def _with_blank_rows(draft: dict[str, Any]) -> dict[str, Any]:
+    filled = [row for row in draft["criteria"] if row["text"] or row["command"]]
+    draft["criteria"] = [*filled, *({"text": "", "command": ""} for _ in range(BLANK_ROWS))][: MAX_CRITERIA + 1]
+    return draft
+
+
+def _choices(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
+    projects = list(_own_projects(request))
+    if projects and not any(project.pk == draft["project"] for project in projects):
+        draft["project"] = draft["project"] or projects[0].pk
+    agents = list(Agent.objects.filter(project__in=projects, is_active=True).select_related("project", "actor_model"))
+    mine = [agent for agent in agents if agent.project_id == draft["project"]]
+    if not draft["agent"] and mine:
+        draft["agent"] = mine[0].pk
+    return {
+        "projects": projects,
+        "agents": agents,
+        "workspaces": Workspace.objects.filter(project__in=projects).select_related("project"),
+        "complexities": Task.Complexity.choices,
+        "loops": loops.names(),
+        "reviews": Policy.FinalReview.choices,
+        "limit_fields": [(name, label, step, draft["limits"][name]) for name, label, step in LIMIT_FIELDS],
+        "max_goal": MAX_GOAL,
+        **_preview(request, draft),
+    }
+
+
+def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
+    stated = [row["text"] or row["command"] for row in draft["criteria"] if row["text"] or row["command"]]
+    guess = estimate(draft["goal"][:MAX_GOAL], stated, draft["constraints_text"])
+    level = draft["complexity"] or guess.level
+    profile = ComplexityProfile.objects.filter(name=level).first()
+    policy = Policy.objects.filter(project__in=_own_projects(request), project=draft["project"]).first()
+    rules = policy.project.access_rules.filter(access="ask") if policy else []
+    review = draft["final_review"] or (policy.final_review if policy else "")
+    return {
+        "level": level,
+        "why": "stated by you" if draft["complexity"] else guess.explained,
+        "profile": _bounds(profile, draft["limits"]) if profile else [],
+        "asks": list(rules),
+        "policy": policy,
+        "review": dict(Policy.FinalReview.choices).get(review, review),
+        "proved": sum(bool(row["command"].strip()) for row in draft["criteria"]),
+        "criteria_count": len(stated),
+    }
+
+
+def _bounds(profile: ComplexityProfile, limits: dict[str, str]) -> list[tuple[str, str, bool]]:
+    """(label, value, overridden) of every limit."""
+    values = {name: getattr(profile, name) for name, _, _ in LIMIT_FIELDS}
+    own = {name: value.strip() for name, value in limits.items()}
+    return [(label, own[name] or f"{values[name]:,}", bool(own[name])) for name, label, _ in LIMIT_FIELDS]
+
+
+def _own_projects(request: HttpRequest) -> QuerySet[Any]:
+    return Project.objects.visible_to(request.user, OPERATE)
+
+
+def _fault_lines(faults: dict[str, str]) -> list[str]:
+    """Faults that belong to no visible field of their own, in words."""
+    names = {"limits.": "", "criteria": "Criterion"}
+    known = {"goal", "project", "agent", "workspace", "constraints_text", "title"}
+    return [f"{_label(field, names)} {message}" for field, message in faults.items() if field not in known]
+
+
+def _label(field: str, names: dict[str, str]) -> str:
+    if field.startswith("limits."):
+        limit = field.removeprefix("limits.")
+        labels = {name: label for name, label, _ in LIMIT_FIELDS} | {"max_cost_microusd": "Cost"}
+        return labels.get(limit, limit if limit in LIMITS else "Limit")
+    return field.replace("_", " ").capitalize()
+
+
+def _too_big(request: HttpRequest) -> HttpResponse:
+    """The server reads no more than its limit, so the words can only be kept by the browser: Back brings them again."""
+    return render(request, "console/too_big.html", {"max_goal": MAX_GOAL}, status=413)
+
+
+def _uuid(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None

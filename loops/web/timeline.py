@@ -1,0 +1,143 @@
+"""The trace of a run as cards: one a step, with whatever happened around it (SPEC R1-R3).
+
+A card is built from the projections; facts add only what no table holds (messages, retries, checks, the end).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from loops.models import Fact, ModelCall, Run, Step, ToolCallRecord
+from loops.web import waiting, words
+from loops.web.notes import NOTED, Note, note_of
+
+WINDOW = 50
+FULL = 12  # cards of a window that come with their body; older ones fetch it when opened
+OPEN = 3
+
+
+@dataclass(slots=True)
+class Card:
+    """Everything shown of one step. Number 0 holds what happened before the first."""
+
+    number: int
+    step: Step | None = None
+    calls: list[ToolCallRecord] = field(default_factory=list)
+    models: list[ModelCall] = field(default_factory=list)
+    gates: list[Any] = field(default_factory=list)
+    before: list[Note] = field(default_factory=list)
+    after: list[Note] = field(default_factory=list)
+    committed_at: datetime | None = None
+    streams: bool = False
+    """The model is being asked: streamed text belongs here."""
+    lazy: bool = False
+    open: bool = False
+
+    @property
+    def look(self) -> str:
+        if self.step is None:
+            return "idle"
+        if any(gate.status == "open" for gate in self.gates):
+            return "wait"
+        if self.step.success is None:
+            return "busy"
+        return "good" if self.step.success else "bad"
+
+    @property
+    def said_look(self) -> str:
+        words_of = {"wait": "Waiting for a person", "busy": "In progress", "good": "Done", "bad": "Failed", "idle": ""}
+        return words_of[self.look]
+
+    @property
+    def summary(self) -> str:
+        """One line that tells the step apart from its neighbours."""
+        if self.calls:
+            return words.one_line(self.calls[0].arguments)
+        text = (self.step.said or self.step.reasoning) if self.step else ""
+        return words.one_line(text)
+
+    @property
+    def tools(self) -> list[str]:
+        return [call.tool for call in self.calls]
+
+    @property
+    def stream(self) -> str:
+        return f"m{self.number}"
+
+    @property
+    def cost_unknown(self) -> bool:
+        return any(model.cost_microusd is None for model in self.models)
+
+
+def latest(run: Run, before: int | None = None) -> list[Card]:
+    """A window of cards, oldest first: the latest ones, or those before step ``before``."""
+    steps = run.steps.order_by("-step_number")
+    if before is not None:
+        steps = steps.filter(step_number__lt=before)
+    found = list(steps[:WINDOW])[::-1]
+    first = found[0].step_number if found and len(found) == WINDOW else 0
+    cards = build(run, found, first=first, last=before - 1 if before is not None else None)
+    for position, card in enumerate(reversed(cards)):
+        card.lazy = (position >= FULL or before is not None) and card.step is not None and card.look != "wait"
+        card.open = before is None and (position < OPEN or card.look in ("wait", "busy"))
+    return cards
+
+
+def some(run: Run, numbers: Iterable[int]) -> list[Card]:
+    """The cards of these steps, whole and open."""
+    wanted = sorted(set(numbers))
+    if not wanted:
+        return []
+    steps = list(run.steps.filter(step_number__in=wanted))
+    cards = build(run, steps, first=wanted[0], last=wanted[-1])
+    for card in cards:
+        card.open = True
+    return [card for card in cards if card.number in wanted]
+
+
+def build(run: Run, steps: Sequence[Step], *, first: int, last: int | None) -> list[Card]:
+    """Cards from step ``first`` to ``last`` (None: to the end); four queries."""
+    within = {"step_number__gte": first} | ({"step_number__lte": last} if last is not None else {})
+    cards: dict[int, Card] = {step.step_number: Card(step.step_number, step) for step in steps}
+    for call in ToolCallRecord.objects.filter(run=run, **within).defer("idempotency_key"):
+        if call.step_number in cards:
+            cards[call.step_number].calls.append(call)
+    for model in ModelCall.objects.filter(run=run, **within):
+        if model.step_number in cards:
+            cards[model.step_number].models.append(model)
+    gates = waiting.gates().objects.filter(run=run, **within).select_related("decision__decided_by").order_by("id")
+    for gate in gates.defer("subject"):
+        cards.setdefault(gate.step_number, Card(gate.step_number)).gates.append(gate)
+    _add_notes(run.pk, cards, steps, first, last)
+    return [cards[number] for number in sorted(cards)]
+
+
+def _add_notes(run_id: uuid.UUID, cards: dict[int, Card], steps: Sequence[Step], first: int, last: int | None) -> None:
+    """Facts that no table holds, beside the step they fell into."""
+    asked: dict[int, int] = {}
+    for seq, kind, step, at, body in _noted(run_id, steps, first, last):
+        if kind == "ModelRequested":
+            asked[step] = seq
+        if (note := note_of(seq, kind, at, bytes(body))) is None:
+            continue
+        card = cards.setdefault(step, Card(step))
+        early = bool(card.step and seq < card.step.first_seq)
+        (card.before if early else card.after).append(note)
+        if kind in ("ModelFailed", "ModelInterrupted"):
+            asked.pop(step, None)
+    for number, seq in asked.items():
+        if card := cards.get(number):
+            card.streams = card.step is not None and card.step.success is None and all(m.seq < seq for m in card.models)
+
+
+def _noted(run_id: uuid.UUID, steps: Sequence[Step], first: int, last: int | None) -> Any:
+    facts = Fact.objects.filter(run_id=run_id, kind__in=NOTED, step__gte=first)
+    if first and steps:
+        facts = facts.filter(seq__gte=min(step.first_seq for step in steps) - 1)  # the key's range, not the whole run
+    if last is not None:
+        facts = facts.filter(step__lte=last)
+    return facts.order_by("seq").values_list("seq", "kind", "step", "at", "body")

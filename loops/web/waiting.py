@@ -1,0 +1,38 @@
+"""What pages of loops know about gates. The gates app lies above this one, so it is reached by name only."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, cast
+
+from django.apps import apps
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.loader import TemplateDoesNotExist, get_template
+
+
+def gates() -> Any:
+    """The model of gates."""
+    return apps.get_model("gates", "Gate")
+
+
+def waiting_for(user: Any) -> QuerySet[Any]:
+    """Open gates that ``user`` may decide: the list of the Review page."""
+    return cast("QuerySet[Any]", gates().objects.waiting_for(user))
+
+
+def count_for(request: HttpRequest) -> int:
+    """How many wait for the person asking; counted once a request."""
+    if not hasattr(request, "_open_gates"):
+        request._open_gates = waiting_for(request.user).count()  # type: ignore[attr-defined]
+    return int(request._open_gates)  # type: ignore[attr-defined]
+
+
+@cache
+def has_cards() -> bool:
+    """Can a gate be answered in place, on the page of its run?"""
+    try:
+        get_template("gates/_card.html")
+    except TemplateDoesNotExist:
+        return False
+    return True

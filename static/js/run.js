@@ -1,0 +1,140 @@
+// The page of one run: stored cards replace each other by id, streamed text is shown until its card is stored.
+import { Socket } from "./socket.js";
+
+const root = document.querySelector("[data-run-socket]");
+const list = document.getElementById("steps");
+const streams = new Map(); // "call kind" -> {text, next, late}
+let unseen = 0;
+
+const seq = () => Number(root.dataset.seq);
+const atEnd = () => window.innerHeight + window.scrollY >= document.documentElement.scrollHeight - 120;
+
+const KEEP = {
+  // What a person opened, typed or focused stays as they left it.
+  beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS") && !(name === "disabled" && node.closest?.(".htmx-request")),
+  beforeNodeMorphed: (node) => !(node.nodeType === 1 && node.hasAttribute("data-keep")),
+};
+
+function place(element) {
+  const now = element.id && document.getElementById(element.id);
+  if (now) {
+    window.Idiomorph.morph(now, element, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks: KEEP });
+    const kept = document.getElementById(element.id);
+    window.htmx.process(kept);
+    return kept;
+  }
+  if (!element.matches("li[data-step]") || !list) return null;
+  const step = Number(element.dataset.step);
+  const first = list.querySelector("li[data-step]");
+  if (first && step < Number(first.dataset.step)) return null; // older than the window shown
+  const after = [...list.querySelectorAll("li[data-step]")].reverse().find((item) => Number(item.dataset.step) < step);
+  if (after) after.after(element); else list.prepend(element);
+  window.htmx.process(element);
+  unseen += 1;
+  return element;
+}
+
+function show(frame) {
+  if (frame.seq <= seq()) return; // a repeat: everything up to here is on the page
+  const follow = atEnd();
+  const box = document.createElement("template");
+  box.innerHTML = frame.html;
+  for (const element of [...box.content.children]) place(element);
+  root.dataset.seq = frame.seq;
+  for (const key of [...streams.keys()]) paint(key);
+  document.getElementById("none-yet")?.remove();
+  trim();
+  announce(frame.said);
+  document.body.dispatchEvent(new Event("run-changed"));
+  settle(follow);
+}
+
+const MOST = 150;
+function trim() {
+  if (!list || !atEnd()) return;
+  const items = list.querySelectorAll("li[data-step]");
+  for (let i = 0; i < items.length - MOST; i += 1) items[i].remove();
+  const more = document.getElementById("earlier");
+  const first = list.querySelector("li[data-step]");
+  if (items.length > MOST && more && first) { more.hidden = false; more.dataset.before = first.dataset.step; }
+}
+
+function settle(follow) {
+  const more = document.getElementById("unseen");
+  if (follow) {
+    unseen = 0;
+    if (list) window.scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
+  }
+  if (!more) return;
+  more.hidden = unseen === 0;
+  more.querySelector("[data-number]").textContent = `${unseen} new step${unseen === 1 ? "" : "s"}`;
+}
+
+function announce(text) {
+  const said = document.getElementById("said");
+  if (said && text) said.textContent = text;
+}
+
+// --- streamed pieces: numbered by (call, offset), transient, gone when their card is stored -------------------------
+function add(delta) {
+  const key = `${delta.call} ${delta.kind}`;
+  let stream = streams.get(key);
+  if (!stream) streams.set(key, stream = { text: "", next: delta.offset, late: delta.offset > 0 });
+  const size = [...delta.text].length;
+  if (delta.offset + size <= stream.next) return; // seen
+  const seen = stream.next - delta.offset;
+  stream.text = (stream.text + (seen > 0 ? [...delta.text].slice(seen).join("") : delta.text)).slice(-40_000);
+  stream.next = delta.offset + size;
+  return key;
+}
+
+function paint(key) {
+  const [call, kind] = key.split(" ");
+  const spot = document.querySelector(`[data-stream="${CSS.escape(call)}"]`);
+  const stream = streams.get(key);
+  if (!spot) return; // not drawn yet, or stored already
+  let box = spot.querySelector(`[data-kind="${kind}"]`);
+  if (!box) {
+    box = document.createElement("pre");
+    box.dataset.kind = kind;
+    box.className = "streamed";
+    box.tabIndex = 0;
+    box.setAttribute("role", "log");
+    box.setAttribute("aria-live", "off");
+    box.setAttribute("aria-label", { thinking: "Thinking, live", text: "Answer, live", call: "Tool call, live", stdout: "Output, live", stderr: "Errors, live" }[kind] || "Live");
+    spot.append(box);
+  }
+  const stick = box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
+  box.textContent = (stream.late ? "… " : "") + stream.text;
+  spot.hidden = false;
+  if (stick) box.scrollTop = box.scrollHeight;
+}
+
+function stream(deltas) {
+  const follow = atEnd();
+  for (const key of new Set(deltas.map(add).filter(Boolean))) paint(key);
+  if (streams.size > 200) for (const key of [...streams.keys()].slice(0, 100)) streams.delete(key);
+  if (follow && list) settle(true);
+}
+
+const socket = new Socket(root.dataset.runSocket, {
+  query: () => `?after=${seq()}`,
+  onFrame(frame) {
+    if (frame.t === "cards") show(frame);
+    else if (frame.t === "deltas" && list) stream(frame.deltas);
+    else if (frame.t === "queue") document.body.dispatchEvent(new Event("queue-changed"));
+  },
+});
+socket.denied = () => { document.getElementById("closed-note")?.removeAttribute("hidden"); };
+
+document.getElementById("unseen")?.addEventListener("click", () => settle(true));
+window.addEventListener("scroll", () => { if (unseen && atEnd()) settle(true); }, { passive: true });
+document.getElementById("earlier")?.addEventListener("htmx:configRequest", (event) => {
+  const first = list.querySelector("li[data-step]");
+  if (first) event.detail.parameters.before = first.dataset.step;
+});
+document.addEventListener("click", (event) => {
+  const all = event.target.closest("[data-fold]");
+  if (all) for (const details of list.querySelectorAll("details.step")) details.open = all.dataset.fold === "open";
+});
+if (location.hash.startsWith("#step-")) document.querySelector(location.hash)?.querySelector("details.step")?.setAttribute("open", "");

@@ -1,0 +1,85 @@
+// A socket that comes back: backoff with jitter, a heartbeat each way, and a badge that is right within a second.
+const BEAT = 1000;
+const LATE = 1000; // no answer to a ping for this long: stale
+const DEAD = 6000; // for this long: hang up and dial again
+const DENIED = new Set([4401, 4403, 4404]);
+
+const WORDS = { live: "Live", reconnecting: "Reconnecting", stale: "Stale", off: "Not live" };
+
+export function badge(state) {
+  const element = document.getElementById("live");
+  if (!element || element.dataset.state === state) return;
+  element.dataset.state = state;
+  element.querySelector(".live-word").textContent = WORDS[state];
+}
+
+export class Socket {
+  constructor(address, { onFrame, query = () => "" }) {
+    this.address = address;
+    this.onFrame = onFrame;
+    this.query = query;
+    this.got = 0;
+    this.failures = 0;
+    this.dial();
+    window.addEventListener("online", () => this.again(0));
+    window.addEventListener("pagehide", () => { this.over = true; this.ws?.close(1000); });
+    window.addEventListener("pageshow", (event) => { if (event.persisted) { this.over = false; this.again(0); } });
+  }
+
+  dial() {
+    clearTimeout(this.timer);
+    clearInterval(this.beat);
+    this.got = 0;
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const ws = new WebSocket(`${scheme}://${location.host}${this.address}${this.query()}`);
+    this.ws = ws;
+    ws.onopen = () => this.opened(ws);
+    ws.onmessage = (event) => this.received(ws, event);
+    ws.onclose = (event) => { if (ws === this.ws) this.closed(event); };
+  }
+
+  opened(ws) {
+    this.heard = this.asked = performance.now();
+    badge("live");
+    this.beat = setInterval(() => this.check(ws), BEAT / 4);
+    this.ping(ws);
+  }
+
+  ping(ws) {
+    this.asked = performance.now();
+    this.waiting = true;
+    ws.send(JSON.stringify({ t: "ping", got: this.got }));
+  }
+
+  check(ws) {
+    if (ws !== this.ws || ws.readyState !== WebSocket.OPEN) return;
+    const now = performance.now();
+    if (this.waiting && now - this.asked > LATE) badge("stale");
+    if (this.waiting && now - this.asked > DEAD) { this.ws = null; ws.close(); this.again(0); return; }
+    if (!this.waiting && now - this.asked >= BEAT) this.ping(ws);
+  }
+
+  received(ws, event) {
+    if (ws !== this.ws) return;
+    this.failures = 0;
+    const frame = JSON.parse(event.data);
+    if (frame.t === "pong") { this.waiting = false; badge("live"); return; }
+    this.got += 1;
+    this.onFrame(frame);
+  }
+
+  closed(event) {
+    clearInterval(this.beat);
+    if (this.over) return;
+    if (event.code === 4401 || event.code === 4404) { badge("off"); this.denied?.(event.code); return; }
+    this.again(DENIED.has(event.code) ? 5 : ++this.failures);
+  }
+
+  again(failures) {
+    if (this.over) return;
+    badge("reconnecting");
+    clearTimeout(this.timer);
+    const wait = failures ? Math.min(250 * 2 ** (failures - 1), 8000) * (0.7 + Math.random() * 0.6) : 0;
+    this.timer = setTimeout(() => this.dial(), wait);
+  }
+}
