@@ -14,14 +14,14 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(related_name="jobs")
 
 
-@setup_logging.connect
+@setup_logging.connect  # type: ignore[untyped-decorator]
 def _log_as_everybody_else(**_: Any) -> None:
     from django.conf import settings
 
     logging.config.dictConfig(settings.LOGGING)
 
 
-@worker_init.connect
+@worker_init.connect  # type: ignore[untyped-decorator]
 def _refuse_an_unsafe_database(**_: Any) -> None:
     """A worker writes facts: it does not start where a committed fact could be lost."""
     from django.conf import settings
@@ -37,7 +37,7 @@ def _refuse_an_unsafe_database(**_: Any) -> None:
         raise SystemExit("; ".join(broken) + " (AGENTOPS_UNSAFE_DATABASE=1 starts anyway)")
 
 
-@beat_init.connect
+@beat_init.connect  # type: ignore[untyped-decorator]
 def _ring_at_once(**_: Any) -> None:
     """Let readiness hear the clock now rather than after its first interval."""
     app.send_task("loops.beat_alive", expires=30)

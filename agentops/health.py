@@ -65,7 +65,7 @@ def _beat() -> str:
         rang_at = client.get(BEAT_KEY)
     if rang_at is None:
         return "not heard yet"
-    age = time.time() - float(rang_at)  # type: ignore[arg-type]
+    age = time.time() - float(rang_at)
     return "ok" if age <= OLDEST_BEAT else f"silent for {age:.0f} s"
 
 

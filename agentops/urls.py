@@ -2,19 +2,18 @@
 
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseRedirect
 from django.templatetags.static import static
 from django.urls import URLPattern, URLResolver, include, path
-from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
 from agentops import health, onetime
 from agentops.optional import exists
 
 
-def favicon(request: HttpRequest) -> HttpResponse:
+def favicon(request: HttpRequest) -> HttpResponseRedirect:
     """Send browsers that ask by habit to the icon of the pages."""
-    return RedirectView.as_view(url=static("favicon.svg"), permanent=False)(request)
+    return HttpResponseRedirect(static("favicon.svg"))
 
 
 def _written(prefix: str, module: str) -> list[URLPattern | URLResolver]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agentops import accounts, onetime
@@ -20,7 +20,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> str:
         """Make the link."""
-        user = get_user_model()._default_manager.filter(username=options["username"], is_active=True).first()
+        user = User.objects.filter(username=options["username"], is_active=True).first()
         if user is None:
             raise CommandError(f"no active user is called {options['username']}")
-        return settings.BASE_URL.rstrip("/") + onetime.issue(user)
+        return f"{settings.BASE_URL.rstrip('/')}{onetime.issue(user)}"
