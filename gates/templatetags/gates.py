@@ -28,6 +28,14 @@ ICONS = {
 }
 
 
+UNDONE = {
+    "PURE": "It changes nothing",
+    "REVERSIBLE": "Yes",
+    "COMPENSABLE": "Only by another action that makes up for it",
+    "IRREVERSIBLE": "No, never",
+}
+
+
 @register.simple_tag(takes_context=True)
 def gate_card(context: dict[str, Any], gate: Gate) -> cards.Card:
     """What the card shows. Permission is looked up here again: a fragment trusts no page around it."""
@@ -51,6 +59,12 @@ def lateness(gate: Gate) -> str:
     from django.utils import timezone
 
     return waiting(gate.opened_at, gate.due_at, timezone.now())
+
+
+@register.filter
+def undone(reversibility: str) -> str:
+    """Can it be undone? An unknown class is said as it is."""
+    return UNDONE.get(reversibility, reversibility)
 
 
 @register.filter

@@ -24,6 +24,13 @@ LONG_BYTES = 20_000
 """A view longer than this must have been on the screen whole before it can be approved."""
 
 STEPS_AROUND = 3
+_LIMITS = {
+    "max_steps": "Steps",
+    "max_seconds": "Seconds of work",
+    "max_failures": "Failures in a row",
+    "max_tokens": "Tokens",
+    "max_cost_usd": "Cost in US dollars",
+}
 _PLACED = {
     "tool", "arguments", "diff", "command", "operation", "reversibility", "parameters_schema", "question", "choices",
     "result", "criteria", "limit", "used", "bound", "suggested", "reasoning",
@@ -36,6 +43,11 @@ class Limit:
     used: float | None
     bound: float | None
     suggested: float | None
+
+    @property
+    def label(self) -> str:
+        """The limit in words."""
+        return _LIMITS.get(self.name, self.name)
 
     @property
     def step(self) -> str:

@@ -1,0 +1,75 @@
+"""What the API takes and gives. Input is strict: a field nobody asked for is somebody's false belief."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from gates.models import Decision, Gate
+
+
+class DecisionInput(serializers.Serializer):
+    """A decision. What belongs into ``payload`` depends on the verdict.
+
+    approve: {"confirm"?}; approve_with_edits: {"arguments", "confirm"?}; reject: {}; respond: {"answer"} or
+    {"outcome"};
+    extend: {"max_steps" | "max_seconds" | "max_failures" | "max_tokens" | "max_cost_usd": new bound}.
+    """
+
+    verdict = serializers.ChoiceField([verdict for verdict in Decision.Verdict.values if verdict != "expire"])
+    digest = serializers.CharField(max_length=64)
+    reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=10_000)
+    payload = serializers.DictField(required=False, default=dict)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse unknown fields first."""
+        if isinstance(data, dict) and (unknown := sorted(set(data) - set(self.fields))):
+            raise serializers.ValidationError({str(name)[:100]: ["There is no such field."] for name in unknown[:20]})
+        return super().to_internal_value(data)
+
+
+class DecisionOutput(serializers.ModelSerializer):
+    """A decision as it was taken."""
+
+    decided_by = serializers.CharField(source="decided_by.username", default=None, read_only=True)
+
+    class Meta:
+        model = Decision
+        fields = ("id", "gate", "verdict", "reason", "payload", "digest", "decided_by", "created_at")
+        read_only_fields = fields
+
+
+class GateSummary(serializers.ModelSerializer):
+    """A gate in a list."""
+
+    claimed_by = serializers.CharField(source="claimed_by.username", default=None, read_only=True)
+
+    class Meta:
+        model = Gate
+        fields: tuple[str, ...] = (
+            "id", "run", "project", "kind", "status", "step_number", "call_id", "tool", "title", "reasons", "risk",
+            "confidence", "recommended", "policy_version", "digest", "opened_at", "expires_at", "due_at", "overdue",
+            "claimed_by", "decided_at", "consumed_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class GateOutput(GateSummary):
+    """A gate with what is shown, what is bound, and what was decided."""
+
+    subject = serializers.SerializerMethodField(help_text="Canonical JSON that the digest covers.")
+    decision = serializers.SerializerMethodField()
+
+    class Meta(GateSummary.Meta):
+        fields = (*GateSummary.Meta.fields, "view", "view_hash", "nonce", "subject", "decision")
+        read_only_fields = fields
+
+    def get_subject(self, gate: Gate) -> str:
+        """The exact bytes, as text."""
+        return bytes(gate.subject).decode()
+
+    def get_decision(self, gate: Gate) -> dict[str, Any] | None:
+        """None while nobody has decided."""
+        decision = getattr(gate, "decision", None)
+        return DecisionOutput(decision).data if decision else None

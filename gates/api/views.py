@@ -1,0 +1,121 @@
+"""Gates and decisions for programs. Permission is the lookup; rules are those of the services."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, StreamingHttpResponse
+from django_filters import rest_framework as filters
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import exceptions, mixins, viewsets
+from rest_framework.decorators import action, api_view
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gates import export as exports
+from gates import services
+from gates.api.shapes import DecisionInput, DecisionOutput, GateOutput, GateSummary
+from gates.models import Decision, Gate
+from gates.querysets import DecisionQuerySet, GateQuerySet
+
+
+class Refused(exceptions.APIException):
+    """A decision was not taken: somebody was first, the gate changed, or its time is over."""
+
+    status_code = 409
+
+
+class Unprocessable(exceptions.ValidationError):
+    """Well formed, but not a decision this gate can take."""
+
+    status_code = 422
+
+
+class NewestFirst(CursorPagination):
+    """By id, which sorts by time."""
+
+    ordering = "-id"
+    page_size = 50
+    page_size_query_param = "page_size"
+    max_page_size = 200
+
+
+class GateFilter(filters.FilterSet):
+    """``?status=open&waiting_for_me=true&risk=high``."""
+
+    waiting_for_me = filters.BooleanFilter(method="only_mine", label="Open, and yours to decide")
+
+    class Meta:
+        model = Gate
+        fields = ("status", "kind", "risk", "project", "run", "tool", "overdue")
+
+    def only_mine(self, queryset: GateQuerySet, name: str, value: bool) -> GateQuerySet:
+        """Keep what waits for the person asking."""
+        mine = Gate.objects.waiting_for(self.request.user).values("pk")
+        return queryset.filter(pk__in=mine) if value else queryset.exclude(pk__in=mine)
+
+
+class GateViewSet(viewsets.ReadOnlyModelViewSet):
+    """Questions to people."""
+
+    queryset = Gate.objects.none()
+    pagination_class = NewestFirst
+    filterset_class = GateFilter
+
+    def get_queryset(self) -> GateQuerySet:
+        """Gates of one's own projects."""
+        return Gate.objects.visible_to(self.request.user).select_related(
+            "decision", "decision__decided_by", "claimed_by"
+        )
+
+    def get_serializer_class(self) -> type[GateSummary]:
+        """Lists leave out what only a reviewer of one gate needs."""
+        return GateSummary if self.action == "list" else GateOutput
+
+    @extend_schema(request=DecisionInput, responses={201: DecisionOutput})
+    @action(detail=True, methods=["post"])
+    def decide(self, request: Request, pk: str = "") -> Response:
+        """Take one decision. ``digest`` is that of the gate as it was shown."""
+        asked = DecisionInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        try:
+            decision = services.decide(actor=request.user, gate_id=pk, **asked.validated_data)
+        except services.DecisionRefused as refusal:
+            raise _translated(refusal) from refusal
+        return Response(DecisionOutput(decision).data, status=201)
+
+
+class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+    """What was decided, by whom and why. Decisions never change."""
+
+    queryset = Decision.objects.none()
+    serializer_class = DecisionOutput
+    pagination_class = NewestFirst
+    filterset_fields = ("verdict", "gate", "gate__run", "gate__project", "gate__kind")
+
+    def get_queryset(self) -> DecisionQuerySet:
+        """Decisions of one's own projects."""
+        return Decision.objects.visible_to(self.request.user).with_names()
+
+
+@extend_schema(responses={(200, "application/x-ndjson"): OpenApiTypes.STR, (200, "text/csv"): OpenApiTypes.STR})
+@api_view(["GET"])
+def export(request: HttpRequest, form: str) -> StreamingHttpResponse:
+    """All decisions of one's projects as a file."""
+    return exports.response(Decision.objects.visible_to(request.user), form)
+
+
+def _translated(refusal: services.DecisionRefused) -> exceptions.APIException:
+    if isinstance(refusal, services.GateNotFound):
+        return exceptions.NotFound()
+    if isinstance(refusal, services.NotAllowed):
+        return exceptions.PermissionDenied(refusal.message, code=refusal.code)
+    if isinstance(refusal, services.InvalidDecision):
+        return Unprocessable(_errors(refusal.errors))
+    return Refused(refusal.message, code=refusal.code)
+
+
+def _errors(errors: dict[str, list[str]]) -> dict[str, Any]:
+    return {name or "non_field_errors": messages for name, messages in errors.items()}
