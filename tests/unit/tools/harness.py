@@ -1,0 +1,71 @@
+"""A tool access service on a workspace of its own, without Django; blobs and audit events stay in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from loops.engine.ports import CallContext, Judgement
+from loops.engine.values import ToolCall, ToolResult
+from loops.tools.builtin import builtin_registry
+from loops.tools.clean import sha256_hex
+from loops.tools.limits import Limits
+from loops.tools.matrix import AccessRule
+from loops.tools.registry import ToolRegistry
+from loops.tools.sandbox.levels import FULL, SandboxLevel
+from loops.tools.service import ToolAccessService
+
+FULL_LEVEL = SandboxLevel(FULL, "bubblewrap")
+
+
+class Desk:
+    def __init__(
+        self,
+        folder: Path,
+        rules: Sequence[AccessRule] = (),
+        *,
+        level: SandboxLevel = FULL_LEVEL,
+        limits: Limits | None = None,
+        registry: ToolRegistry | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.workspace = folder / "ws-1"
+        self.workspace.mkdir(exist_ok=True)
+        self.blobs: dict[str, bytes] = {}
+        self.events: list[Any] = []
+        self.streamed: list[tuple[str, bytes]] = []
+        self.service = ToolAccessService(
+            registry or builtin_registry(),
+            rules,
+            "policy-1",
+            level,
+            save_blob=self.save,
+            limits=limits,
+            on_audit=self.events.append,
+        )
+        self.context = CallContext("run-1", 3, "coder", "project-1", str(self.workspace), "", environment or {})
+
+    def save(self, data: bytes) -> str:
+        digest = sha256_hex(data)
+        self.blobs[digest] = data
+        return digest
+
+    def call(self, name: str, /, **arguments: Any) -> ToolCall:
+        return ToolCall("call-1", name, arguments)
+
+    def judge(self, name: str, /, **arguments: Any) -> Judgement:
+        return asyncio.run(self.service.judge(self.call(name, **arguments), self.context))
+
+    async def execute(self, name: str, /, **arguments: Any) -> ToolResult:
+        return await self.service.execute(self.call(name, **arguments), self.context, self.heard)
+
+    def run(self, name: str, /, **arguments: Any) -> ToolResult:
+        return asyncio.run(self.execute(name, **arguments))
+
+    def shell(self, command: str, **more: Any) -> ToolResult:
+        return self.run("run_command", command=command, **more)
+
+    def heard(self, stream: str, chunk: bytes) -> None:
+        self.streamed.append((stream, chunk))
