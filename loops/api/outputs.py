@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from loops.engine import canonical
-from loops.models import Agent, Fact, ModelConfig, Project, Run, Step, Task, ToolCallRecord
+from loops.models import Agent, ModelConfig, Project, Run, Step, Task, ToolCallRecord
 from loops.services import models
 
 
@@ -189,29 +187,16 @@ class ToolCallOutput(serializers.ModelSerializer):
         ]
 
 
-class FactOutput(serializers.ModelSerializer):
-    """A row of the journal; ``hash`` is SHA-256 over ``prev`` and the canonical bytes that ``body`` was read from."""
+class FactOutput(serializers.Serializer):
+    """A row of the journal; ``hash`` is SHA-256 over the hash of the row before and the stored canonical bytes."""
 
-    body = serializers.SerializerMethodField()
-    prev = serializers.SerializerMethodField()
-    hash = serializers.SerializerMethodField()
-
-    class Meta:
-        model = Fact
-        fields = ["seq", "kind", "step", "at", "epoch", "body", "prev", "hash"]
-
-    @extend_schema_field(serializers.DictField())
-    def get_body(self, fact: Fact) -> Any:
-        """The fact itself, as JSON can show it."""
-        return canonical.clean_json(canonical.decode(fact.body))
-
-    def get_prev(self, fact: Fact) -> str:
-        """Hex."""
-        return bytes(fact.prev).hex()
-
-    def get_hash(self, fact: Fact) -> str:
-        """Hex."""
-        return bytes(fact.hash).hex()
+    seq = serializers.IntegerField()
+    kind = serializers.CharField()
+    step = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    epoch = serializers.IntegerField(help_text="Which owner of the run wrote it.")
+    hash = serializers.CharField()
+    fact = serializers.DictField()
 
 
 class FactsOutput(serializers.Serializer):
@@ -231,17 +216,12 @@ class ProvenanceOutput(serializers.Serializer):
 
 
 class ResultOutput(serializers.Serializer):
-    """What a run left at its end: its result, failure report or halt record."""
+    """What a run left at its end: AgentResult, FailureReport or HaltRecord (``report.kind``)."""
 
     run = serializers.UUIDField()
     status = serializers.CharField()
     end_reason = serializers.CharField()
-    kind = serializers.CharField()
-    name = serializers.CharField()
-    media_type = serializers.CharField()
-    sha256 = serializers.CharField()
-    size = serializers.IntegerField()
-    content = serializers.CharField()
+    report = serializers.DictField()
 
 
 class AcceptedOutput(serializers.Serializer):

@@ -28,7 +28,7 @@ class NewestFirst(CursorPagination):
     def decode_cursor(self, request: Any) -> Any:
         """The position comes back from the caller: Postgres knows no NUL."""
         cursor = super().decode_cursor(request)
-        if cursor is not None and "\0" in (cursor.position or ""):
+        if cursor is not None and "\0" in str(cursor.position or ""):
             raise NotFound(self.invalid_cursor_message)
         return cursor
 

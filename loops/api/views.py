@@ -20,10 +20,11 @@ from loops.api.parsers import StrictJSONParser
 from loops.api.problems import MEDIA_TYPE
 from loops.api.throttles import Reading, Writing
 from loops.engine import canonical
-from loops.models import Agent, Artifact, Blob, Fact, ModelConfig, Project, ProvenanceRecord, Run, Task, Workspace
+from loops.models import Agent, ModelConfig, Project, ProvenanceRecord, Run, Task, Workspace
 from loops.services.steering import STEERING, send_message
 from loops.services.submission import InvalidTask
 from loops.services.tasks import submit_task
+from loops.storage import reader
 
 PROBLEM = OpenApiResponse(outputs.ProblemOutput, description="Problem details")
 PROBLEMS = {(status, MEDIA_TYPE): PROBLEM for status in (400, 403, 404, 409, 413, 429)}
@@ -32,7 +33,6 @@ KEY = OpenApiParameter(
 )
 AFTER = OpenApiParameter("after", int, description="Give facts with a higher sequence number.")
 LIMIT = OpenApiParameter("limit", int, description="At most so many, up to 1,000.")
-ENDINGS = ("result", "failure_report", "halt_record")
 
 
 class Door(APIView):
@@ -161,8 +161,9 @@ class Runs(Door, viewsets.ReadOnlyModelViewSet):
         run = self.get_object()
         after = _number(request, "after", 0, 2**62)
         limit = _number(request, "limit", 200, 1000)
-        facts = list(Fact.objects.filter(run=run, seq__gt=after).order_by("seq")[:limit])
-        answer = {"results": facts, "next_after": facts[-1].seq if facts else after, "ended": run.is_ended}
+        ended = run.is_ended  # asked before the facts are read: what ended a run is among them
+        facts = reader.raw(run.pk, after, limit)
+        answer = {"results": facts, "next_after": facts[-1]["seq"] if facts else after, "ended": ended}
         return Response(outputs.FactsOutput(answer).data)
 
     @extend_schema(responses={200: outputs.ProvenanceOutput, **PROBLEMS}, filters=False)
@@ -184,13 +185,10 @@ class Runs(Door, viewsets.ReadOnlyModelViewSet):
     def result(self, request: Request, pk: Any = None) -> Response:
         """What the run left at its end. 404 while it is under way."""
         run = self.get_object()
-        artifact = Artifact.objects.filter(run=run, kind__in=ENDINGS).order_by("-seq").first()
-        if artifact is None:
+        report = reader.report(run.pk) if run.is_ended else None
+        if report is None:
             raise NotFound(f"This run has left no result so far: it is {run.get_status_display().lower()}.")
-        blob = get_object_or_404(Blob, sha256=artifact.sha256)
-        about = {name: getattr(artifact, name) for name in ("kind", "name", "media_type", "sha256", "size")}
-        content = bytes(blob.body).decode("utf-8", "replace")
-        answer = {"run": run.pk, "status": run.status, "end_reason": run.end_reason, "content": content, **about}
+        answer = {"run": run.pk, "status": run.status, "end_reason": run.end_reason, "report": report}
         return Response(outputs.ResultOutput(answer).data)
 
     @extend_schema(request=inputs.SteerInput, responses={202: outputs.AcceptedOutput, **PROBLEMS}, filters=False)

@@ -7,7 +7,10 @@ import pytest
 from django.utils import timezone
 
 from loops.engine import canonical
-from loops.models import Artifact, AuditEvent, Blob, Fact, ProvenanceRecord, Run, Step, ToolCallRecord
+from loops.engine.facts import RunEnded
+from loops.engine.lifecycle import Phase
+from loops.models import AuditEvent, Fact, ProvenanceRecord, Run, Step, ToolCallRecord
+from loops.storage.encoding import encode_fact
 
 PARTS = ("", "steps/", "tool-calls/", "facts/", "provenance/", "result/")
 
@@ -22,10 +25,11 @@ def finished(world):
         Step.objects.create(execution=run, step_number=seq, timestamp=now, reasoning="Because")
     ToolCallRecord.objects.create(run=run, call_id="c1", step_number=1, tool="read_file", arguments={"path": "a"})
     ProvenanceRecord.objects.create(run=run, body=canonical.encode({"a": 1}), prev=b"", hash=b"\1", created_at=now)
-    text = b"All mended."
-    sha256 = canonical.sha256("x")
-    Blob.objects.create(sha256=sha256, size=len(text), body=text)
-    Artifact.objects.create(run=run, seq=5, kind="result", name="result.md", sha256=sha256, size=len(text))
+    report = {"kind": "AgentResult", "result": "All mended."}
+    ended = encode_fact(
+        RunEnded(phase=Phase.COMMIT, reason="criteria_met", report=report, report_kind="AgentResult"), b""
+    )
+    Fact.objects.create(run=run, seq=6, kind="RunEnded", at=now, body=ended.body, prev=b"", hash=ended.hash, epoch=1)
     return run
 
 
@@ -88,8 +92,8 @@ def test_facts_follow_a_sequence_number(world, finished, api):
     client = api(world.viewer)
     first = client.get(f"/api/v1/runs/{finished.pk}/facts/?limit=3").json()
     rest = client.get(f"/api/v1/runs/{finished.pk}/facts/?after={first['next_after']}").json()
-    assert [fact["seq"] for fact in first["results"] + rest["results"]] == [1, 2, 3, 4, 5]
-    assert first["results"][2]["body"]["text"].startswith("a")
+    assert [fact["seq"] for fact in first["results"] + rest["results"]] == [1, 2, 3, 4, 5, 6]
+    assert first["results"][2]["fact"]["text"].startswith("a")
     assert rest["ended"] is True
 
 
@@ -98,9 +102,9 @@ def test_a_sequence_number_must_be_one(world, finished, api, after):
     assert api(world.viewer).get(f"/api/v1/runs/{finished.pk}/facts/?after={after}").status_code == 400
 
 
-def test_the_result_is_given_with_its_hash(world, finished, api):
+def test_the_result_is_the_report_of_the_end(world, finished, api):
     answer = api(world.viewer).get(f"/api/v1/runs/{finished.pk}/result/").json()
-    assert (answer["kind"], answer["content"], answer["status"]) == ("result", "All mended.", "completed")
+    assert (answer["status"], answer["report"]) == ("completed", {"kind": "AgentResult", "result": "All mended."})
 
 
 def test_a_run_under_way_has_no_result(world, api):
