@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loops.engine.ports import Judgement, Verified
+from loops.engine.ports import Judgement, Tools, Verified
 from loops.engine.values import Access, Reversibility, ToolCall, ToolResult, ToolSpec
 from loops.tools.arguments import schema, string
 from loops.tools.builtin import builtin_registry
@@ -279,3 +279,25 @@ def test_judgement_names_its_policy(tmp_path: Path) -> None:
     judgement: Judgement = Desk(tmp_path).judge("list_files")
     assert judgement.policy_version == "policy-1"
     assert judgement.subject["policy_version"] == "policy-1"
+
+
+def test_packages_add_tools_and_a_broken_one_does_not_stop_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Entry:
+        def __init__(self, name: str, *, works: bool) -> None:
+            self.name, self.works = name, works
+
+        def load(self) -> Any:
+            if not self.works:
+                raise ImportError("half installed")
+            return lambda registry: registry.add(Tool(ToolSpec(self.name, "", schema())))
+
+    entries = [Entry("extra", works=True), Entry("broken", works=False)]
+    monkeypatch.setattr("loops.tools.registry.entry_points", lambda group: entries)
+    registry = builtin_registry()
+    assert registry.load_entry_points() == ["broken: half installed"]
+    assert "extra" in registry.names()
+
+
+def test_the_service_is_the_port(tmp_path: Path) -> None:
+    port: Tools = Desk(tmp_path).service
+    assert {spec.name for spec in port.specs()} == set(builtin_registry().names())

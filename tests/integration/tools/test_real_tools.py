@@ -1,0 +1,252 @@
+"""The built-in tools on a real disk in the real sandbox, as an agent uses them (SPEC I5, I7, I8, C5)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from loops.engine.values import FailureKind
+from loops.tools.clean import sha256_hex
+from loops.tools.limits import Limits
+from loops.tools.sandbox import levels
+from loops.tools.sandbox.user import OUTSIDE_UID
+from tests.unit.tools.harness import Desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    assert levels.probe().level == levels.FULL, levels.probe().warning
+    return Desk(tmp_path, level=levels.probe())
+
+
+@pytest.mark.spec("I5")
+def test_a_small_piece_of_work(desk: Desk) -> None:
+    """Write, test, see it fail, repair, see it pass, look around, tidy up."""
+    desk.run("write_file", path="src/sums.py", content="def add(a, b):\n    return a - b\n")
+    desk.run(
+        "write_file",
+        path="test_sums.py",
+        content=(
+            "import sys; sys.path.insert(0, 'src')\nfrom sums import add\n\n"
+            "def test_add():\n    assert add(1, 2) == 3\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
+        ),
+    )
+    failing = desk.run("run_tests")
+    assert (failing.ok, failing.exit_code) == (False, 1)
+    assert (failing.data["passed"], failing.data["failed"]) == (1, 1)
+    assert failing.data["failures"] == [
+        {
+            "name": "test_sums::test_add",
+            "message": "assert -1 == 3\n +  where -1 = add(1, 2)",
+            "location": "test_sums.py:5",
+        }
+    ]
+    changed = desk.run("apply_diff", path="src/sums.py", edits=[{"search": "a - b", "replace": "a + b"}])
+    assert changed.data["diff"] == (
+        "--- a/src/sums.py\n+++ b/src/sums.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n"
+    )
+    assert desk.blobs[str(changed.data["before_sha256"])] == b"def add(a, b):\n    return a - b\n"
+    assert changed.data["after_sha256"] == sha256_hex((desk.workspace / "src/sums.py").read_bytes())
+    passing = desk.run("run_tests", paths=["test_sums.py"])
+    assert passing.ok, passing.content
+    assert passing.content.startswith("2 passed, 0 failed, 0 skipped\nexit code 0")
+    assert "src/sums.py:2:     return a + b" in desk.run("search_files", pattern=r"return\s+a", glob="*.py").content
+    assert desk.run("move_file", path="src", target="lib/src").ok
+    assert "lib/src/sums.py" in desk.run("list_files", glob="**/*.py").content
+    assert desk.run("delete_file", path="lib/src/sums.py").ok
+    assert sorted(path.name for path in desk.workspace.iterdir()) == ["lib", "test_sums.py"]
+
+
+@pytest.mark.spec("C5")
+def test_what_a_command_says_is_captured(desk: Desk) -> None:
+    result = desk.shell("echo out; echo err >&2; exit 7")
+    assert (result.ok, result.exit_code, result.kind) == (False, 7, FailureKind.SYSTEMATIC)
+    assert result.content.split(" (")[0] == "exit code 7"
+    assert result.content.endswith("[stdout]\nout\n\n[stderr]\nerr\n")
+    assert set(desk.streamed) == {("stdout", b"out\n"), ("stderr", b"err\n")}
+
+
+@pytest.mark.spec("C5")
+def test_long_output_is_cut_and_kept(desk: Desk) -> None:
+    result = desk.shell("seq 1 100000")
+    assert result.ok
+    assert result.truncated
+    assert result.output is not None
+    assert desk.blobs[result.output.sha256].endswith(b"\n100000\n")
+    assert "bytes cut; whole output kept as artifact" in result.content
+    assert len(result.content.encode()) <= 16 * 1024
+    assert "\n2\n3\n" in result.content
+    assert result.content.endswith("99999\n100000\n")
+
+
+@pytest.mark.spec("C5")
+def test_strange_output_is_clean(desk: Desk) -> None:
+    assert "binary output, 4096 bytes, sha256" in desk.shell("head -c 4096 /dev/urandom").content
+    assert (
+        "a\\x00b\\x1b[31mc\\xff" in desk.shell("printf 'a\\0b\\033[31mc\\377 and more ordinary text after it'").content
+    )
+
+
+@pytest.mark.spec("I8")
+def test_output_streams_while_the_command_runs(desk: Desk) -> None:
+    times: list[float] = []
+    desk.heard = lambda stream, chunk: times.append(time.monotonic())  # type: ignore[method-assign]
+    desk.shell("for i in 1 2 3; do echo $i; sleep 0.3; done")
+    assert len(times) == 3
+    assert times[2] - times[0] > 0.4
+
+
+def test_a_listener_that_fails_does_not_stop_the_tool(desk: Desk) -> None:
+    def fail(stream: str, chunk: bytes) -> None:
+        raise RuntimeError("nobody is watching")
+
+    desk.heard = fail  # type: ignore[method-assign]
+    assert desk.shell("echo a").ok
+
+
+def test_time_limit_and_kept_output(desk: Desk) -> None:
+    result = desk.shell("echo before; sleep 60", timeout_s=1)
+    assert result.error == "stopped after 1 s (time limit)"
+    assert "before" in result.content
+
+
+def test_directories_inside_the_workspace(desk: Desk) -> None:
+    (desk.workspace / "sub").mkdir()
+    assert "/workspace/sub" in desk.shell("pwd", directory="sub").content
+    assert not desk.shell("pwd", directory="nowhere").ok
+    assert not desk.shell("pwd", directory="../x").ok
+    assert "No such file or directory" in desk.run("run_command", argv=["no-such-program"]).content
+
+
+def test_commands_of_one_workspace_run_one_after_another(desk: Desk) -> None:
+    async def both() -> None:
+        await asyncio.gather(
+            desk.execute("run_command", command="echo start >> log; sleep 0.3; echo end >> log"),
+            desk.execute("run_command", command="echo start >> log; sleep 0.3; echo end >> log"),
+        )
+
+    asyncio.run(both())
+    assert (desk.workspace / "log").read_text().split() == ["start", "end", "start", "end"]
+
+
+def test_commands_and_file_tools_change_each_others_files(desk: Desk) -> None:
+    """Under a root worker they are different users."""
+    desk.run("write_file", path="a/b.txt", content="one\n")
+    assert desk.shell("echo two >> a/b.txt && mkdir made && echo x > made/c && chmod 600 made/c").ok
+    assert desk.run("read_file", path="a/b.txt").content == "one\ntwo"
+    assert desk.run("write_file", path="made/c", content="three\n").ok
+    assert stat.S_IMODE((desk.workspace / "made/c").stat().st_mode) == 0o600
+    (desk.workspace / "by-worker").write_text("x")
+    (desk.workspace / "by-worker").chmod(0o600)
+    assert desk.shell("cat made/c && echo more >> by-worker && rm -r a").ok
+    if os.geteuid() == 0:
+        assert {path.stat().st_uid for path in desk.workspace.rglob("*")} == {OUTSIDE_UID}
+
+
+def test_long_files_are_read_in_pieces(desk: Desk) -> None:
+    (desk.workspace / "long").write_text("".join(f"line {number}\n" for number in range(1, 5_001)))
+    first = desk.run("read_file", path="long")
+    assert not first.truncated
+    shown = first.content.split("\n")
+    assert shown[0] == "line 1"
+    assert shown[-1].startswith("[lines 1 to ")
+    following = int(shown[-1].split("offset ")[1].rstrip("]"))
+    assert desk.run("read_file", path="long", offset=following, limit=2).content == (
+        f"line {following}\nline {following + 1}\n"
+        f"[lines {following} to {following + 1} of 5000; continue with offset {following + 2}]"
+    )
+    assert "there is no line 6000" in desk.run("read_file", path="long", offset=6_000).content
+
+
+def test_the_projects_own_test_command(desk: Desk) -> None:
+    (desk.workspace / "pyproject.toml").write_text('[tool.agentops]\ntests = "echo from pyproject"\n')
+    assert "from pyproject" in desk.run("run_tests").content
+    (desk.workspace / ".agentops.toml").write_text('[tests]\ncommand = "echo from agentops"\n')
+    assert "from agentops" in desk.run("run_tests").content
+    assert "from the call" in desk.run("run_tests", command="echo from the call").content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<not xml",
+        '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><testsuite><testcase name="&b;"/></testsuite>',
+        '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite><testcase name="&a;"/></testsuite>',
+    ],
+)
+def test_a_forged_report_is_ignored(desk: Desk, content: str) -> None:
+    (desk.workspace / "report").write_text(content)
+    result = desk.run("run_tests", command="cp report /report/junit.xml")
+    assert "passed" not in result.data
+    linked = desk.run(
+        "run_tests", command="ln -s /etc/passwd /report/junit.xml; ln -sf ../../etc/passwd /report/junit.xml"
+    )
+    assert "passed" not in linked.data
+
+
+@pytest.mark.spec("V1")
+def test_starting_a_sandbox_is_quick(desk: Desk) -> None:
+    desk.shell("true")
+    took = sorted(desk.run("run_command", argv=["true"]).duration_ms for _ in range(15))
+    assert took[7] < 60
+
+
+UNPRIVILEGED = """
+import asyncio, concurrent.futures.thread, os, sys
+from pathlib import Path
+from tests.unit.tools.harness import Desk
+from loops.tools.sandbox import levels
+import tempfile
+folder = Path(tempfile.mkdtemp(dir="/tmp"))
+os.chmod(folder, 0o777)
+first = folder / "first"  # load everything while the interpreter's own files can still be read
+first.mkdir()
+Desk(first).run("run_command", argv=["true"])
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(2345); os.setuid(2345)
+level = levels.probe()
+assert level.level == 3, level
+desk = Desk(folder, level=level)
+assert desk.run("write_file", path="a", content="one").ok
+result = desk.shell("id -u; cat a; echo two > b; cat /etc/shadow; unshare -U true; echo x > AGENTS.md; ulimit -u")
+print(result.content)
+assert desk.run("read_file", path="b").content == "two"
+assert result.content.split("[stdout]")[1].split()[:2] == ["65534", "one128"], result.content
+bomb = desk.shell("b() { b | b & }; b; sleep 30", timeout_s=1)
+assert not bomb.ok
+"""
+
+
+@pytest.mark.spec("I7")
+def test_the_same_walls_for_a_worker_that_is_not_root() -> None:
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", UNPRIVILEGED], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_judgement_and_execution_is_audited(desk: Desk) -> None:
+    desk.judge("list_files")
+    desk.run("list_files")
+    desk.judge("write_file", path="../x", content="")
+    desk.run("write_file", path="../x", content="")
+    seen = [(event["event"], event.get("access"), event.get("ok")) for event in desk.events]
+    assert seen == [
+        ("tool.judged", "allow", None),
+        ("tool.executed", None, True),
+        ("tool.judged", "deny", None),
+        ("tool.executed", None, False),
+    ]
+
+
+def test_limits_of_a_command_come_from_the_limits(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, level=levels.probe(), limits=Limits(open_files=64, processes=33, command_s=1.0))
+    content = desk.shell("ulimit -n; ulimit -u; ulimit -c").content
+    assert content.endswith("[stdout]\n64\n33\n0\n")
+    assert "time limit" in desk.shell("sleep 9").error
