@@ -4,6 +4,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import environ
 
@@ -13,6 +14,13 @@ from agentops.logs import logging_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
+
+
+def database_at(variable: str) -> dict[str, Any]:
+    """Read a database address; its host may be a socket's folder, written with %2F."""
+    address: dict[str, Any] = env.db_url(variable)
+    return {**address, "HOST": unquote(str(address["HOST"]))}
+
 
 # --- The installation ---------------------------------------------------------------------------------------------
 PATHS = Paths(default_state())
@@ -99,7 +107,7 @@ EMBEDDED_POSTGRES = not env("DATABASE_URL", default="")
 UNSAFE_DATABASE = env.bool("AGENTOPS_UNSAFE_DATABASE", default=False)
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
-        **(postgres.connection_settings(PATHS, postgres.APP) if EMBEDDED_POSTGRES else env.db_url("DATABASE_URL")),
+        **(postgres.connection_settings(PATHS, postgres.APP) if EMBEDDED_POSTGRES else database_at("DATABASE_URL")),
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {"prepare_threshold": 0},  # the default ignores prepared statements; the journal lives by them
@@ -109,7 +117,7 @@ DATABASE_OWNER: dict[str, Any] | None
 if EMBEDDED_POSTGRES:
     DATABASE_OWNER = postgres.connection_settings(PATHS, postgres.OWNER)
 else:
-    DATABASE_OWNER = env.db_url("DATABASE_OWNER_URL") if env("DATABASE_OWNER_URL", default="") else None
+    DATABASE_OWNER = database_at("DATABASE_OWNER_URL") if env("DATABASE_OWNER_URL", default="") else None
 DATABASE_PROMISES = "agentops.roles.database_promises"  # for pages, which may not import this package
 
 # --- Valkey or Redis: bells, cache, live feed. Losing it loses nothing ----------------------------------------------
