@@ -1,0 +1,156 @@
+"""`manage.py agentops`: submit, watch, stop and talk to runs from a terminal (SPEC T3, K1)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from loops.management.watching import Watch
+from loops.models import Agent, Project, Run, Workspace
+from loops.services import access, people, steering, tasks
+
+REFUSALS = (
+    access.NotAllowed,
+    people.NotPossible,
+    steering.InvalidMessage,
+    steering.NotPossible,
+    tasks.IdempotencyConflict,
+)
+
+
+class Command(BaseCommand):
+    """The twin of the web pages: the same services, the same rules."""
+
+    help = "Submit, watch, stop and message runs; list them; make API tokens."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the verbs."""
+        parser.add_argument("--as", dest="actor", default="", help="user name (default: the first superuser)")
+        verbs = parser.add_subparsers(dest="verb", required=True, parser_class=argparse.ArgumentParser)
+        _declare_submit(verbs.add_parser("submit", help="submit a task, and watch it with --watch"))
+        watch = verbs.add_parser("watch", help="follow a run to its end; Ctrl+C stops the run, twice leaves it alone")
+        watch.add_argument("run", type=uuid.UUID)
+        watch.add_argument("--json", action="store_true", help="one JSON line a fact")
+        for verb in steering.STEERING:
+            verbs.add_parser(verb, help=f"{verb} a run").add_argument("run", type=uuid.UUID)
+        message = verbs.add_parser("message", help="tell a run something")
+        message.add_argument("run", type=uuid.UUID)
+        message.add_argument("text")
+        listing = verbs.add_parser("runs", help="list runs, newest first")
+        listing.add_argument("--live", action="store_true", help="only those that have not ended")
+        listing.add_argument("--limit", type=int, default=20)
+        listing.add_argument("--json", action="store_true")
+        verbs.add_parser("token", help="make an API token; an earlier one stops working").add_argument("username")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Do it, or say in one line why not."""
+        verb: str = options["verb"]
+        try:
+            if verb in steering.STEERING:
+                self._steer(verb, options)
+            else:
+                getattr(self, f"_{verb}")(options)
+        except tasks.InvalidTask as error:
+            raise CommandError("\n".join(f"{field}: {fault}" for field, fault in error.errors.items())) from error
+        except REFUSALS as error:
+            raise CommandError(str(error)) from error
+
+    def _submit(self, options: dict[str, Any]) -> None:
+        actor = _user(options["actor"])
+        project = _one(Project.objects.visible_to(actor), "project", options["project"], "slug")
+        scope = {"project": project}
+        folder = options["workspace"]
+        made = tasks.submit_task(
+            actor=actor,
+            project=project,
+            agent=_one(Agent.objects.filter(**scope), "agent", options["agent"], "name"),
+            workspace=_one(Workspace.objects.filter(**scope), "workspace", folder, "name") if folder else None,
+            goal=sys.stdin.read() if options["goal"] == "-" else options["goal"],
+            criteria=[_criterion(text) for text in options["criterion"]],
+            limits={name: int(amount) for name, amount in options["limit"]},
+            complexity=options["complexity"],
+            output_schema=json.loads(Path(options["schema"]).read_text()) if options["schema"] else None,
+            idempotency_key=options["key"],
+        )
+        self.stdout.write(str(made.run.pk))
+        if options["watch"]:
+            Watch(made.run, actor, self.stdout, as_json=options["json"]).follow()
+
+    def _watch(self, options: dict[str, Any]) -> None:
+        actor = _user(options["actor"])
+        Watch(_run(actor, options["run"]), actor, self.stdout, as_json=options["json"]).follow()
+
+    def _steer(self, verb: str, options: dict[str, Any]) -> None:
+        actor = _user(options["actor"])
+        steering.STEERING[verb](actor=actor, run=_run(actor, options["run"]))
+        self.stdout.write(f"{verb}: asked")
+
+    def _message(self, options: dict[str, Any]) -> None:
+        actor = _user(options["actor"])
+        item = steering.send_message(actor=actor, run=_run(actor, options["run"]), text=options["text"])
+        self.stdout.write(f"{item.kind}: asked")
+
+    def _runs(self, options: dict[str, Any]) -> None:
+        rows = Run.objects.visible_to(_user(options["actor"])).with_names()
+        rows = rows.live() if options["live"] else rows
+        for run in rows[: max(options["limit"], 0)]:
+            if options["json"]:
+                row = {"id": str(run.pk), "status": run.status, "title": run.task.title, "agent": run.agent.name}
+                self.stdout.write(json.dumps(row))
+            else:
+                steps = f"{run.total_steps}/{run.max_steps}"
+                self.stdout.write(f"{run.pk}  {run.status:<14} {steps:>8}  {run.agent.name}: {run.task.title}")
+
+    def _token(self, options: dict[str, Any]) -> None:
+        self.stdout.write(people.new_token(actor=None, user=_user(options["username"])))
+
+
+def _declare_submit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("goal", help="what is to be done; - reads it from standard input")
+    parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
+    parser.add_argument("--agent", required=True, help="name or id")
+    parser.add_argument("--workspace", default="", help="name or id (default: a fresh empty folder)")
+    parser.add_argument(
+        "--criterion", action="append", default=[], help='acceptance criterion, as "text" or "text :: command"'
+    )
+    parser.add_argument("--limit", nargs=2, action="append", default=[], metavar=("NAME", "AMOUNT"))
+    parser.add_argument("--complexity", default="", choices=["", "simple", "moderate", "complex"])
+    parser.add_argument("--schema", default="", help="file with the JSON Schema of the result")
+    parser.add_argument("--key", default=None, help="idempotency key: the same key never makes two runs")
+    parser.add_argument("--watch", action="store_true", help="follow the run to its end")
+    parser.add_argument("--json", action="store_true", help="with --watch: one JSON line a fact")
+
+
+def _criterion(text: str) -> dict[str, str]:
+    words, _, command = text.partition(" :: ")
+    return {"text": words.strip(), "command": command.strip()}
+
+
+def _user(username: str) -> Any:
+    users = get_user_model()._default_manager.filter(is_active=True)
+    found = users.filter(username=username) if username else users.filter(is_superuser=True).order_by("pk")
+    if (user := found.first()) is None:
+        raise CommandError(f"There is no user {username}." if username else "There is no superuser; use --as.")
+    return user
+
+
+def _run(actor: Any, run_id: uuid.UUID) -> Run:
+    run: Run | None = Run.objects.visible_to(actor).with_names().filter(pk=run_id).first()
+    if run is None:
+        raise CommandError(f"There is no run {run_id}.")
+    return run
+
+
+def _one(rows: Any, what: str, reference: str, name: str) -> Any:
+    found = next((row for row in rows if reference in (str(row.pk), getattr(row, name))), None)
+    if found is None:
+        known = ", ".join(sorted(getattr(row, name) for row in rows)) or "none"
+        raise CommandError(f"There is no {what} {reference}. There are: {known}")
+    return found

@@ -1,0 +1,32 @@
+"""`manage.py verify_chain`: read the whole record and find any tampering (SPEC N1)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from loops.storage import chain
+
+
+class Command(BaseCommand):
+    """Ends with an error when anything does not fit, so that a schedule notices."""
+
+    help = "Verify the journals, blobs and provenance records of one run or of all."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare what to verify."""
+        parser.add_argument("run", nargs="?", type=uuid.UUID, help="id of a run (default: everything)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Verify and say what was found."""
+        report = chain.verify(options["run"])
+        for problem in report.problems:
+            self.stderr.write(self.style.ERROR(problem))
+        checked = f"{report.runs} runs, {report.facts} facts, {report.blobs} blobs, {report.records} provenance records"
+        if options["run"] and not report.runs:
+            raise CommandError(f"There is no run {options['run']}.")
+        if not report.ok:
+            raise CommandError(f"{len(report.problems)} problems in {checked}.")
+        self.stdout.write(self.style.SUCCESS(f"Intact: {checked}."))

@@ -1,0 +1,111 @@
+"""The demonstration: a project that shows every state of a run without any language model."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db import transaction
+
+from loops.llm.scripts import find_script
+from loops.models import Agent, Membership, ModelConfig, Project, Workspace
+from loops.services import models, policies
+from loops.services.tasks import Submission, submit_task
+
+REPOSITORY = Path(__file__).resolve().parent.parent / "demo" / "repository"
+NOT_COPIED = shutil.ignore_patterns(".*_cache", "__pycache__", ".git")
+SLUG = "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One agent of the demonstration and the task that shows what it is for."""
+
+    script: str
+    agent: str
+    criteria: tuple[Mapping[str, str], ...] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)
+    final_review: str = ""
+    pace: float = 0.03
+    instructions: str = ""
+
+
+EXAMPLES = (
+    Example(
+        "repair_a_bug",
+        "Repairs a bug",
+        criteria=({"text": "All tests pass", "command": "python3 -m pytest -q"},),
+        instructions="The rules of the shop in README.md decide. Never change a test to make it pass.",
+    ),
+    Example("asks_a_question", "Asks a question"),
+    Example(
+        "needs_final_review",
+        "Needs a final review",
+        criteria=({"text": "The notes are fit for customers", "command": ""},),
+        final_review="always",
+    ),
+    Example("writes_a_file", "Writes a file", final_review="never"),
+    Example("never_stops", "Never stops", limits={"max_steps": 8}),
+    Example("same_error_three_times", "Makes the same mistake three times"),
+    Example("endpoint_down", "Has a model that is down"),
+    Example("slow_thinker", "Thinks slowly", pace=0.25),
+)
+
+
+@transaction.atomic
+def seed() -> Project:
+    """Project, models, agents, workspace and default policy. What exists stays as people have made it."""
+    project, created = Project.objects.get_or_create(slug=SLUG, defaults={"name": "Demo", "is_demo": True})
+    policies.create_default_policy(project)
+    models.ensure_default_models()
+    for example in EXAMPLES:
+        _agent(project, example.agent, models.ensure_script(example.script, pace=example.pace), example.instructions)
+    preferred = models.preferred()
+    if not preferred.is_scripted:
+        _agent(project, "Engineer", preferred, EXAMPLES[0].instructions)
+    Workspace.objects.get_or_create(project=project, name="Invoices", defaults={"path": str(_repository())})
+    for root in get_user_model()._default_manager.filter(is_superuser=True):
+        Membership.objects.get_or_create(project=project, user=root, role=Membership.Role.ADMIN)
+    policies.current_version(project, reason="Demo made" if created else "Demo completed")
+    return project
+
+
+def submit_all(actor: Any) -> list[Submission]:
+    """One task for each example, so that every page has something to show. Submitted once, however often asked for."""
+    project = seed()
+    return [_submit(actor, project, example) for example in EXAMPLES]
+
+
+def _submit(actor: Any, project: Project, example: Example) -> Submission:
+    return submit_task(
+        actor=actor,
+        project=project,
+        agent=Agent.objects.get(project=project, name=example.agent),
+        workspace=Workspace.objects.get(project=project, name="Invoices"),
+        goal=find_script(example.script).goal,
+        criteria=[dict(criterion) for criterion in example.criteria],
+        limits=dict(example.limits),
+        final_review=example.final_review,
+        idempotency_key=f"demo-{example.script}",
+    )
+
+
+def _agent(project: Project, name: str, model: ModelConfig, instructions: str) -> Agent:
+    defaults = {"actor_model": model, "instructions": instructions}
+    return Agent.objects.get_or_create(project=project, name=name, defaults=defaults)[0]
+
+
+def _repository() -> Path:
+    """A copy in the state folder: an installed package may lie where nobody may look."""
+    copy: Path = settings.PATHS.state / "demo" / "invoices"
+    if not copy.is_dir():
+        draft = copy.with_name(".invoices.draft")
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.copytree(REPOSITORY, draft, ignore=NOT_COPIED)
+        draft.rename(copy)
+    return copy

@@ -1,0 +1,189 @@
+"""The command line: the same services, the same rules, one line for each refusal."""
+
+import json
+import time
+from io import StringIO
+from types import SimpleNamespace
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from loops.engine.facts import RunEnded, RunPaused, StopRequested
+from loops.engine.lifecycle import Phase
+from loops.management import watching
+from loops.models import Agent, Fact, MailboxItem, Membership, Project, Run, Task
+from loops.services import demo, models, people, tasks
+from loops.storage.encoding import encode_fact
+
+
+def agentops(*arguments):
+    out = StringIO()
+    call_command("agentops", *map(str, arguments), stdout=out)
+    return out.getvalue().strip()
+
+
+def submit(world, *more):
+    return agentops("--as", "operator", "submit", "Mend it", "--project", "invoices", "--agent", "Mender", *more)
+
+
+@pytest.mark.spec("T3")
+def test_submit_prints_the_run(world):
+    run = submit(
+        world, "--criterion", "Tests pass :: make test", "--limit", "max_steps", "4", "--workspace", "Invoices"
+    )
+    task = Run.objects.get(pk=run).task
+    assert task.criteria == [{"text": "Tests pass", "command": "make test"}]
+    assert (task.limits, task.created_by, task.workspace) == ({"max_steps": 4}, world.operator, world.workspace)
+
+
+@pytest.mark.spec("T3", "J6")
+def test_submit_with_a_key_is_idempotent(world):
+    assert submit(world, "--key", "k") == submit(world, "--key", "k")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--as", "reviewer", "submit", "x", "--project", "invoices", "--agent", "Mender"), "operator or admin"),
+        (("--as", "outsider", "submit", "x", "--project", "invoices", "--agent", "Mender"), "no project"),
+        (("--as", "operator", "submit", "x", "--project", "invoices", "--agent", "Nobody"), "There are: Mender"),
+        (("--as", "operator", "submit", " ", "--project", "invoices", "--agent", "Mender"), "goal: say what"),
+        (("--as", "nobody", "runs"), "no user nobody"),
+        (("watch", "01234567-89ab-7def-8123-456789abcdef"), "no run"),
+    ],
+)
+def test_refusals_are_one_line(world, arguments, message):
+    with pytest.raises(CommandError, match=message):
+        agentops(*arguments)
+    assert not Task.objects.exists()
+
+
+@pytest.mark.spec("T3", "K1")
+def test_stop_and_message_reach_the_mailbox(world):
+    run = world.run()
+    agentops("--as", "operator", "message", run.pk, "Mind the totals")
+    agentops("--as", "operator", "stop", run.pk)
+    assert set(MailboxItem.objects.values_list("kind", flat=True)) == {"message", "stop"}
+    with pytest.raises(CommandError, match="not paused"):
+        agentops("--as", "operator", "resume", run.pk)
+
+
+@pytest.mark.spec("T3")
+def test_runs_are_listed_for_their_reader(world):
+    run = world.run()
+    world.run(Run.Status.FAILED)
+    assert len(agentops("--as", "viewer", "runs").splitlines()) == 2
+    assert json.loads(agentops("--as", "viewer", "runs", "--live", "--json"))["id"] == str(run.pk)
+    assert agentops("--as", "outsider", "runs") == ""
+
+
+def test_token_makes_a_new_token(world):
+    first = agentops("token", "operator")
+    assert agentops("token", "operator") != first
+    assert len(first) == 40
+
+
+def record(run, *facts):
+    from django.utils import timezone
+
+    for seq, fact in enumerate(facts, 1):
+        stored = encode_fact(fact, b"")
+        values = {"kind": stored.kind, "body": stored.body, "hash": stored.hash, "prev": b"", "epoch": 1}
+        Fact.objects.create(run=run, seq=seq, at=timezone.now(), **values)
+
+
+ENDED = RunEnded(phase=Phase.HALT, reason="stopped", report={}, report_kind="HaltRecord")
+
+
+@pytest.mark.spec("T3", "R2")
+def test_watch_follows_to_the_end(world):
+    run = world.run(Run.Status.INTERRUPTED)
+    record(run, RunPaused(by="operator"), StopRequested(by="operator"), ENDED)
+    shown = agentops("--as", "viewer", "watch", run.pk)
+    assert "is told to stop" in shown
+    assert shown.endswith("Interrupted (no reason given)")
+    lines = agentops("--as", "viewer", "watch", run.pk, "--json").splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3]
+
+
+@pytest.mark.spec("K1", "T3")
+def test_the_first_interrupt_stops_the_run_and_the_second_leaves(world, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=interrupt))
+    run, out = world.run(), StringIO()
+    watching.Watch(run, world.operator, out, as_json=False).follow()
+    assert MailboxItem.objects.get(run=run).kind == "stop"
+    assert "leaves the run alone" in out.getvalue()
+
+
+@pytest.mark.spec("K1", "S4")
+def test_an_interrupt_by_somebody_without_a_role_stops_nothing(world, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=interrupt))
+    out = StringIO()
+    watching.Watch(world.run(), world.viewer, out, as_json=False).follow()
+    assert "operator or admin" in out.getvalue()
+    assert not MailboxItem.objects.exists()
+
+
+def test_seed_demo_may_run_twice_and_keeps_what_people_changed(db):
+    call_command("seed_demo", "--users", verbosity=0)
+    Agent.objects.filter(name="Thinks slowly").update(instructions="Changed by a person")
+    call_command("seed_demo", "--users", "--runs", verbosity=0)
+    call_command("seed_demo", "--runs", verbosity=0)
+    project = Project.objects.get(slug="demo")
+    assert project.agents.count() == len(demo.EXAMPLES) == Run.objects.count()
+    assert project.agents.get(name="Thinks slowly").instructions == "Changed by a person"
+    assert set(Membership.objects.filter(project=project).values_list("user__username", "role")) == {
+        ("admin", "admin"),
+        ("operator", "operator"),
+        ("reviewer", "reviewer"),
+    }
+    copied = project.workspaces.get().path
+    assert not copied.startswith(str(demo.REPOSITORY))
+    assert (demo.Path(copied) / "README.md").exists()
+
+
+def test_every_example_has_its_script_and_its_loop(db):
+    for example in demo.EXAMPLES:
+        assert demo.find_script(example.script).goal
+    demo.seed()
+    spec = tasks.run_spec(demo.submit_all(people.get_user_model().objects.create_superuser("root"))[0].run)
+    assert spec["models"]["actor"] == "demo-repair-a-bug"
+
+
+@pytest.mark.spec("S3")
+def test_models_appear_with_their_keys_and_never_keep_them(db):
+    environ = {"ANTHROPIC_API_KEY": "sk-secret", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+    models.ensure_default_models(environ)
+    found = models.model_configs(environ)
+    assert found["claude"].api_key == "sk-secret"
+    assert found["claude"].model_id == "claude-sonnet-4-5"
+    assert found["openai-compatible"].base_url == "http://127.0.0.1:1/v1"
+    assert "sk-secret" not in repr(found)
+    assert models.preferred().name == "claude"
+
+
+@pytest.mark.spec("N1")
+def test_verify_chain_says_intact_or_fails(world):
+    out = StringIO()
+    call_command("verify_chain", stdout=out)
+    assert out.getvalue().startswith("Intact")
+    record(world.run(), StopRequested(by="somebody"))
+    with pytest.raises(CommandError, match="problems"):
+        call_command("verify_chain", stderr=StringIO())
+
+
+def test_verify_chain_knows_its_runs(db):
+    with pytest.raises(CommandError, match="no run"):
+        call_command("verify_chain", "01234567-89ab-7def-8123-456789abcdef")
+
+
+def test_watching_does_not_wait_when_the_run_has_ended(world):
+    began = time.monotonic()
+    agentops("--as", "viewer", "watch", world.run(Run.Status.FAILED).pk)
+    assert time.monotonic() - began < 1
