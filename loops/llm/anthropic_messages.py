@@ -49,6 +49,8 @@ class AnthropicModel:
                 await self._read(response, decoder, on_event)
         except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             raise self._failure(error) from error
+        except UnicodeDecodeError as error:
+            raise wire_failure("bad_stream", f"the stream is no UTF-8: {error}") from None
         if not decoder.started:
             raise wire_failure("empty_stream", "the answer held no message", self._config.api_key)
         return decoder.reply()

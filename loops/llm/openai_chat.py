@@ -5,6 +5,7 @@ Import this module in worker processes only: the SDK costs seconds of start-up. 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -60,8 +61,7 @@ class OpenAIModel:
         if "text/html" in kind:
             raise ModelError("the endpoint answered with a web page", kind=FailureKind.SYSTEMATIC, code="not_an_api")
         if "application/json" in kind:
-            await stream.response.aread()
-            self._feed(decoder, stream.response.json(), on_event)
+            self._feed(decoder, _decoded(await stream.response.aread()), on_event)
             return
         chunks = aiter(stream)
         while (chunk := await self._next(chunks)) is not None:
@@ -112,3 +112,10 @@ class OpenAIModel:
         return wire_failure(
             "connection_failed" if isinstance(error, httpx2.ConnectError) else "connection_reset", text, secret
         )
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise wire_failure("bad_stream", f"the answer is no JSON: {error}") from None

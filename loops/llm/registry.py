@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest
 from loops.llm.config import ModelConfig
+from loops.llm.failures import configuration_failure
 from loops.llm.prices import cost_microusd
 
 OnEvent = Callable[[ModelEvent], None]
@@ -74,6 +75,9 @@ class ModelService:
 
 def build_adapter(config: ModelConfig) -> Adapter:
     """One file per provider, imported here and only when it is needed."""
+    config = replace(config, api_key=config.api_key.strip())
+    if not (config.api_key.isascii() and config.api_key.isprintable()):
+        raise configuration_failure("bad_api_key", f"the key of model {config.name!r} holds characters no key has")
     match config.provider:
         case "anthropic":
             from loops.llm.anthropic_messages import AnthropicModel

@@ -103,7 +103,7 @@ Handler = Callable[[Seen], "Say | Raw"]
 
 def anthropic_events(say: Say, seen: Seen) -> list[dict[str, Any]]:
     usage = {"input_tokens": len(seen.said) // 4, "output_tokens": 1, **say.usage}
-    message = {
+    message: dict[str, Any] = {
         "id": f"msg_{seen.number:04d}",
         "type": "message",
         "role": "assistant",
@@ -147,16 +147,25 @@ def openai_chunks(say: Say, seen: Seen) -> list[dict[str, Any]]:
     deltas += [{"reasoning_content": piece} for piece in _pieces(say.thinking)]
     deltas += [{"content": piece} for piece in _pieces(say.text)]
     for at, (name, arguments) in enumerate(say.calls):
-        head = {"index": at, "id": call_id(say, seen, at, "call"), "type": "function"}
+        head: dict[str, Any] = {"index": at, "id": call_id(say, seen, at, "call"), "type": "function"}
         deltas.append({"tool_calls": [{**head, "function": {"name": name, "arguments": ""}}]})
         text = say.raw_json.get(at, json.dumps(arguments))
         deltas += [{"tool_calls": [{"index": at, "function": {"arguments": piece}}]} for piece in _pieces(text)]
     stop = say.stop or ("tool_calls" if say.calls else "stop")
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": stop})
-    head = {"id": f"chatcmpl-{seen.number}", "object": "chat.completion.chunk", "model": seen.body.get("model")}
-    usage = {"prompt_tokens": len(seen.said) // 4, "completion_tokens": 7, "total_tokens": 0, **say.usage}
-    return [*({**head, "choices": [choice]} for choice in choices), {**head, "choices": [], "usage": usage}]
+    chat: dict[str, Any] = {
+        "id": f"chatcmpl-{seen.number}",
+        "object": "chat.completion.chunk",
+        "model": seen.body.get("model"),
+    }
+    usage: dict[str, Any] = {
+        "prompt_tokens": len(seen.said) // 4,
+        "completion_tokens": 7,
+        "total_tokens": 0,
+        **say.usage,
+    }
+    return [*({**chat, "choices": [choice]} for choice in choices), {**chat, "choices": [], "usage": usage}]
 
 
 def _pieces(text: str, size: int = 16) -> list[str]:

@@ -42,6 +42,9 @@ class WireServer:
         self.faults: list[str] = []
         self.left: list[float] = []
         self.strict = True
+        self.watch_for = b""
+        self.named_at = 0.0
+        """When ``watch_for`` was last written to a client, by the monotonic clock."""
         self._port = port
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -104,7 +107,7 @@ class WireServer:
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:]) if name}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         answer = self._answer(path, headers, body)
-        sending = asyncio.ensure_future(_send(writer, answer))
+        sending = asyncio.ensure_future(self._send(writer, answer))
         gone = asyncio.ensure_future(reader.read(1))
         await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not sending.done():
@@ -147,6 +150,24 @@ class WireServer:
         parts = openai_sse(openai_chunks(said, seen)) if openai else anthropic_sse(anthropic_events(said, seen))
         return Raw.sse(_travelling(parts, wire), wire=replace(wire, events=None))
 
+    async def _send(self, writer: asyncio.StreamWriter, answer: Raw) -> None:
+        body = answer.body.encode() if isinstance(answer.body, str) else answer.body
+        headers = {"request-id": "req_wire", "x-request-id": "req_wire", "connection": "close", **answer.headers}
+        headers |= {"transfer-encoding": "chunked"} if answer.stream else {"content-length": str(len(body))}
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        writer.write(f"HTTP/1.1 {answer.status} Status\r\n{head}\r\n".encode())
+        if not answer.stream:
+            writer.write(body)
+            await writer.drain()
+            return
+        for piece in _chunks(body, answer.wire):
+            if self.watch_for and self.watch_for in piece:
+                self.named_at = time.monotonic()
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+            await asyncio.sleep(answer.wire.pace)
+        await _end(writer, answer.wire)
+
 
 def _travelling(parts: Sequence[str], wire: Wire) -> str:
     kept = list(parts) if wire.events is None else list(parts[: wire.events])
@@ -154,23 +175,6 @@ def _travelling(parts: Sequence[str], wire: Wire) -> str:
     inserted.append(wire.insert.get(len(kept), ""))
     text = "".join(inserted)
     return text.replace("\n", "\r\n") if wire.crlf else text
-
-
-async def _send(writer: asyncio.StreamWriter, answer: Raw) -> None:
-    body = answer.body.encode() if isinstance(answer.body, str) else answer.body
-    headers = {"request-id": "req_wire", "x-request-id": "req_wire", "connection": "close", **answer.headers}
-    headers |= {"transfer-encoding": "chunked"} if answer.stream else {"content-length": str(len(body))}
-    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    writer.write(f"HTTP/1.1 {answer.status} Status\r\n{head}\r\n".encode())
-    if not answer.stream:
-        writer.write(body)
-        await writer.drain()
-        return
-    for piece in _chunks(body, answer.wire):
-        writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-        await writer.drain()
-        await asyncio.sleep(answer.wire.pace)
-    await _end(writer, answer.wire)
 
 
 def _chunks(body: bytes, wire: Wire) -> list[bytes]:

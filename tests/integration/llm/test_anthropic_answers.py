@@ -3,13 +3,14 @@
 import asyncio
 import json
 import time
+from typing import Any
 
 import pytest
 
 from loops.engine.values import ArgumentsDelta, CallDetected, ModelEvent, StopReason, TextDelta, ThinkingDelta
 from loops.llm.registry import build_adapter
 from tests.wire.client import answer, ask, config, continued, request, user
-from tests.wire.say import Raw, Say, Wire, anthropic_events, anthropic_sse
+from tests.wire.say import Raw, Say, Seen, Wire, anthropic_events, anthropic_sse
 from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.spec("C2", "C3")
@@ -96,7 +97,7 @@ def test_pings_comments_and_unknown_events_are_passed_over() -> None:
 
 def test_unknown_blocks_are_kept_and_sent_back_as_they_came() -> None:
     block = {"type": "hologram", "colour": "blue", "nested": {"a": None}}
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 1}}},
         {"type": "content_block_start", "index": 0, "content_block": block},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "hologram_delta", "shape": "cube"}},
@@ -151,7 +152,7 @@ def test_every_stop_reason_is_named(stop: str, mapped: StopReason) -> None:
 
 
 def test_a_refusal_says_why_and_spoils_its_calls() -> None:
-    def refuse(seen):
+    def refuse(seen: Seen) -> Raw:
         events = anthropic_events(Say(calls=[("count", {"upto": 1})], stop="refusal"), seen)
         events[-2]["delta"]["stop_details"] = {"type": "refusal", "category": "cyber", "explanation": "Not this."}
         return Raw.sse("".join(anthropic_sse(events)))
@@ -219,7 +220,7 @@ def test_broken_arguments_become_an_error_for_the_model(text: str, told: str) ->
 def test_text_no_store_can_hold_is_cleaned() -> None:
     pieces = ["a\ud83d", "\ude00b", "\0", "\udc00"]
     deltas = [{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": p}} for p in pieces]
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {"model": "m", "usage": {}}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         *deltas,

@@ -12,7 +12,7 @@ from loops.engine.values import FailureKind
 from loops.llm.config import Provider
 from loops.llm.registry import build_adapter
 from tests.wire.client import answer, ask, config, failure, request
-from tests.wire.say import Raw, Say, Wire, anthropic_events, anthropic_sse
+from tests.wire.say import Ending, Raw, Say, Seen, Wire, anthropic_events, anthropic_sse
 from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.spec("E1", "E6")
@@ -81,7 +81,7 @@ def test_a_date_to_wait_for_becomes_seconds() -> None:
 
 
 def test_a_wish_to_wait_on_a_good_answer_is_no_error() -> None:
-    def good(seen):
+    def good(seen: Seen) -> Raw:
         body = "".join(anthropic_sse(anthropic_events(Say(text="Hi"), seen)))
         return Raw(200, {"content-type": "text/event-stream", "retry-after": "30"}, body, stream=True)
 
@@ -138,7 +138,7 @@ def test_an_error_in_the_middle_of_an_openai_stream() -> None:
 
 @pytest.mark.parametrize("provider", BOTH)
 @pytest.mark.parametrize(("then", "codes"), [("reset", {"connection_reset"}), ("cut", {"connection_cut"})])
-def test_a_connection_that_breaks_in_the_stream(provider: Provider, then, codes: set[str]) -> None:
+def test_a_connection_that_breaks_in_the_stream(provider: Provider, then: Ending, codes: set[str]) -> None:
     error = failure(lambda seen: Say(text="Long, long ago", wire=Wire(events=3, then=then)), provider)
     assert (error.kind, error.code in codes) == (TRANSIENT, True), error.code
 
@@ -155,7 +155,7 @@ def test_silence_ends_at_the_configured_time(provider: Provider) -> None:
 def test_nobody_listening(provider: Provider) -> None:
     with WireServer(lambda seen: Say()) as server:
         gone = config(server, provider)
-    with pytest.raises(Exception, match="ConnectError") as caught:
+    with pytest.raises(ModelError, match="ConnectError") as caught:
         ask(gone)
     assert (caught.value.kind, caught.value.code) == (TRANSIENT, "connection_failed")
 
@@ -189,6 +189,23 @@ def test_a_senseless_stream_is_worth_another_try(provider: Provider, body: str) 
     error = failure(lambda seen: Raw.sse(body), provider)
     assert error.kind is TRANSIENT
     assert error.code in ("empty_stream", "bad_stream")
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+def test_bytes_that_are_no_text(provider: Provider, kind: str) -> None:
+    body = b'event: message_start\ndata: {"type": "\xff\xfe"}\n\n'
+    error = failure(lambda seen: Raw(200, {"content-type": kind}, body, stream=True), provider)
+    assert (error.kind, error.code) == (TRANSIENT, "bad_stream")
+
+
+@pytest.mark.parametrize("provider", BOTH)
+def test_a_key_that_cannot_be_sent(provider: Provider) -> None:
+    with WireServer(lambda seen: Say(text="in"), key="right") as server:
+        assert ask(config(server, provider, api_key=" right\n")).text == "in"
+        for key in ("two\nlines", "clé"):
+            with pytest.raises(ModelError, match="no key has"):
+                ask(config(server, provider, api_key=key))
 
 
 @pytest.mark.parametrize("provider", BOTH)

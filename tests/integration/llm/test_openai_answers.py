@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loops.engine.values import CallDetected, StopReason
+from loops.engine.values import CallDetected, ModelEvent, StopReason
 from loops.llm.registry import build_adapter
 from tests.wire.client import answer, ask, config, continued, request, user
 from tests.wire.say import Raw, Say, Wire, openai_sse
@@ -145,7 +145,7 @@ def test_ids_used_before_are_made_new() -> None:
 
 
 def test_a_name_in_pieces_is_told_when_it_is_whole() -> None:
-    events = []
+    events: list[ModelEvent] = []
     deltas = [piece("", index=0, id="a", name="read_"), piece("", index=0, name="file"), piece("{}", index=0)]
     with WireServer(lambda seen: said(*deltas)) as server:
         reply = ask(config(server, "openai"), on_event=events.append)

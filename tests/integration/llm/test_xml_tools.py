@@ -2,7 +2,7 @@
 
 import pytest
 
-from loops.engine.values import CallDetected, StopReason, TextDelta
+from loops.engine.values import CallDetected, ModelEvent, StopReason, TextDelta
 from loops.llm.config import Provider
 from tests.wire.client import answer, ask, config, continued, request
 from tests.wire.say import Say
@@ -22,7 +22,7 @@ TEXT = """I read it.
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_calls_in_text(provider: Provider) -> None:
-    events = []
+    events: list[ModelEvent] = []
     with WireServer(lambda seen: Say(text=TEXT)) as server:
         asked = request(xml_tools=True)
         reply = ask(config(server, provider), asked, events.append)
