@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import ObjectDoesNotExist
+
 from gates.models import Gate
 from gates.policy import digests
 from gates.policy.payloads import FORM, Errors
@@ -17,7 +19,10 @@ def judged_edit(gate: Gate, arguments: dict[str, Any]) -> bytes:
     """Canonical bytes of the action with ``arguments``, which the approval then binds to. Raises InvalidDecision."""
     from loops.wiring import rejudge
 
-    judgement: Judgement = rejudge(str(gate.run_id), gate.call_id, gate.tool, arguments)
+    try:
+        judgement: Judgement = rejudge(str(gate.run_id), gate.call_id, gate.tool, arguments)
+    except ObjectDoesNotExist as gone:
+        raise InvalidDecision.of("The call behind this gate is not known any more.") from gone
     if judgement.invalid or judgement.access == Access.DENY:
         raise InvalidDecision(_by_field(judgement.reasons, gate.view))
     if judgement.gate_kind not in ("", gate.kind) or risk_rank(judgement.risk) > risk_rank(gate.risk):

@@ -1,0 +1,132 @@
+"""The Review page by keyboard, in a real browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from gates.models import Decision, Gate
+from tests.integration.gates.making import make_world, open_gate, tool_view
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q7")]
+
+
+@pytest.fixture
+def desk(live_site: str, page: Any) -> Any:
+    """A browser in which the reviewer of a new project is logged in."""
+    world = make_world()
+    client = Client()
+    client.force_login(world.reviewer)
+    page.context.add_cookies(
+        [{"name": "agentops_session", "value": client.cookies["agentops_session"].value, "url": live_site}]
+    )
+    page.world, page.site = world, live_site
+    page.set_viewport_size({"width": 1280, "height": 800})
+    return page
+
+
+def wait_decided(desk: Any, gate: Gate) -> Decision:
+    desk.locator(f"#gate-{gate.pk}").wait_for(state="detached")
+    return Decision.objects.get(gate=gate)
+
+
+def test_moving_opening_and_approving_leads_to_the_next(desk: Any) -> None:
+    first, second, third = (open_gate(desk.world, title=f"Thing {number}") for number in range(3))
+    desk.goto(f"{desk.site}/review/")
+    desk.locator(f"#gate-{first.pk}").wait_for()
+    desk.keyboard.press("j")
+    desk.keyboard.press("Enter")
+    desk.locator(f"#gate-{second.pk}").wait_for()
+    assert desk.url.endswith(f"/review/{second.pk}/")
+    desk.keyboard.press("a")
+    assert wait_decided(desk, second).verdict == "approve"
+    desk.locator(f"#gate-{first.pk}").wait_for()
+    assert "Approved: Thing 1" in desk.locator("#messages").inner_text()
+    desk.keyboard.press("r")
+    desk.keyboard.type("not a jar")
+    assert desk.locator(f"#reason-{first.pk}").input_value() == "not a jar"
+    desk.keyboard.press("Control+Enter")
+    assert wait_decided(desk, first).reason == "not a jar"
+    desk.locator(f"#gate-{third.pk}").wait_for()
+    desk.keyboard.press("a")
+    wait_decided(desk, third)
+    assert "Nothing waits for you" in desk.locator("#queue").inner_text()
+
+
+@pytest.mark.spec("O1")
+def test_irreversible_action_asks_for_its_word_first(desk: Any) -> None:
+    gate = open_gate(desk.world, "irreversible_action")
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    desk.keyboard.press("a")
+    desk.keyboard.type("write_file")
+    assert not Decision.objects.exists()
+    desk.keyboard.press("Control+Enter")
+    assert wait_decided(desk, gate).verdict == "approve"
+
+
+@pytest.mark.spec("Q5")
+def test_long_view_unlocks_at_its_end(desk: Any) -> None:
+    gate = open_gate(desk.world, view=tool_view(command="echo ok\n" * 3000))
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    button = desk.locator("form.approve [data-approve]")
+    assert button.is_disabled()
+    desk.keyboard.press("a")
+    assert button.is_disabled()
+    desk.keyboard.press("End")
+    button.click()  # waits until it is enabled
+    assert wait_decided(desk, gate).verdict == "approve"
+
+
+def test_selecting_stays_within_one_kind_and_risk(desk: Any) -> None:
+    for risk in ("high", "high", "low"):
+        open_gate(desk.world, risk=risk)
+    desk.goto(f"{desk.site}/review/")
+    desk.locator("#queue").wait_for()
+    desk.keyboard.press("j")
+    desk.keyboard.press("x")
+    desk.keyboard.press("k")
+    desk.keyboard.press("x")
+    boxes = desk.locator("#queue input[name=item]")
+    assert [boxes.nth(number).is_checked() for number in range(3)] == [True, True, False]
+    assert boxes.nth(2).is_disabled()
+    desk.locator("[data-bulk] [value=approve]").click()
+    assert "Approve 2 together?" in desk.locator("h1").inner_text()
+
+
+def test_loser_of_a_race_reads_who_and_when(desk: Any) -> None:
+    from gates import services
+
+    gate = open_gate(desk.world)
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    services.decide(actor=desk.world.second, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason="no")
+    desk.keyboard.press("a")
+    desk.get_by_text("Already rejected by Bo at").first.wait_for()
+    assert Decision.objects.get().verdict == "reject"
+
+
+@pytest.mark.spec("Q7", "R1")
+def test_new_gate_appears_without_reload(desk: Any) -> None:
+    kept = open_gate(desk.world, title="First")
+    desk.goto(f"{desk.site}/review/")
+    desk.locator("#queue").wait_for()
+    desk.keyboard.press("r")
+    desk.keyboard.type("half a reason")
+    gate = open_gate(desk.world, title="Second")
+    desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
+    desk.locator(f"#queue [data-row='{gate.pk}']").wait_for(timeout=5000)
+    assert desk.locator(f"#reason-{kept.pk}").input_value() == "half a reason"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_has_no_accessibility_violations(desk: Any, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    desk.emulate_media(color_scheme=scheme)
+    gate = open_gate(desk.world, view=tool_view(diff="@@ -1 +1 @@\n-a\n+b", command="ls\u200b"), confidence=0.4)
+    open_gate(desk.world, "question", view={"question": "Which?", "choices": ["a", "b"]})
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    desk.keyboard.press("e")
+    found = Axe().run(desk, context=".review")
+    assert found.violations_count == 0, found.generate_report()
