@@ -12,7 +12,7 @@ from typing import Any
 from loops.engine import facts as f
 from loops.engine.lifecycle import TERMINAL, Phase, transition
 from loops.engine.limits import extended
-from loops.engine.state import RECENT_ERRORS, OpenGate, PendingCall, RunState
+from loops.engine.state import RECENT_ERRORS, OpenGate, PendingCall, RunState, evolve
 from loops.engine.values import Json, StopReason
 
 CHARS_PER_TOKEN = 3
@@ -47,7 +47,7 @@ def apply(state: RunState, fact: f.Fact) -> RunState:
     active = state.active_us
     if not state.is_resting:
         active += max(0, fact.at - state.last_at)
-    return replace(handler(state, fact), seq=state.seq + 1, last_at=max(fact.at, state.last_at), active_us=active)
+    return evolve(handler(state, fact), seq=state.seq + 1, last_at=max(fact.at, state.last_at), active_us=active)
 
 
 def replay(history: Iterable[f.Fact]) -> RunState:
@@ -68,25 +68,33 @@ def answer_call_id(answers: int, position: int) -> str:
 
 
 def _taken_over(state: RunState, fact: f.RunTakenOver) -> RunState:
-    return replace(state, recoveries=state.recoveries + 1)
+    return evolve(state, recoveries=state.recoveries + 1)
 
 
 def _phase_entered(state: RunState, fact: f.PhaseEntered) -> RunState:
     if transition(state.phase, fact.event) is not fact.phase or fact.came_from is not state.phase:
         raise ImpossibleFact(f"{fact.came_from} -{fact.event}-> {fact.phase} while in {state.phase}")
     if fact.phase is Phase.REPAIR:
-        return replace(state, phase=fact.phase, repairs=state.repairs + 1)
+        return evolve(state, phase=fact.phase, repairs=state.repairs + 1)
     if fact.phase in TERMINAL:
-        calls = tuple(replace(c, status="judged", gate="") if c.status == "gated" else c for c in state.calls)
-        return replace(state, phase=fact.phase, gate=None, calls=calls, resume_phase=state.phase, requested=False)
-    return replace(state, phase=fact.phase)
+        calls = tuple(_without_gate(state, call) for call in state.calls)
+        return evolve(state, phase=fact.phase, gate=None, calls=calls, resume_phase=state.phase, requested=False)
+    return evolve(state, phase=fact.phase)
+
+
+def _without_gate(state: RunState, pending: PendingCall) -> PendingCall:
+    """A call whose gate ends with the run is asked again at a resume; one in doubt was begun and stays in doubt."""
+    if pending.status != "gated":
+        return pending
+    begun = state.gate is not None and state.gate.kind == "in_doubt"
+    return replace(pending, status="intended" if begun else "judged", gate="")
 
 
 def _model_requested(state: RunState, fact: f.ModelRequested) -> RunState:
     if state.calls or state.answered:
         raise ImpossibleFact("a model was asked while its latest answer is still open")
     step = state.step if state.requested or state.model_attempt else state.step + 1
-    return replace(state, requested=True, step=step)
+    return evolve(state, requested=True, step=step)
 
 
 def _model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
@@ -97,7 +105,7 @@ def _model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
         PendingCall(call=replace(call, id=answer_call_id(answers, position))) for position, call in enumerate(fact.calls)
     )
     usage = fact.usage
-    return replace(
+    return evolve(
         state,
         requested=False,
         answered=True,
@@ -121,21 +129,21 @@ def _fatal_stop(stop: StopReason) -> str:
 
 def _model_failed(state: RunState, fact: f.ModelFailed) -> RunState:
     hopeless = fact.kind.value != "transient" or fact.attempt >= state.limits.max_model_attempts
-    return replace(
+    return evolve(
         state, requested=False, model_attempt=fact.attempt, fatal="model_unavailable" if hopeless else state.fatal
     )
 
 
 def _model_interrupted(state: RunState, fact: f.ModelInterrupted) -> RunState:
-    return replace(state, requested=True)
+    return evolve(state, requested=True)
 
 
 def _backoff_started(state: RunState, fact: f.BackoffStarted) -> RunState:
-    return replace(state, wake_at=fact.until)
+    return evolve(state, wake_at=fact.until)
 
 
 def _backoff_ended(state: RunState, fact: f.BackoffEnded) -> RunState:
-    return replace(state, wake_at=0)
+    return evolve(state, wake_at=0)
 
 
 def _with_call(state: RunState, call_id: str, **changes: Any) -> RunState:
@@ -143,7 +151,7 @@ def _with_call(state: RunState, call_id: str, **changes: Any) -> RunState:
         state.call(call_id)
     except KeyError:
         raise ImpossibleFact(f"no call {call_id} is open") from None
-    return replace(state, calls=tuple(replace(c, **changes) if c.call.id == call_id else c for c in state.calls))
+    return evolve(state, calls=tuple(replace(c, **changes) if c.call.id == call_id else c for c in state.calls))
 
 
 def _judged(state: RunState, fact: f.CallJudged) -> RunState:
@@ -163,7 +171,7 @@ def _gate_opened(state: RunState, fact: f.GateOpened) -> RunState:
     if state.gate is not None:
         raise ImpossibleFact("a second gate was opened")
     limit = str(fact.detail.get("limit", ""))
-    opened = replace(state, gate=OpenGate(fact.gate, fact.kind, fact.call_id, limit))
+    opened = evolve(state, gate=OpenGate(fact.gate, fact.kind, fact.call_id, limit))
     return _with_call(opened, fact.call_id, status="gated", gate=fact.gate) if fact.call_id else opened
 
 
@@ -171,7 +179,7 @@ def _gate_decided(state: RunState, fact: f.GateDecided) -> RunState:
     gate = state.gate
     if gate is None or gate.id != fact.gate:
         raise ImpossibleFact(f"gate {fact.gate} is not the one that is open")
-    state = replace(state, gate=None)
+    state = evolve(state, gate=None)
     goes_on = fact.verdict in CONTINUE_VERDICTS
     match gate.kind:
         case "limit_reached":
@@ -190,9 +198,9 @@ def _gate_decided(state: RunState, fact: f.GateDecided) -> RunState:
 
 def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bool) -> RunState:
     if not goes_on or state.extensions >= state.limits.max_extensions:
-        return replace(state, reached="", fatal=limit)
+        return evolve(state, reached="", fatal=limit)
     failures = 0 if limit == "max_failures" else state.failures_in_row
-    return replace(
+    return evolve(
         state,
         reached="",
         extensions=state.extensions + 1,
@@ -205,17 +213,17 @@ def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bo
 
 def _loop_decided(state: RunState, goes_on: bool) -> RunState:
     if not goes_on or state.extensions >= state.limits.max_extensions:
-        return replace(state, loop_found="", fatal="loop_detected")
-    return replace(state, loop_found="", recent_errors=(), failures_in_row=0, extensions=state.extensions + 1)
+        return evolve(state, loop_found="", fatal="loop_detected")
+    return evolve(state, loop_found="", recent_errors=(), failures_in_row=0, extensions=state.extensions + 1)
 
 
 def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunState:
     if not goes_on:
         reason = fact.reason or ("nobody decided in time" if fact.verdict == "expire" else "rejected without a reason")
-        return replace(state, review_rejection=reason)
+        return evolve(state, review_rejection=reason)
     edited = fact.payload.get("result")
     result = edited if isinstance(edited, str) else state.result
-    return replace(state, reviewed=True, approver=fact.by, result=result)
+    return evolve(state, reviewed=True, approver=fact.by, result=result)
 
 
 def _doubt_decided(state: RunState, call_id: str, fact: f.GateDecided) -> RunState:
@@ -242,14 +250,14 @@ def _approval_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
 
 def _intended(state: RunState, fact: f.ToolIntended) -> RunState:
     state = _with_call(state, fact.call_id, status="intended", attempt=fact.attempt, gate=fact.gate)
-    return replace(state, tool_calls=state.tool_calls + (fact.attempt == 1))
+    return evolve(state, tool_calls=state.tool_calls + (fact.attempt == 1))
 
 
 def _completed(state: RunState, fact: f.ToolCompleted) -> RunState:
     result = fact.result
     state = _with_call(state, fact.call_id, status="done", ok=result.ok, error=result.error)
     data = result.data
-    return replace(
+    return evolve(
         state,
         context_tokens=state.context_tokens + len(result.content) // CHARS_PER_TOKEN,
         tests_passed=_count(data.get("passed"), state.tests_passed),
@@ -265,12 +273,12 @@ def _count(value: Json, present: int) -> int:
 
 def _refused(state: RunState, fact: f.ToolRefused) -> RunState:
     state = _with_call(state, fact.call_id, status="done", ok=False, error=fact.message)
-    return replace(state, context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN)
+    return evolve(state, context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN)
 
 
 def _step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
     errors = () if fact.success else (*state.recent_errors, fact.error_signature)[-RECENT_ERRORS:]
-    return replace(
+    return evolve(
         state,
         answered=False,
         calls=(),
@@ -283,23 +291,23 @@ def _step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
 
 
 def _reminded(state: RunState, fact: f.Reminded) -> RunState:
-    return replace(state, context_tokens=state.context_tokens + len(fact.text) // CHARS_PER_TOKEN)
+    return evolve(state, context_tokens=state.context_tokens + len(fact.text) // CHARS_PER_TOKEN)
 
 
 def _warned(state: RunState, fact: f.LimitWarned) -> RunState:
-    return replace(state, warned=state.warned | {fact.limit})
+    return evolve(state, warned=state.warned | {fact.limit})
 
 
 def _limit_reached(state: RunState, fact: f.LimitReached) -> RunState:
-    return replace(state, reached=fact.limit)
+    return evolve(state, reached=fact.limit)
 
 
 def _loop_detected(state: RunState, fact: f.LoopDetected) -> RunState:
-    return replace(state, loop_found=fact.evidence)
+    return evolve(state, loop_found=fact.evidence)
 
 
 def _message(state: RunState, fact: f.MessageReceived) -> RunState:
-    return replace(
+    return evolve(
         state,
         awaiting_message=False,
         step_base=state.step,
@@ -310,36 +318,36 @@ def _message(state: RunState, fact: f.MessageReceived) -> RunState:
 
 
 def _stop(state: RunState, fact: f.StopRequested) -> RunState:
-    return replace(state, stop_requested=True)
+    return evolve(state, stop_requested=True)
 
 
 def _paused(state: RunState, fact: f.RunPaused) -> RunState:
-    return replace(state, paused=True)
+    return evolve(state, paused=True)
 
 
 def _resumed(state: RunState, fact: f.RunResumed) -> RunState:
     if state.phase is not Phase.HALT:
-        return replace(state, paused=False)
+        return evolve(state, paused=False)
     if state.resume_phase is None:
         raise ImpossibleFact("a halted run without a phase to go back to")
-    return replace(state, phase=state.resume_phase, paused=False, stop_requested=False, end_reason="", resume_phase=None)
+    return evolve(state, phase=state.resume_phase, paused=False, stop_requested=False, end_reason="", resume_phase=None)
 
 
 def _proposed(state: RunState, fact: f.ResultProposed) -> RunState:
-    state = replace(state, result=fact.result, checks=None, reviewed=False, approver="", review_rejection="")
+    state = evolve(state, result=fact.result, checks=None, reviewed=False, approver="", review_rejection="")
     return _with_call(state, fact.call_id, status="done", ok=True) if fact.call_id else state
 
 
 def _checks_started(state: RunState, fact: f.ChecksStarted) -> RunState:
-    return replace(state, checking=True)
+    return evolve(state, checking=True)
 
 
 def _checks_completed(state: RunState, fact: f.ChecksCompleted) -> RunState:
-    return replace(state, checking=False, checks=fact.checks)
+    return evolve(state, checking=False, checks=fact.checks)
 
 
 def _diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
-    return replace(
+    return evolve(
         state,
         result=None,
         checks=None,
@@ -351,7 +359,7 @@ def _diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
 
 
 def _ended(state: RunState, fact: f.RunEnded) -> RunState:
-    return replace(state, end_reason=fact.reason)
+    return evolve(state, end_reason=fact.reason)
 
 
 _AFTER_THE_END = (f.RunEnded, f.RunResumed, f.RunTakenOver)
