@@ -15,6 +15,7 @@ from loops.engine.values import Json
 SMALLEST_ANSWER = 256
 """Tokens: with less than this left a request is not worth sending."""
 DEFAULT_ANSWER = 8192
+LARGEST_BOUND = 2**53
 HARD_CAP_MODEL_CALLS = 20_000
 """Global iteration cap of a run: no extension passes it (SPEC A6)."""
 
@@ -44,10 +45,11 @@ _SUGGESTED_FACTOR = 1.5
 
 
 def usage(state: RunState) -> dict[str, tuple[int, int]]:
-    """Used and bound by limit name, in the units of ``Limits``."""
+    """Used and bound by limit name, in the units of ``Limits``. A step counts once it has an answer, so that the last
+    one allowed can be asked for again after a failure or a lost worker."""
     limits = state.limits
     return {
-        "max_steps": (state.steps_used, limits.max_steps),
+        "max_steps": (max(0, state.steps_used - state.step_is_open), limits.max_steps),
         "max_seconds": (state.active_us // 1_000_000, limits.max_seconds),
         "max_failures": (state.failures_in_row, limits.max_failures),
         "max_tokens": (state.tokens, limits.max_tokens),
@@ -112,11 +114,14 @@ def suggested(hit: LimitHit) -> int:
 
 
 def extended(limits: Limits, payload: Mapping[str, Json]) -> Limits:
-    """``limits`` with the bounds a person granted. Values that are no positive numbers are ignored: the guard asks again."""
+    """``limits`` with the bounds a person granted. Values that are no positive, storable numbers are ignored: the guard
+    asks again."""
     changes: dict[str, int] = {}
     for name, value in payload.items():
         field = _FIELDS.get(name)
-        if field is None or isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        if field is None or isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        changes[field] = int(value * 1_000_000) if name == "max_cost_usd" else int(value)
+        granted = value * 1_000_000 if name == "max_cost_usd" else value
+        if 1 <= granted <= LARGEST_BOUND:
+            changes[field] = int(granted)
     return replace(limits, **changes)

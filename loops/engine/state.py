@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from loops.engine.facts import Check
 from loops.engine.lifecycle import TERMINAL, Phase
@@ -41,7 +42,7 @@ class OpenGate:
     limit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunState:
     spec: RunSpec
     limits: Limits
@@ -113,6 +114,11 @@ class RunState:
         return self.step - self.step_base
 
     @property
+    def step_is_open(self) -> bool:
+        """The step is counted and the model has not answered in it: asking again begins no new one."""
+        return self.requested or self.model_attempt > 0
+
+    @property
     def is_resting(self) -> bool:
         """Waiting for a person (or over): no time is charged and no worker is held."""
         return self.gate is not None or self.paused or self.awaiting_message or self.is_ended
@@ -123,3 +129,17 @@ class RunState:
             if pending.call.id == call_id:
                 return pending
         raise KeyError(call_id)
+
+
+def evolve(state: RunState, **changes: Any) -> RunState:
+    """``dataclasses.replace`` for a state with forty fields, a dozen times as fast: the loop does it for every fact.
+
+    Raises TypeError for a field that does not exist.
+    """
+    values = state.__dict__
+    if not changes.keys() <= values.keys():
+        raise TypeError(f"no such field: {sorted(changes.keys() - values.keys())}")
+    made = object.__new__(RunState)
+    made.__dict__.update(values)
+    made.__dict__.update(changes)
+    return made
