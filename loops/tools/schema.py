@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-from jsonschema.exceptions import SchemaError, ValidationError  # type: ignore[import-untyped]
-from jsonschema.validators import extend  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.validators import extend
 from referencing import Registry
 
 from loops.engine.values import Json
@@ -72,4 +72,4 @@ def _pattern(validator: Any, pattern: str, instance: object, schema: object) -> 
             yield ValidationError(str(error))
 
 
-_Linear: Any = extend(Draft202012Validator, {"pattern": _pattern})
+_Linear: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]

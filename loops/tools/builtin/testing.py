@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from xml.etree.ElementTree import Element, ParseError
 
-from defusedxml import DefusedXmlException  # type: ignore[import-untyped]
-from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import fromstring
 
 from loops.engine.values import Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import PATH, schema, string, text, texts

@@ -145,8 +145,9 @@ def test_every_change_of_what_would_happen_changes_the_subject(tmp_path: Path) -
     digests.add(digest(_subject(desk, "run_command", command="bash run.sh ", timeout_s=5)))
     digests.add(digest(_subject(desk, "run_command", command="bash run.sh", timeout_s=6)))
     digests.add(digest(_subject(desk, "run_command", argv=["bash", "run.sh"], timeout_s=5)))
-    for field, value in (("run_id", "run-2"), ("step", 4), ("environment", {"A": "1"})):
-        desk.context, kept = replace(desk.context, **{field: value}), desk.context
+    changes: list[dict[str, Any]] = [{"run_id": "run-2"}, {"step": 4}, {"environment": {"A": "1"}}]
+    for change in changes:
+        desk.context, kept = replace(desk.context, **change), desk.context
         digests.add(digest(_subject(desk, "run_command", command="bash run.sh", timeout_s=5)))
         desk.context = kept
     script.write_text("echo two\n")
