@@ -1,7 +1,6 @@
 """Settings. Everything works with no environment at all; every variable is listed in the README."""
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -210,10 +209,9 @@ REST_FRAMEWORK: dict[str, Any] = {
     ],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "loops.api.problems.handler",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
 }
-if find_spec("loops.api") and find_spec("loops.api.problems"):
-    REST_FRAMEWORK["EXCEPTION_HANDLER"] = "loops.api.problems.handler"
 SPECTACULAR_SETTINGS = {
     "TITLE": "AgentOps",
     "DESCRIPTION": "Runs, traces, gates and decisions.",

@@ -8,16 +8,11 @@ from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
 from agentops import health, onetime
-from agentops.optional import exists
 
 
 def favicon(request: HttpRequest) -> HttpResponseRedirect:
     """Send browsers that ask by habit to the icon of the pages."""
     return HttpResponseRedirect(static("favicon.svg"))
-
-
-def _written(prefix: str, module: str) -> list[URLPattern | URLResolver]:
-    return [path(prefix, include(module))] if exists(module) else []
 
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -30,8 +25,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerView.as_view(url_name="schema"), name="api-docs"),
-    *_written("api/v1/", "loops.api.urls"),
-    *_written("api/v1/", "gates.api.urls"),
-    *_written("", "gates.web.urls"),
-    *_written("", "loops.web.urls"),
+    path("api/v1/", include("loops.api.urls")),
+    path("api/v1/", include("gates.api.urls")),
+    path("", include("gates.web.urls")),
+    path("", include("loops.web.urls")),
 ]
