@@ -23,6 +23,10 @@ from loops.engine.spec import RunSpec
 from loops.engine.values import Block, Message, ModelRequest, ModelRole, ToolResult, ToolSpec
 
 
+NOT_DONE = "The call was interrupted and did not take effect. Propose it again if it is still needed."
+UNKNOWN = "The call was interrupted and nobody could say whether it took effect. Find out before you propose it again."
+
+
 @dataclass(frozen=True, slots=True)
 class Transcript:
     system: str = ""
@@ -166,7 +170,7 @@ def _decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
         case "in_doubt":
             if fact.payload.get("outcome") == "done":
                 return _result(transcript, fact.call_id, "The call was interrupted; a person confirmed that it took effect.", False)
-            return _result(transcript, fact.call_id, "The call was interrupted and did not take effect. Propose it again if it is still needed.", True)
+            return _result(transcript, fact.call_id, NOT_DONE if fact.payload.get("outcome") == "not_done" else UNKNOWN, True)
         case "limit_reached" | "loop_detected":
             answer = fact.payload.get("answer") or fact.reason
             return _say(transcript, f"A person says: {answer}") if answer and fact.verdict != "reject" else transcript

@@ -229,7 +229,8 @@ def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunS
 def _doubt_decided(state: RunState, call_id: str, fact: f.GateDecided) -> RunState:
     if fact.payload.get("outcome") == "done":
         return _with_call(state, call_id, status="done", ok=True)
-    return _with_call(state, call_id, status="done", ok=False, error=fact.reason or "it did not take effect")
+    known = "it did not take effect" if fact.payload.get("outcome") == "not_done" else "whether it took effect is unknown"
+    return _with_call(state, call_id, status="done", ok=False, error=fact.reason or known)
 
 
 def _approval_decided(state: RunState, call_id: str, fact: f.GateDecided, goes_on: bool) -> RunState:
