@@ -18,7 +18,7 @@ from typing import Any
 from loops.engine import facts as f
 from loops.engine.canonical import encode
 from loops.engine.codec import to_plain
-from loops.engine.fold import answer_call_id
+from loops.engine.fold import CONTINUE_VERDICTS, answer_call_id
 from loops.engine.spec import RunSpec
 from loops.engine.values import Block, Message, ModelRequest, ModelRole, ToolResult, ToolSpec
 
@@ -163,7 +163,7 @@ def _decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
     match fact.kind:
         case "question":
             answer = fact.payload.get("answer")
-            if fact.verdict in {"respond", "approve"}:
+            if fact.verdict in CONTINUE_VERDICTS:
                 return _result(transcript, fact.call_id, f"The person answered: {answer}", False)
             why = fact.reason or "nobody answered in time"
             return _result(transcript, fact.call_id, f"No answer: {why}. Go on with your best judgement.", True)
@@ -171,7 +171,7 @@ def _decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
             if fact.payload.get("outcome") == "done":
                 return _result(transcript, fact.call_id, "The call was interrupted; a person confirmed that it took effect.", False)
             return _result(transcript, fact.call_id, NOT_DONE if fact.payload.get("outcome") == "not_done" else UNKNOWN, True)
-        case "limit_reached" | "loop_detected":
+        case _ if not fact.call_id and fact.kind != "final_review":
             answer = fact.payload.get("answer") or fact.reason
             return _say(transcript, f"A person says: {answer}") if answer and fact.verdict != "reject" else transcript
         case _:

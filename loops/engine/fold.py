@@ -192,6 +192,8 @@ def _gate_decided(state: RunState, fact: f.GateDecided) -> RunState:
             return _with_call(state, gate.call_id, status="done", ok=goes_on, error="" if goes_on else fact.reason)
         case "in_doubt":
             return _doubt_decided(state, gate.call_id, fact)
+        case _ if not gate.call_id:
+            return state if goes_on else evolve(state, fatal="escalated")
         case _:
             return _approval_decided(state, gate.call_id, fact, goes_on)
 
