@@ -17,6 +17,8 @@ from loops.engine.values import Json, StopReason
 
 CHARS_PER_TOKEN = 3
 """A cautious estimate for text the provider has not counted yet."""
+GATE_CHARS = 160
+"""Of our own words around a person's decision."""
 CONTINUE_VERDICTS = frozenset({"approve", "respond", "extend", "approve_with_edits"})
 
 
@@ -179,7 +181,8 @@ def _gate_decided(state: RunState, fact: f.GateDecided) -> RunState:
     gate = state.gate
     if gate is None or gate.id != fact.gate:
         raise ImpossibleFact(f"gate {fact.gate} is not the one that is open")
-    state = evolve(state, gate=None)
+    said = len(str(fact.payload.get("answer") or "")) + len(fact.reason) + GATE_CHARS
+    state = evolve(state, gate=None, context_tokens=state.context_tokens + said // CHARS_PER_TOKEN)
     goes_on = fact.verdict in CONTINUE_VERDICTS
     match gate.kind:
         case "limit_reached":
@@ -262,7 +265,7 @@ def _completed(state: RunState, fact: f.ToolCompleted) -> RunState:
     data = result.data
     return evolve(
         state,
-        context_tokens=state.context_tokens + len(result.content) // CHARS_PER_TOKEN,
+        context_tokens=state.context_tokens + (len(result.content) + len(result.error)) // CHARS_PER_TOKEN,
         tests_passed=_count(data.get("passed"), state.tests_passed),
         tests_failed=_count(data.get("failed"), state.tests_failed),
         files_changed=state.files_changed + (1 if result.ok and data.get("diff") else 0),
