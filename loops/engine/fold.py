@@ -283,7 +283,8 @@ def _refused(state: RunState, fact: f.ToolRefused) -> RunState:
 
 
 def _step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
-    errors = () if fact.success else (*state.recent_errors, fact.error_signature)[-RECENT_ERRORS:]
+    kept = max(RECENT_ERRORS, state.limits.identical_errors)
+    errors = () if fact.success else (*state.recent_errors, fact.error_signature)[-kept:]
     return evolve(
         state,
         answered=False,
