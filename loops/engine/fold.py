@@ -149,10 +149,8 @@ def _backoff_ended(state: RunState, fact: f.BackoffEnded) -> RunState:
 
 
 def _with_call(state: RunState, call_id: str, **changes: Any) -> RunState:
-    try:
-        state.call(call_id)
-    except KeyError:
-        raise ImpossibleFact(f"no call {call_id} is open") from None
+    if not any(pending.call.id == call_id and pending.status != "done" for pending in state.calls):
+        raise ImpossibleFact(f"no call {call_id} is open")
     return evolve(state, calls=tuple(replace(c, **changes) if c.call.id == call_id else c for c in state.calls))
 
 
@@ -250,8 +248,8 @@ def _approval_decided(state: RunState, call_id: str, fact: f.GateDecided, goes_o
 
 
 def _approval_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
-    pending = state.call(fact.call_id)
-    return _with_call(state, fact.call_id, status="proposed", gate="", attempt=pending.attempt + 1)
+    state = _with_call(state, fact.call_id, status="proposed", gate="")
+    return _with_call(state, fact.call_id, attempt=state.call(fact.call_id).attempt + 1)
 
 
 def _intended(state: RunState, fact: f.ToolIntended) -> RunState:
@@ -283,6 +281,8 @@ def _refused(state: RunState, fact: f.ToolRefused) -> RunState:
 
 
 def _step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
+    if any(pending.status != "done" for pending in state.calls):
+        raise ImpossibleFact("a step was completed while a call of it was open")
     kept = max(RECENT_ERRORS, state.limits.identical_errors)
     errors = () if fact.success else (*state.recent_errors, fact.error_signature)[-kept:]
     return evolve(
