@@ -452,7 +452,8 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
             resumable = state.paused or state.phase is Phase.HALT
             return (f.RunResumed(by=mail.by),) if resumable else ()
         case "message":
-            return () if state.is_ended else (f.MessageReceived(text=str(mail.payload.get("text", "")), by=mail.by),)
+            late = state.is_ended and state.phase is not Phase.HALT
+            return () if late else (f.MessageReceived(text=str(mail.payload.get("text", "")), by=mail.by),)
         case "decision":
             gate = str(mail.payload.get("gate", ""))
             if state.is_ended or state.gate is None or state.gate.id != gate:

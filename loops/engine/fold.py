@@ -314,6 +314,8 @@ def _loop_detected(state: RunState, fact: f.LoopDetected) -> RunState:
 
 
 def _message(state: RunState, fact: f.MessageReceived) -> RunState:
+    if state.is_ended and state.phase is not Phase.HALT:
+        raise ImpossibleFact(f"a message after the end ({state.phase})")
     return evolve(
         state,
         awaiting_message=False,
@@ -369,7 +371,7 @@ def _ended(state: RunState, fact: f.RunEnded) -> RunState:
     return evolve(state, end_reason=fact.reason)
 
 
-_AFTER_THE_END = (f.RunEnded, f.RunResumed, f.RunTakenOver)
+_AFTER_THE_END = (f.RunEnded, f.RunResumed, f.RunTakenOver, f.MessageReceived)
 
 _HANDLERS: dict[type[f.Fact], Callable[[RunState, Any], RunState]] = {
     f.RunTakenOver: _taken_over,
