@@ -133,8 +133,11 @@ def _answered(transcript: Transcript, fact: f.ModelAnswered) -> Transcript:
     answers = transcript.answers + 1
     blocks = list(fact.blocks) or [_text_block(fact.text or "(no answer)")]
     ids = tuple((answer_call_id(answers, position), call.id) for position, call in enumerate(fact.calls))
-    answer: Message = {"role": "assistant", "content": blocks}
-    messages = (*transcript.messages, answer)
+    messages = transcript.messages
+    if messages and messages[-1]["role"] == "assistant":  # the provider paused its own turn: this is the rest of it
+        blocks = [*_content(messages[-1]), *blocks]
+        messages = messages[:-1]
+    messages = (*messages, {"role": "assistant", "content": blocks})
     return replace(transcript, messages=messages, answers=answers, call_ids=ids, results=(), extra=())
 
 
