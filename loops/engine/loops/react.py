@@ -101,8 +101,8 @@ def _limit_gate(state: RunState) -> OpenGate:
     label = limits.LABELS[state.reached]
     return OpenGate(
         kind="limit_reached",
-        title=f"Limit reached: {used / scale:,g} of {bound / scale:,g} {label}",
-        reasons=(f"{state.reached}: {used / scale:g} used, {bound / scale:g} allowed",),
+        title=f"Limit reached: {used / scale:,.12g} of {bound / scale:,.12g} {label}",
+        reasons=(f"{state.reached}: {used / scale:.12g} used, {bound / scale:.12g} allowed",),
         recommended="extend" if state.progress > 0 else "reject",
         view={
             "limit": state.reached,
@@ -213,6 +213,7 @@ def _complete_step(state: RunState) -> tuple[Fact, ...]:
     )
     if not state.stopped_without_calls or state.last_stop == StopReason.PAUSE_TURN or state.fatal:
         return (done,)
-    if state.plain_answers + 1 >= PLAIN_ANSWERS_AT_MOST and state.last_text.strip():
+    whole = state.last_stop not in {StopReason.MAX_TOKENS, StopReason.CUT}
+    if whole and state.plain_answers + 1 >= PLAIN_ANSWERS_AT_MOST and state.last_text.strip():
         return (done, ResultProposed(result=state.last_text))
     return (done, Reminded(reason="no_tool_call", text=NO_CALL))
