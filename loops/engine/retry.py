@@ -12,7 +12,7 @@ LONGEST_WISH_S = 600.0
 
 def delay_s(attempt: int, retry_after_s: float | None, seed: str) -> float:
     """Seconds to wait after failed attempt number ``attempt`` (1, 2, ...)."""
-    ceiling = min(CAP_S, BASE_S * 2.0 ** (attempt - 1))
+    ceiling = min(CAP_S, BASE_S * 2.0 ** min(attempt - 1, 16))
     digest = hashlib.sha256(f"{seed}:{attempt}".encode()).digest()
     jittered = ceiling * (0.5 + 0.5 * int.from_bytes(digest[:4], "big") / 2**32)
     wish = min(retry_after_s or 0.0, LONGEST_WISH_S)
