@@ -5,7 +5,7 @@ output may hold any of them and must never stop a run (RELIABILITY fact 11):
 
     NaN, infinities      {"$float": "nan" | "inf" | "-inf"}
     |integer| >= 2**53   {"$int": "<digits>"}
-    lone surrogates      {"$utf16": "<hex of the surrogatepass UTF-8 bytes>"}
+    lone surrogates      {"$utf16": "<hex of the surrogatepass UTF-8 bytes>"}, in keys "$utf16:<hex>"
     bytes                {"$bytes": "<hex>"}
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 import rfc8785
 
 _SAFE = 2**53
+_UTF16_KEY = "$utf16:"
 _dumps = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -116,7 +117,11 @@ def _mapped(value: Any) -> Any:
 
 def _mapped_key(key: str) -> str:
     """A key of our own that starts with ``$`` gets a second one, so that it is never read as a mapped value."""
-    return clean(f"${key}" if key.startswith("$") else key)
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return _UTF16_KEY + key.encode("utf-8", "surrogatepass").hex()
+    return f"${key}" if key.startswith("$") else key
 
 
 def _unmapped(pairs: dict[str, Any]) -> Any:
@@ -130,4 +135,10 @@ def _unmapped(pairs: dict[str, Any]) -> Any:
             return bytes.fromhex(item).decode("utf-8", "surrogatepass")
         if key == "$bytes" and isinstance(item, str):
             return bytes.fromhex(item)
-    return {key[1:] if key.startswith("$") else key: item for key, item in pairs.items()}
+    return {_unmapped_key(key): item for key, item in pairs.items()}
+
+
+def _unmapped_key(key: str) -> str:
+    if key.startswith(_UTF16_KEY):
+        return bytes.fromhex(key.removeprefix(_UTF16_KEY)).decode("utf-8", "surrogatepass")
+    return key.removeprefix("$")
