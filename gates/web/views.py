@@ -125,7 +125,8 @@ def _page(request: HttpRequest, filters: Filters, gate: Gate | None, *, moved: b
     found = _queue(request, filters)
     if gate is None and found.gates:
         gate = visible_gate(request.user, found.gates[0].pk)
-    context = {"queue": found, "gate": gate, "selected": str(gate.pk) if gate else "", "place": "review"}
+    context: dict[str, Any] = {"queue": found, "gate": gate, "selected": str(gate.pk) if gate else ""}
+    context["place"] = "review"
     context["is_fragment"] = is_fragment = bool(request.headers.get("HX-Request"))
     response = render(request, "gates/_review.html" if is_fragment else "gates/review.html", context)
     if moved and is_fragment:
