@@ -82,7 +82,8 @@ class Driver:
         self._buffer: list[tuple[f.Fact, RunState]] = []
         self._judgements: dict[str, p.Judgement] = {}
         self._mail_waiting = True
-        self._urgent = asyncio.Event()
+        self._urgent = False
+        self._performing: asyncio.Task[Any] | None = None
         self._lost: Exception | None = None
 
     async def drive(self) -> str:
@@ -103,9 +104,10 @@ class Driver:
     async def _loop(self) -> str:
         slice_ends = self.ports.clock.now() + self.slice_s
         while True:
-            await asyncio.sleep(0)
             self._take_mail()
             effect = decide(self.state)
+            if isinstance(effect, e.CallModel):
+                await asyncio.sleep(0)  # a model that answers at once must not starve the watch
             if isinstance(effect, e.Rest):
                 self._flush()
                 self.ports.journal.release()
@@ -167,7 +169,7 @@ class Driver:
         if not self._mail_waiting:
             return
         self._mail_waiting = False
-        self._urgent.clear()
+        self._urgent = self._lost is not None
         mail = self.ports.journal.mail()
         if not mail:
             return
@@ -189,30 +191,43 @@ class Driver:
             except Exception as error:
                 # A database that does not answer is the same as a lost lease: stop before the lease runs out.
                 self._lost = error
-                self._urgent.set()
+                self._interrupt()
                 return
             if kinds:
                 self._mail_waiting = True
             if kinds & {"stop", "pause"}:
-                self._urgent.set()
+                self._interrupt()
 
     async def _interruptible(self, work: Awaitable[Any]) -> Any:
-        """Await ``work``; cancel it and raise Interrupted (or LeaseLost) when a person or the lease says so."""
-        task = asyncio.ensure_future(work)
-        urgent = asyncio.create_task(self._urgent.wait())
+        """Await ``work``; when a person or the lease says so it is cancelled, and Interrupted (or LeaseLost) raised.
+
+        The work runs in the driver's own task, and ``_watch`` cancels that task: a task of its own for every call would
+        cost more than all the rest of a step.
+        """
+        if self._urgent:
+            if asyncio.iscoroutine(work):
+                work.close()
+            raise self._interruption()
+        self._performing = asyncio.current_task()
         try:
-            await asyncio.wait({task, urgent}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            if self._lost is not None:
-                raise p.LeaseLost(str(self._lost)) from self._lost
-            raise Interrupted
+            return await work
+        except asyncio.CancelledError:
+            if not self._urgent or self._performing is None:
+                raise
+            self._performing.uncancel()
+            raise self._interruption() from None
         finally:
-            urgent.cancel()
-            if not task.done():
-                task.cancel()
+            self._performing = None
+
+    def _interrupt(self) -> None:
+        self._urgent = True
+        if self._performing is not None:
+            self._performing.cancel()
+
+    def _interruption(self) -> Exception:
+        if self._lost is not None:
+            return p.LeaseLost(str(self._lost))
+        return Interrupted()
 
     # --- the model ----------------------------------------------------------------------------------------------
 
@@ -223,9 +238,7 @@ class Driver:
             f.ModelRequested(role=effect.role, model=model, request_sha256=request_sha256, attempt=effect.attempt)
         )
         self._flush()
-        request = self.transcript.request(
-            role=effect.role, model=model, tools=self.specs, max_tokens=effect.max_tokens
-        )
+        request = self.transcript.request(role=effect.role, model=model, tools=self.specs, max_tokens=effect.max_tokens)
         stream = ModelStream(self.ports.feed, self.state.step, self.state.model_calls + 1)
         try:
             async with asyncio.timeout(self._seconds_left()):
@@ -394,7 +407,9 @@ class Driver:
             request = replace(request, subject=subject)
         detail = {"limit": str(view["limit"])} if effect.kind == "limit_reached" else {}
         self._note(
-            f.GateOpened(gate=request.id, kind=request.kind, title=request.title, call_id=request.call_id, detail=detail)
+            f.GateOpened(
+                gate=request.id, kind=request.kind, title=request.title, call_id=request.call_id, detail=detail
+            )
         )
         self._flush(self.ports.gatekeeper.open(request))
 
@@ -427,9 +442,7 @@ class Driver:
         phase = transition(came_from, effect.event)
         body = report(phase, self.state, effect.reason)
         self._note(f.PhaseEntered(phase=phase, event=effect.event, came_from=came_from))
-        self._note(
-            f.RunEnded(phase=phase, reason=effect.reason, report=body, report_kind=REPORT_KINDS[phase])
-        )
+        self._note(f.RunEnded(phase=phase, reason=effect.reason, report=body, report_kind=REPORT_KINDS[phase]))
         within = [self.ports.gatekeeper.withdraw(self.state.spec.run_id, effect.reason)]
         if phase is Phase.COMMIT:
             within.append(self.ports.archive.commit(self.state, body, self.state.last_at))

@@ -35,7 +35,7 @@ _TO_RING = """
 @shared_task(name="loops.advance")
 def advance(run_id: str, **_: Any) -> str:
     """Drive the run for as long as there is something to do."""
-    from loops.wiring import drive
+    from loops.services.driving import drive
 
     owner = f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"
     try:

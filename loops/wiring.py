@@ -1,4 +1,4 @@
-"""Build the engine's ports from Django's world and drive one run. The only place that knows every part (ARCHITECTURE 2)."""
+"""Build the engine's ports from Django's world: the only place that knows every part (ARCHITECTURE 2)."""
 
 from __future__ import annotations
 
@@ -14,28 +14,15 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 from psycopg.types.json import Jsonb
 
-from loops.driver import Driver, Ports, idempotency_key
-from loops.engine import facts as f
+from loops.driver import idempotency_key
 from loops.engine import ports as p
 from loops.engine.canonical import clean_json, sha256
-from loops.engine.codec import from_plain, to_plain
-from loops.engine.context import Transcript, extend
-from loops.engine.exits import REPORT_KINDS, report
-from loops.engine.fold import apply, initial
-from loops.engine.lifecycle import Event, Phase
-from loops.engine.spec import RunSpec
-from loops.engine.state import RunState
+from loops.engine.codec import to_plain
 from loops.engine.values import Access, Json, ToolCall, ToolResult, ToolSpec
-from loops.ids import new_id, new_key
-from loops.llm import prompts
-from loops.llm.registry import ModelService
+from loops.ids import new_id
 from loops.models import Run, ToolCallRecord
-from loops.services.models import model_configs
-from loops.services.tasks import run_spec
-from loops.services.workspaces import WorkspaceUnusable, prepare
 from loops.storage import blobs, journal
-from loops.storage.feed import Publisher, RunFeed
-from loops.storage.provenance import PgArchive
+from loops.storage.feed import Publisher
 from loops.tools.matrix import AccessRule
 from loops.tools.registry import ToolRegistry
 from loops.tools.sandbox.levels import SandboxLevel, probe
@@ -44,8 +31,6 @@ from loops.tools.service import ToolAccessService
 log = logging.getLogger(__name__)
 RULES_FRESH_S = 2.0
 """A change of the matrix holds for every call judged this much later, in runs under way too."""
-RECOVERIES_AT_MOST = 5
-"""Workers lost in a row without a step completed, before a run is failed instead of tried again (RELIABILITY P21)."""
 
 
 @cache
@@ -139,7 +124,7 @@ _AUDIT = (
 )
 
 
-def _tools(run: Run, connection: Any, save_blob: Callable[[bytes], str] = blobs.save) -> LiveTools:
+def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] = blobs.save) -> LiveTools:
     """The TAS of one run on one plain connection: no ORM, since it works inside an event loop."""
 
     def read_rules() -> tuple[AccessRule, ...]:
@@ -171,109 +156,5 @@ def rejudge(run_id: uuid.UUID | str, call_id: str, tool: str, arguments: Mapping
         workspace=run.workspace_path,
         idempotency_key=idempotency_key(str(run.pk), call),
     )
-    tools = _tools(run, journal.raw_connection())
+    tools = tools_of(run, journal.raw_connection())
     return asyncio.run(tools.judge(call, context))
-
-
-def drive(run_id: uuid.UUID, owner: str) -> str:
-    """Own the run for as long as there is something to do; why it stopped, or "taken" when somebody else has it.
-
-    An error of AgentOps itself leaves the lease to run out: the sweeper finds the run, another try is made, and after
-    ``RECOVERIES_AT_MOST`` the run ends with a FailureReport instead of going round for ever.
-    """
-    held = journal.claim(run_id, owner)
-    if held is None:
-        return "taken"
-    run = Run.objects.select_related("task__workspace", "agent__actor_model", "project").get(pk=run_id)
-    store = journal.PgJournal(held, run.project_id, publisher())
-    loaded = journal.load(run_id)
-    if loaded is None:
-        state, transcript = _start(run, store)
-    else:
-        state, transcript = loaded.state, loaded.transcript
-    if held.abandoned and not state.is_ended:
-        state = _note(store, state, f.RunTakenOver(epoch=held.epoch, worker=owner))
-        if held.recoveries > RECOVERIES_AT_MOST:
-            _fail(store, state, "internal_error", f"{held.recoveries} workers were lost in a row at this point")
-    if state.is_ended and not store.mail_kinds():
-        store.release()
-        return "ended"
-    return asyncio.run(_drive(run, store, ModelService(model_configs()), state, transcript))
-
-
-async def _drive(
-    run: Run, store: journal.PgJournal, models: ModelService, state: RunState, transcript: Transcript
-) -> str:
-    ports = Ports(
-        journal=store,
-        models=models,
-        tools=_tools(run, store.connection, store.stage),
-        gatekeeper=gatekeeper(),
-        archive=PgArchive(),
-        feed=RunFeed(publisher(), str(run.pk)),
-        clock=SystemClock(),
-        new_id=new_key,
-    )
-    driver = Driver(ports, state, transcript, sandbox_level=sandbox_level().level)
-    try:
-        return await driver.drive()
-    finally:
-        await models.close()
-
-
-def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
-    """The first fact. A workspace that cannot be made ends the run with a report, it never blocks it."""
-    problem = ""
-    try:
-        prepare(run)
-    except (WorkspaceUnusable, OSError) as error:
-        problem = str(error)
-    spec = from_plain(RunSpec, run_spec(run))
-    prompt = prompts.load(f"{spec.loop}")
-    tools = _tools(run, store.connection)
-    started = f.RunStarted(
-        at=int(time.time() * 1e6),
-        spec=spec,
-        system=_system(prompt, spec),
-        prompt_version=f"{prompt.name}:{prompt.version_hash}",
-        tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
-        sandbox_level=sandbox_level().level,
-    )
-    state = initial(started)
-    store.append([(started, state)])
-    if problem:
-        state = _fail(store, state, "workspace_unusable", problem)
-    return state, extend(Transcript(), started)
-
-
-def _system(prompt: prompts.Prompt, spec: RunSpec) -> str:
-    values = {"agent_name": spec.agent.name, "instructions": spec.agent.instructions or "None."}
-    return prompt.fill(**{name: values[name] for name in prompt.places})
-
-
-def _note(store: journal.PgJournal, state: RunState, fact: f.Fact) -> RunState:
-    stamped = _stamped(fact, state)
-    after = apply(state, stamped)
-    store.append([(stamped, after)])
-    return after
-
-
-def _fail(store: journal.PgJournal, state: RunState, reason: str, detail: str) -> RunState:
-    body = report(Phase.FAIL, state, reason, detail)
-    entries: list[tuple[f.Fact, RunState]] = []
-    facts = (
-        f.PhaseEntered(phase=Phase.FAIL, event=Event.ERROR, came_from=state.phase),
-        f.RunEnded(phase=Phase.FAIL, reason=reason, report=body, report_kind=REPORT_KINDS[Phase.FAIL]),
-    )
-    for fact in facts:
-        stamped = _stamped(fact, state)
-        state = apply(state, stamped)
-        entries.append((stamped, state))
-    store.append(entries, [gatekeeper().withdraw(state.spec.run_id, reason)])
-    return state
-
-
-def _stamped(fact: f.Fact, state: RunState) -> Any:
-    from dataclasses import replace
-
-    return replace(fact, at=max(int(time.time() * 1e6), state.last_at))

@@ -224,7 +224,9 @@ class World:
         if limits:
             self.spec = replace(self.spec, limits=replace(Limits(), **limits))
         self.ids = (f"01900000-0000-7000-8000-{number:012d}" for number in itertools.count(100))
-        started = f.RunStarted(spec=self.spec, system="Be good.", prompt_version="p", tools_sha256="t", at=int(self.clock.now() * 1e6))
+        started = f.RunStarted(
+            spec=self.spec, system="Be good.", prompt_version="p", tools_sha256="t", at=int(self.clock.now() * 1e6)
+        )
         self.journal.append([(started, initial(started))])
 
     @property
@@ -261,14 +263,18 @@ class World:
         self.send("decision", gate=gate.id, verdict=verdict, reason=reason, payload=payload)
 
 
-def says(text: str = "", *calls: tuple[str, Mapping[str, Any]], stop: StopReason | None = None, **more: Any) -> ModelReply:
+def says(
+    text: str = "", *calls: tuple[str, Mapping[str, Any]], stop: StopReason | None = None, **more: Any
+) -> ModelReply:
     """An answer with ``calls`` given as (name, arguments)."""
     made = tuple(ToolCall(f"p{i}", name, arguments) for i, (name, arguments) in enumerate(calls))
     blocks = [{"type": "text", "text": text}] if text else []
     blocks += [{"type": "tool_use", "id": c.id, "name": c.name, "input": dict(c.arguments)} for c in made]
     default = StopReason.TOOL_USE if calls else StopReason.END_TURN
     usage = more.pop("usage", Usage(input_tokens=100, output_tokens=20, cost_microusd=50))
-    return ModelReply(tuple(blocks), text, more.pop("thinking", ""), made, stop or default, usage, "fake", "fake-1", **more)
+    return ModelReply(
+        tuple(blocks), text, more.pop("thinking", ""), made, stop or default, usage, "fake", "fake-1", **more
+    )
 
 
 def done(result: str = "finished") -> ModelReply:

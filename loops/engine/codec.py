@@ -14,27 +14,36 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-Reader = Callable[[Any], Any]
+Convert = Callable[[Any], Any]
+_AS_IT_IS = frozenset({str, int, bool, float, type(None)})
 
 
 def to_plain(value: Any) -> Any:
     """Dataclasses become dicts (fields at their default left out), enums their value, tuples and sets lists."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        plain = {}
-        for name, default in _defaults(type(value)):
-            item = getattr(value, name)
-            if default is dataclasses.MISSING or item != default:
-                plain[name] = to_plain(item)
-        return plain
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
+    if dataclasses.is_dataclass(kind):
+        return _plain_dataclass(value, kind)
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, frozenset | set):
-        return sorted(to_plain(item) for item in value)
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, frozenset | set):
+        return sorted(to_plain(item) for item in value)
     return value
+
+
+def _plain_dataclass(value: Any, kind: type) -> dict[str, Any]:
+    plain = {}
+    for name, default in _defaults(kind):
+        item = getattr(value, name)
+        if item is default or item == default:
+            continue
+        plain[name] = item if type(item) in _AS_IT_IS else to_plain(item)
+    return plain
 
 
 def from_plain(kind: type[T], plain: Mapping[str, Any]) -> T:
@@ -54,7 +63,7 @@ def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
 
 
 @cache
-def _reader_of_class(kind: type) -> Reader:
+def _reader_of_class(kind: type) -> Convert:
     hints = get_type_hints(kind)
     fields = [(f.name, _reader_of(hints[f.name])) for f in dataclasses.fields(kind)]
     required = {
@@ -72,7 +81,7 @@ def _reader_of_class(kind: type) -> Reader:
     return read
 
 
-def _reader_of(hint: Any) -> Reader:
+def _reader_of(hint: Any) -> Convert:
     origin, args = get_origin(hint), get_args(hint)
     if dataclasses.is_dataclass(hint):
         return lambda plain: _reader_of_class(cast(type, hint))(plain)

@@ -22,9 +22,10 @@ from loops.engine.fold import CONTINUE_VERDICTS, answer_call_id
 from loops.engine.spec import RunSpec
 from loops.engine.values import Block, Message, ModelRequest, ModelRole, ToolResult, ToolSpec
 
-
+DONE = "The call was interrupted; a person confirmed that it took effect."
 NOT_DONE = "The call was interrupted and did not take effect. Propose it again if it is still needed."
 UNKNOWN = "The call was interrupted and nobody could say whether it took effect. Find out before you propose it again."
+EDITED = "A person changed the arguments of the call before approving it; the result is that of the changed call."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,9 @@ def opening(spec: RunSpec) -> str:
     if spec.constraints:
         parts.append(f"# Constraints\n{spec.constraints}")
     if spec.output_schema is not None:
-        parts.append("# Result\nThe result must be JSON that satisfies this schema:\n" + encode(spec.output_schema).decode())
+        parts.append(
+            "# Result\nThe result must be JSON that satisfies this schema:\n" + encode(spec.output_schema).decode()
+        )
     return "\n\n".join(parts)
 
 
@@ -172,14 +175,15 @@ def _decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
             return _result(transcript, fact.call_id, f"No answer: {why}. Go on with your best judgement.", True)
         case "in_doubt":
             if fact.payload.get("outcome") == "done":
-                return _result(transcript, fact.call_id, "The call was interrupted; a person confirmed that it took effect.", False)
-            return _result(transcript, fact.call_id, NOT_DONE if fact.payload.get("outcome") == "not_done" else UNKNOWN, True)
+                return _result(transcript, fact.call_id, DONE, False)
+            told = NOT_DONE if fact.payload.get("outcome") == "not_done" else UNKNOWN
+            return _result(transcript, fact.call_id, told, True)
         case _ if not fact.call_id and fact.kind != "final_review":
             answer = fact.payload.get("answer") or fact.reason
             return _say(transcript, f"A person says: {answer}") if answer and fact.verdict != "reject" else transcript
         case _:
             if fact.verdict == "approve_with_edits" and fact.call_id:
-                return _say(transcript, "A person changed the arguments of the call before approving it; the result is that of the changed call.")
+                return _say(transcript, EDITED)
             return transcript
 
 

@@ -261,7 +261,7 @@ class ResultProposed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One acceptance criterion, measured. status: passed, failed, error (could not be measured), unproven (no command)."""
+    """One acceptance criterion, measured. ``status``: passed, failed, error (not measurable), unproven (no command)."""
 
     text: str
     status: str

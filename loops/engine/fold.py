@@ -104,7 +104,8 @@ def _model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
         raise ImpossibleFact("an answer without a request")
     answers = state.model_calls + 1
     calls = tuple(
-        PendingCall(call=replace(call, id=answer_call_id(answers, position))) for position, call in enumerate(fact.calls)
+        PendingCall(call=replace(call, id=answer_call_id(answers, position)))
+        for position, call in enumerate(fact.calls)
     )
     usage = fact.usage
     return evolve(
@@ -232,7 +233,9 @@ def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunS
 def _doubt_decided(state: RunState, call_id: str, fact: f.GateDecided) -> RunState:
     if fact.payload.get("outcome") == "done":
         return _with_call(state, call_id, status="done", ok=True)
-    known = "it did not take effect" if fact.payload.get("outcome") == "not_done" else "whether it took effect is unknown"
+    known = (
+        "it did not take effect" if fact.payload.get("outcome") == "not_done" else "whether it took effect is unknown"
+    )
     return _with_call(state, call_id, status="done", ok=False, error=fact.reason or known)
 
 

@@ -31,7 +31,7 @@ class Event(StrEnum):
     EVIDENCE_READY = "evidence_ready"
     OUTPUTS_READY = "outputs_ready"
     REPLAN = "replan"
-    QUALITY_GATE_PASS = "quality_gate_pass"
+    QUALITY_GATE_PASS = "quality_gate_pass"  # noqa: S105 - an event, no password
     QUALITY_GATE_FAIL = "quality_gate_fail"
     DIAGNOSIS_COMPLETE = "diagnosis_complete"
     REPAIR_SUCCESS = "repair_success"
@@ -54,7 +54,12 @@ _FORWARD = {
     (Phase.CRITIQUE, Event.DIAGNOSIS_COMPLETE): Phase.REPAIR,
     (Phase.REPAIR, Event.REPAIR_SUCCESS): Phase.VERIFY,
 }
-_ENDS = {Event.BUDGET_EXCEEDED: Phase.FAIL, Event.TIMEOUT: Phase.FAIL, Event.ERROR: Phase.FAIL, Event.HALTED: Phase.HALT}
+_ENDS = {
+    Event.BUDGET_EXCEEDED: Phase.FAIL,
+    Event.TIMEOUT: Phase.FAIL,
+    Event.ERROR: Phase.FAIL,
+    Event.HALTED: Phase.HALT,
+}
 
 TABLE: Mapping[tuple[Phase, Event], Phase] = MappingProxyType(
     _FORWARD | {(phase, event): end for phase in Phase if phase not in TERMINAL for event, end in _ENDS.items()}

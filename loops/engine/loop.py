@@ -51,6 +51,11 @@ END_EVENTS = {
 
 def decide(state: RunState) -> Effect:
     """The one next effect."""
+    return _people_first(state) or _bounds(state) or _in_phase(state)
+
+
+def _people_first(state: RunState) -> Effect | None:
+    """What people decided, or have to decide, comes before anything the run would do by itself."""
     if state.is_ended:
         return Rest("ended")
     if state.stop_requested:
@@ -59,6 +64,11 @@ def decide(state: RunState) -> Effect:
         return Rest(f"gate:{state.gate.kind}")
     if state.paused:
         return Rest("paused")
+    return None
+
+
+def _bounds(state: RunState) -> Effect | None:
+    """What ends or suspends the run wherever it stands."""
     if state.fatal and not state.calls and not state.answered:
         return End(END_EVENTS.get(state.fatal, Event.ERROR), state.fatal)
     if state.wake_at:
@@ -67,7 +77,7 @@ def decide(state: RunState) -> Effect:
         return Rest("message")
     if state.model_calls >= HARD_CAP_MODEL_CALLS:
         return End(Event.BUDGET_EXCEEDED, "global_cap")
-    return _in_phase(state)
+    return None
 
 
 def _in_phase(state: RunState) -> Effect:

@@ -119,7 +119,7 @@ class GateRequest:
 
     ``subject`` is exactly what an approval binds to, ``view`` what the reviewer sees: for tool gates
     {"tool", "arguments", "diff"?, "command"?, "operation", "reversibility", "parameters_schema"}, for questions
-    {"question", "choices"}, for final reviews {"result", "criteria": [{"text", "command", "status", "detail"}], "diff"?},
+    {"question", "choices"}, for reviews {"result", "criteria": [{"text", "command", "status", "detail"}], "diff"?},
     for limits {"limit", "used", "bound", "suggested"}; always {"reasoning"} of the step.
     """
 
@@ -222,4 +222,3 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None: ...
-

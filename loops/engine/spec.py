@@ -1,4 +1,4 @@
-"""What a run was asked to do and within which bounds: fixed by RunStarted, changed only by facts (SPEC section 0, D2)."""
+"""What a run was asked to do and within which bounds: changed only by facts (SPEC section 0, D2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the result hold? Level 1 (schema) and commands as proof; deeper levels come behind the same Check (SPEC L1, L2)."""
+"""Does the result hold? Level 1 (schema) and commands as proof; deeper levels use the same Check (SPEC L1, L2)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class Fact(models.Model):
     append_only = True
 
     pk = models.CompositePrimaryKey("run_id", "seq")
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="facts", db_index=False)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="facts", db_constraint=False, db_index=False)
     seq = models.BigIntegerField()
     kind = models.CharField(max_length=40)
     step = models.IntegerField(default=0)
@@ -51,7 +51,9 @@ class Checkpoint(models.Model):
     append_only = True
 
     key = models.CharField(primary_key=True, max_length=64)
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="checkpoints", db_index=False)
+    run = models.ForeignKey(
+        Run, on_delete=models.PROTECT, related_name="checkpoints", db_constraint=False, db_index=False
+    )
     k = models.IntegerField()
     seq = models.BigIntegerField()
     phase = models.CharField(max_length=12)

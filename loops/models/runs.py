@@ -1,5 +1,8 @@
 """Runs, steps and calls: what people and SQL read. All of it is a projection of the journal (ARCHITECTURE 3).
 
+Their foreign keys to the run carry no constraint of their own: ``journal_append`` has locked the run's row before it
+writes any of them, and a check per row would double the cost of a step (PERFORMANCE 1).
+
 Rows here are written by ``loops.storage.journal`` in the same transaction as the facts they come from, and can be
 rebuilt from them. Only ``Run`` is made by a service (submission). Table and column names of the first two are
 D83's (SPEC W1); text and JSON are clean (no NUL, no lone surrogates).
@@ -50,7 +53,9 @@ class Run(models.Model):
     status = models.CharField(max_length=20, choices=Status, default=Status.QUEUED)
     phase = models.CharField(max_length=12, default="PLAN")
     end_reason = models.CharField(max_length=50, blank=True, default="", help_text="Reason code (SPEC D1).")
-    waiting_on = models.CharField(max_length=200, blank=True, default="", help_text="Gate kind, timer, model, tool name")
+    waiting_on = models.CharField(
+        max_length=200, blank=True, default="", help_text="Gate kind, timer, model, tool name"
+    )
     max_steps = models.IntegerField(default=0)
     progress = models.FloatField(default=0.0)
     cost_unknown = models.BooleanField(default=False, help_text="Some call had no known price: show the cost with >=.")
@@ -76,7 +81,9 @@ class Run(models.Model):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["project", "-id"], name="run_by_project"),
-            models.Index(fields=["lease_until"], name="run_runnable", condition=models.Q(runnable=True)),
+            models.Index(fields=["id"], name="run_runnable", condition=models.Q(runnable=True)),
+            models.Index(fields=["lease_until"], name="run_owned", condition=~models.Q(owner="")),
+            models.Index(fields=["wake_at"], name="run_sleeping", condition=models.Q(wake_at__isnull=False)),
         ]
 
     def __str__(self) -> str:
@@ -89,7 +96,7 @@ class Run(models.Model):
 
 class Step(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    execution = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
+    execution = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps", db_index=False)
     step_number = models.IntegerField()
     timestamp = models.DateTimeField()
     reasoning = models.TextField(blank=True, default="")
@@ -119,7 +126,9 @@ class Step(models.Model):
 
 class ModelCall(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="model_calls")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="model_calls", db_constraint=False, db_index=False
+    )
     seq = models.BigIntegerField(help_text="Sequence number of the fact that recorded the answer.")
     step_number = models.IntegerField()
     phase = models.CharField(max_length=12)
@@ -157,7 +166,9 @@ class ToolCallRecord(models.Model):
         IN_DOUBT = "IN_DOUBT", "In doubt"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="tool_calls", db_constraint=False, db_index=False
+    )
     call_id = models.CharField(max_length=120, help_text="Unique inside the run.")
     provider_call_id = models.CharField(max_length=120, blank=True, default="")
     step_number = models.IntegerField()
@@ -192,7 +203,9 @@ class Artifact(models.Model):
     """Something a run left: its result, a report, a whole output. The bytes are a blob."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifacts")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="artifacts", db_constraint=False, db_index=False
+    )
     seq = models.BigIntegerField()
     kind = models.CharField(max_length=30, help_text="result, failure_report, halt_record, output, file")
     name = models.CharField(max_length=300)

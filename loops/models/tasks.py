@@ -49,7 +49,9 @@ class Task(models.Model):
     constraints_text = models.TextField(blank=True)
     output_schema = models.JSONField(null=True, blank=True, help_text="JSON Schema that the result must satisfy.")
     complexity = models.CharField(max_length=20, choices=Complexity, blank=True, default="")
-    limits = models.JSONField(default=dict, blank=True, help_text="Overrides of the profile: max_steps, max_seconds, ...")
+    limits = models.JSONField(
+        default=dict, blank=True, help_text="Overrides of the profile: max_steps, max_seconds, ..."
+    )
     execution_loop = models.CharField(max_length=40, blank=True, help_text="Empty: the agent's own.")
     final_review = models.CharField(max_length=20, blank=True, help_text="Empty: the project's policy.")
     idempotency_key = models.CharField(max_length=200, null=True, blank=True)

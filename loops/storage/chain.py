@@ -91,4 +91,6 @@ def _verify_anchor(record: ProvenanceRecord, body: bytes, report: ChainReport) -
     journal = canonical.decode(body)["journal"]
     found = Fact.objects.filter(run_id=record.run_id, seq=journal["seq"]).values_list("hash", flat=True).first()
     if found is None or bytes(found).hex() != journal["head"]:
-        report.problems.append(f"provenance {record.number}: the journal of run {record.run_id} is not the one it names")
+        report.problems.append(
+            f"provenance {record.number}: the journal of run {record.run_id} is not the one it names"
+        )

@@ -12,12 +12,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 import psycopg
 from django.db import connection
-from psycopg.types.json import Jsonb
 
 from loops.engine import canonical
 from loops.engine import facts as f
@@ -33,12 +31,17 @@ from loops.storage.feed import Publisher
 from loops.storage.projections import FINAL, project, status
 
 TTL_S = 15.0
+CHECKPOINT_STEPS = 10
+"""A resume folds at most the facts of this many steps (ADR 0007)."""
 STALE_EPOCH, MOVED_ON = "AO001", "AO002"
 
-_CLAIM = "SELECT epoch, head_seq, head_hash, abandoned, recoveries FROM journal_claim(%s, %s, make_interval(secs => %s))"
-_APPEND = (
-    "SELECT journal_append(%s, %s::bigint, %s::bigint, %s, make_interval(secs => %s), %s::text[], %s::int[], %s::timestamptz[], "
-    "%s::bytea[], %s::bytea[], %s, %s, %s::int, %s::int, %s, %s, %s, %s, %s::int, %s, %s, %s::text[], %s::bytea[], %s)"
+_CLAIM = (
+    "SELECT epoch, head_seq, head_hash, abandoned, recoveries FROM journal_claim(%s, %s, make_interval(secs => %s))"
+)
+_APPEND = "SELECT journal_append(%s, %s::bigint, %s::bigint, %s, %s::jsonb)"
+_BLOBS = (
+    "INSERT INTO loops_blob (sha256, size, body) SELECT b.name, length(b.body), b.body "
+    "FROM unnest(%s::text[], %s::bytea[]) AS b(name, body) ON CONFLICT DO NOTHING"
 )
 _RENEW = "SELECT journal_renew(%s, %s, make_interval(secs => %s))"
 _RELEASE = "SELECT journal_release(%s, %s, %s, %s)"
@@ -136,28 +139,30 @@ class PgJournal:
 
     def append(self, entries: Sequence[tuple[f.Fact, RunState]], within: Sequence[Within] = ()) -> None:
         if not entries:
-            self._in_transaction(None, within)
+            self._in_transaction(None, {}, within)
             return
-        params, seq, head = self._append_params(entries)
-        if within:
-            self._in_transaction(params, within)
+        batch = self._batch(entries)
+        if within or batch.blobs:
+            self._in_transaction(batch.params, batch.blobs, within)
         else:
-            self._run_sql(self._cursor(), params)
-        self._seq, self._head = seq, head
+            self._append(self._cursor(), batch.params)
+        self._seq, self._head = self._seq + len(entries), batch.head
         self._staged.clear()
-        self._publisher.facts(self._run, self._project, seq)
+        self._publisher.facts(self._run, self._project, self._seq)
         if any(isinstance(fact, f.GateOpened | f.GateDecided | f.RunEnded) for fact, _ in entries):
             self._publisher.queue(self._project)
 
-    def _in_transaction(self, params: list[Any] | None, within: Sequence[Within]) -> None:
+    def _in_transaction(self, params: list[Any] | None, blobs: dict[str, bytes], within: Sequence[Within]) -> None:
         with self.connection.transaction():
             cursor = self._cursor()
+            if blobs:
+                cursor.execute(_BLOBS, [list(blobs), list(blobs.values())])
             if params is not None:
-                self._run_sql(cursor, params)
+                self._append(cursor, params)
             for write in within:
                 write(cursor)
 
-    def _run_sql(self, cursor: psycopg.Cursor[Any], params: list[Any]) -> None:
+    def _append(self, cursor: psycopg.Cursor[Any], params: list[Any]) -> None:
         try:
             cursor.execute(_APPEND, params, prepare=True)
         except psycopg.errors.Error as error:
@@ -165,54 +170,37 @@ class PgJournal:
                 raise LeaseLost(str(error).splitlines()[0]) from error
             raise
 
-    def _append_params(self, entries: Sequence[tuple[f.Fact, RunState]]) -> tuple[list[Any], int, bytes]:
-        kinds, steps, ats, bodies, hashes = [], [], [], [], []
+    def _batch(self, entries: Sequence[tuple[f.Fact, RunState]]) -> _Batch:
+        facts: list[dict[str, Any]] = []
         blobs = dict(self._staged)
         head = self._head
-        for fact, state in entries:
+        for number, (fact, state) in enumerate(entries, self._seq + 1):
             encoded = encode_fact(fact, head)
+            facts.append(
+                {
+                    "seq": number,
+                    "kind": encoded.kind,
+                    "step": state.step,
+                    "at": _timestamp(fact.at),
+                    "body": encoded.body.decode(),
+                    "prev": head.hex(),
+                    "hash": encoded.hash.hex(),
+                }
+            )
             head = encoded.hash
-            kinds.append(encoded.kind)
-            steps.append(state.step)
-            ats.append(_datetime(fact.at))
-            bodies.append(encoded.body)
-            hashes.append(encoded.hash)
-            blobs.update(encoded.blobs)
+            if encoded.blobs:
+                blobs.update(encoded.blobs)
             if isinstance(fact, f.RunEnded):
                 blobs[canonical.sha256(to_plain(fact.report))] = canonical.encode(to_plain(fact.report))
         last, state = entries[-1]
         seq = self._seq + len(entries)
-        rows = project(str(self._run), entries)
-        if state.calls == () and any(isinstance(fact, f.StepCompleted | f.PhaseEntered) for fact, _ in entries):
-            rows["checkpoint"] = checkpoint_row(self._run, seq, last.at, state)
-        shown, waiting_on = status(state)
-        params: list[Any] = [
-            self._run,
-            self._epoch,
-            self._seq,
-            self._head,
-            self._ttl,
-            kinds,
-            steps,
-            ats,
-            bodies,
-            hashes,
-            shown,
-            state.phase.value,
-            state.step,
-            min(state.tokens, 2**31 - 1),
-            Decimal(state.cost_microusd) / 1_000_000,
-            state.cost_unknown,
-            state.progress,
-            waiting_on,
-            state.limits.max_steps + state.step_base,
-            state.end_reason if state.is_ended else "",
-            FINAL.get(state.phase, ""),
-            list(blobs) or None,
-            list(blobs.values()) or None,
-            Jsonb(rows) if rows else None,
-        ]
-        return params, seq, head
+        payload = project(str(self._run), entries)
+        payload["facts"] = facts
+        payload["head"] = _head_row(state, len(entries), head, last.at)
+        if _checkpoint_due(entries, state):
+            payload["checkpoint"] = checkpoint_row(self._run, seq, last.at, state)
+        text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+        return _Batch([self._run, self._epoch, self._seq, self._head, text], blobs, head)
 
     def _cursor(self) -> psycopg.Cursor[Any]:
         """A plain psycopg cursor: server-side binding, prepared statements."""
@@ -243,6 +231,44 @@ class PgJournal:
             bell.ring_now(self._run)
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    params: list[Any]
+    blobs: dict[str, bytes]
+    head: bytes
+
+
+def _head_row(state: RunState, count: int, head: bytes, at: int) -> dict[str, Any]:
+    """What the run's own row says from now on."""
+    shown, waiting_on = status(state)
+    return {
+        "n": count,
+        "hash": head.hex(),
+        "status": shown,
+        "phase": state.phase.value,
+        "step": state.step,
+        "tokens": state.tokens,
+        "cost": state.cost_microusd / 1e6,
+        "cost_unknown": state.cost_unknown,
+        "progress": state.progress,
+        "waiting_on": canonical.clean(waiting_on)[:200],
+        "max_steps": state.limits.max_steps + state.step_base,
+        "end_reason": state.end_reason if state.is_ended else "",
+        "final_status": FINAL.get(state.phase, ""),
+        "at": _timestamp(at),
+    }
+
+
+def _checkpoint_due(entries: Sequence[tuple[f.Fact, RunState]], state: RunState) -> bool:
+    """At every phase boundary and every ``CHECKPOINT_STEPS`` steps, but only between answers: the state is small then."""
+    if state.calls:
+        return False
+    return any(
+        isinstance(fact, f.PhaseEntered) or (isinstance(fact, f.StepCompleted) and fact.step % CHECKPOINT_STEPS == 0)
+        for fact, _ in entries
+    )
+
+
 def checkpoint_row(run_id: uuid.UUID, k: int, at: int, state: RunState) -> dict[str, Any]:
     """Content-addressed by SHA-256(run id | k) (CH15 15.4.3); the spec is left out, RunStarted holds it."""
     plain = {name: value for name, value in to_plain(state).items() if name != "spec"}
@@ -252,8 +278,12 @@ def checkpoint_row(run_id: uuid.UUID, k: int, at: int, state: RunState) -> dict[
         "seq": k,
         "phase": state.phase.value,
         "state": canonical.encode(plain).decode(),
-        "at": _datetime(at).isoformat(),
+        "at": _timestamp(at),
     }
+
+
+def _timestamp(at: int) -> str:
+    return _datetime(at).isoformat()
 
 
 def _datetime(at: int) -> datetime:

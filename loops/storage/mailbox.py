@@ -12,8 +12,8 @@ from loops.storage.bell import ring
 def put(run_id: uuid.UUID | str, kind: str, payload: dict[str, Any] | None = None, *, actor: Any = None) -> MailboxItem:
     """Leave one item for the run and ring its bell, in the caller's transaction.
 
-    kinds: ``stop`` {}, ``pause`` {}, ``resume`` {}, ``message`` {"text"}, ``decision`` {"gate", "kind", "verdict", "reason",
-    "payload", "call_id", "by"}.
+    kinds: ``stop`` {}, ``pause`` {}, ``resume`` {}, ``message`` {"text"},
+    ``decision`` {"gate", "kind", "verdict", "reason", "payload", "call_id", "by"}.
     """
     item = MailboxItem.objects.create(run_id=run_id, kind=kind, payload=payload or {}, created_by=actor)
     Run.objects.filter(pk=run_id).update(runnable=True)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from loops.engine import facts as f
-from loops.engine.canonical import clean, clean_json
+from loops.engine.canonical import clean, clean_json, encode, sha256
 from loops.engine.codec import to_plain
 from loops.engine.context import tool_content
 from loops.engine.fold import answer_call_id
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
+from loops.engine.values import ArtifactRef
 
 REASONING_CHARS = 20_000
 SHOWN_CHARS = 2_000
@@ -49,7 +51,12 @@ class Rows:
         return self.calls.setdefault(call_id, {"call_id": call_id})
 
     def as_json(self) -> dict[str, Any]:
-        """Only what there is: an empty kind costs the database nothing."""
+        """Only what there is: an empty kind costs the database nothing. A new row takes its updates along."""
+        for call_id in self.new_calls.keys() & self.calls.keys():
+            self.new_calls[call_id] |= self.calls.pop(call_id)
+        for number in self.new_steps.keys() & self.steps.keys():
+            if self.steps[number].keys() <= {"step_number", "last_seq"}:
+                del self.steps[number]
         everything = {
             "steps": list(self.new_steps.values()),
             "step_updates": list(self.steps.values()),
@@ -75,8 +82,6 @@ def project(run_id: str, entries: Sequence[tuple[f.Fact, RunState]]) -> dict[str
 
 
 def _time(at: int) -> str:
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(at / 1e6, UTC).isoformat()
 
 
@@ -183,7 +188,7 @@ def _completed(rows: Rows, fact: f.ToolCompleted, state: RunState) -> None:
         data=clean_json(to_plain(result.data), 50_000) if result.data else None,
     )
     for artifact in (*result.artifacts, *([whole] if whole else [])):
-        _artifact(rows, state.seq, "output", artifact.name, artifact.media_type, artifact.sha256, artifact.size)
+        _artifact(rows, state.seq, "output", artifact)
 
 
 def _refused(rows: Rows, fact: f.ToolRefused, state: RunState) -> None:
@@ -210,25 +215,22 @@ def _checked(rows: Rows, fact: f.ChecksCompleted, state: RunState) -> None:
 
 
 def _ended(rows: Rows, fact: f.RunEnded, state: RunState) -> None:
-    from loops.engine.canonical import encode, sha256
-
     body = to_plain(fact.report)
-    _artifact(
-        rows, state.seq, fact.report_kind, fact.report_kind, "application/json", sha256(body), len(encode(body))
-    )
+    whole = ArtifactRef(fact.report_kind, "application/json", sha256(body), len(encode(body)))
+    _artifact(rows, state.seq, fact.report_kind, whole)
     rows.snapshot = clean_json(to_plain(state), SHOWN_CHARS)
 
 
-def _artifact(rows: Rows, seq: int, kind: str, name: str, media_type: str, sha256: str, size: int) -> None:
+def _artifact(rows: Rows, seq: int, kind: str, artifact: ArtifactRef) -> None:
     rows.artifacts.append(
         {
-            "id": rows.row_id("artifact", seq, kind, name),
+            "id": rows.row_id("artifact", seq, kind, artifact.name),
             "seq": seq,
             "kind": kind[:30],
-            "name": clean(name)[:300],
-            "media_type": media_type[:100],
-            "sha256": sha256,
-            "size": size,
+            "name": clean(artifact.name)[:300],
+            "media_type": artifact.media_type[:100],
+            "sha256": artifact.sha256,
+            "size": artifact.size,
         }
     )
 
@@ -253,26 +255,25 @@ _HANDLERS: dict[type[f.Fact], Any] = {
 
 def status(state: RunState) -> tuple[str, str]:
     """(what a person is told, what it waits on) (SPEC A2)."""
-    if state.phase is Phase.COMMIT:
-        return "completed", ""
-    if state.phase is Phase.FAIL:
-        return "failed", ""
-    if state.phase is Phase.HALT:
-        return "interrupted", ""
+    if state.phase in ENDED:
+        return ENDED[state.phase], ""
     if state.gate is not None:
         return "waiting", state.gate.kind
     if state.paused:
         return "paused", ""
     if state.awaiting_message and not state.answered:
         return "waiting", "message"
+    return _working(state)
+
+
+def _working(state: RunState) -> tuple[str, str]:
     if state.wake_at:
         return "thinking", "model not reachable, trying again"
     running = next((call.call.name for call in state.calls if call.status == "intended"), "")
     if running or state.checking:
         return "executing_tool", running or "acceptance checks"
-    if state.step == 0:
-        return "initializing", ""
-    return "thinking", ""
+    return ("thinking" if state.step else "initializing"), ""
 
 
+ENDED = {Phase.COMMIT: "completed", Phase.FAIL: "failed", Phase.HALT: "interrupted"}
 FINAL = {Phase.COMMIT: "success", Phase.FAIL: "failed", Phase.HALT: "interrupted"}

@@ -1,7 +1,7 @@
 """Provenance: an immutable, content-addressed record for every committed result, in one chain (SPEC N1).
 
-The record covers: task, plan hash, evidence references, tool invocations, repair history, verification scores, model ids,
-time and approver, plus the head of the run's own journal, so that changing either breaks the other.
+The record covers: task, plan hash, evidence references, tool invocations, repair history, verification scores,
+model ids, time and approver, plus the head of the run's own journal, so that changing either breaks the other.
 """
 
 from __future__ import annotations
@@ -74,5 +74,9 @@ def _record(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -
         "policy_version": spec.policy_version,
         "approver": state.approver,
         "committed_at": at,
-        "journal": {"seq": head_seq, "head": bytes(head_hash).hex(), "first": bytes(started[0]).hex() if started else ""},
+        "journal": {
+            "seq": head_seq,
+            "head": bytes(head_hash).hex(),
+            "first": bytes(started[0]).hex() if started else "",
+        },
     }

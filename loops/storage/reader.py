@@ -1,4 +1,4 @@
-"""Reads of the journal: histories for resuming, conversations and raw facts for people. Primary only (RELIABILITY 2)."""
+"""Reads of the journal: histories to resume, conversations and raw facts for people. Primary only (RELIABILITY 2)."""
 
 from __future__ import annotations
 

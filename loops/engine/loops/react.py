@@ -132,8 +132,6 @@ def _first_error(state: RunState) -> str:
 def _next_for(state: RunState, pending: PendingCall) -> Effect:
     """The next effect for the first call of the answer that has no outcome yet."""
     call = pending.call
-    if state.fatal:
-        return _refuse(pending, "surplus", "Not run: the run is ending.")
     if reason := _surplus(state, pending):
         return _refuse(pending, "surplus", reason)
     if call.error:
@@ -154,6 +152,8 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
 
 
 def _surplus(state: RunState, pending: PendingCall) -> str:
+    if state.fatal:
+        return "Not run: the run is ending."
     position = state.calls.index(pending)
     for earlier in state.calls[:position]:
         if earlier.call.name in BREAKERS and earlier.ok:
@@ -176,7 +176,9 @@ def _after_judgement(state: RunState, pending: PendingCall) -> Effect:
     if call.name == "task_completion":
         return Record((ResultProposed(result=_text(call.arguments.get("result")), call_id=call.id),))
     if call.name == "converse":
-        shown = ToolResult(ok=True, content="Shown to the operator.", data={"message": _text(call.arguments.get("message"))})
+        shown = ToolResult(
+            ok=True, content="Shown to the operator.", data={"message": _text(call.arguments.get("message"))}
+        )
         return Record((ToolCompleted(call_id=call.id, tool=call.name, result=shown),))
     if call.name == "ask_question":
         question = _text(call.arguments.get("question"))

@@ -37,24 +37,21 @@ BEGIN
     RETURN again;
 END $$;
 
-CREATE OR REPLACE FUNCTION journal_append(
-    p_run uuid, p_epoch bigint, p_expected bigint, p_prev bytea, p_ttl interval,
-    p_kinds text[], p_steps int[], p_ats timestamptz[], p_bodies bytea[], p_hashes bytea[],
-    p_status text, p_phase text, p_step int, p_tokens int, p_cost numeric, p_cost_unknown boolean,
-    p_progress float8, p_waiting_on text, p_max_steps int, p_end_reason text, p_final_status text,
-    p_blob_names text[], p_blobs bytea[], p_rows jsonb)
+CREATE OR REPLACE FUNCTION journal_append(p_run uuid, p_epoch bigint, p_expected bigint, p_prev bytea, p jsonb)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    n int := cardinality(p_kinds);
-    last_at timestamptz := p_ats[cardinality(p_ats)];
+    h record;
 BEGIN
+    SELECT * INTO h FROM jsonb_to_record(p->'head') AS x(
+        n int, hash text, status text, phase text, step int, tokens bigint, cost numeric, cost_unknown boolean,
+        progress float8, waiting_on text, max_steps int, end_reason text, final_status text, at timestamptz);
     UPDATE agent_execution_history SET
-        head_seq = p_expected + n, head_hash = p_hashes[n], lease_until = clock_timestamp() + p_ttl,
-        status = p_status, phase = p_phase, total_steps = p_step, total_tokens = p_tokens, total_cost_usd = p_cost,
-        cost_unknown = p_cost_unknown, progress = p_progress, waiting_on = p_waiting_on, max_steps = p_max_steps,
-        recoveries = CASE WHEN p_step > total_steps THEN 0 ELSE recoveries END,
-        end_reason = p_end_reason, final_status = p_final_status, last_activity_at = last_at,
-        completed_at = CASE WHEN p_final_status = '' THEN NULL ELSE coalesce(completed_at, last_at) END
+        head_seq = p_expected + h.n, head_hash = decode(h.hash, 'hex'),
+        status = h.status, phase = h.phase, total_steps = h.step, total_tokens = least(h.tokens, 2147483647)::int,
+        total_cost_usd = h.cost, cost_unknown = h.cost_unknown, progress = h.progress, waiting_on = h.waiting_on,
+        max_steps = h.max_steps, recoveries = CASE WHEN h.step > total_steps THEN 0 ELSE recoveries END,
+        end_reason = h.end_reason, final_status = h.final_status, last_activity_at = h.at,
+        completed_at = CASE WHEN h.final_status = '' THEN NULL ELSE coalesce(completed_at, h.at) END
     WHERE id = p_run AND epoch = p_epoch AND head_seq = p_expected AND head_hash = p_prev;
     IF NOT FOUND THEN
         IF EXISTS (SELECT 1 FROM agent_execution_history WHERE id = p_run AND epoch = p_epoch) THEN
@@ -63,20 +60,13 @@ BEGIN
         RAISE EXCEPTION 'run % has another owner than epoch %', p_run, p_epoch USING ERRCODE = 'AO001';
     END IF;
 
-    IF p_blob_names IS NOT NULL THEN
-        INSERT INTO loops_blob (sha256, size, body)
-        SELECT b.name, length(b.body), b.body FROM unnest(p_blob_names, p_blobs) AS b(name, body)
-        ON CONFLICT DO NOTHING;
-    END IF;
-
     INSERT INTO loops_fact (run_id, seq, kind, step, at, body, prev, hash, epoch)
-    SELECT p_run, p_expected + f.i, f.kind, f.step, f.at, f.body,
-           CASE WHEN f.i = 1 THEN p_prev ELSE p_hashes[f.i - 1] END, f.hash, p_epoch
-    FROM unnest(p_kinds, p_steps, p_ats, p_bodies, p_hashes) WITH ORDINALITY AS f(kind, step, at, body, hash, i);
+    SELECT p_run, f.seq, f.kind, f.step, f.at, convert_to(f.body, 'UTF8'), decode(f.prev, 'hex'), decode(f.hash, 'hex'),
+           p_epoch
+    FROM jsonb_to_recordset(p->'facts') AS f(
+        seq bigint, kind text, step int, at timestamptz, body text, prev text, hash text);
 
-    IF p_rows IS NOT NULL THEN
-        PERFORM journal_project(p_run, p_rows);
-    END IF;
+    PERFORM journal_project(p_run, p);
 END $$;
 
 CREATE OR REPLACE FUNCTION journal_project(p_run uuid, p_rows jsonb) RETURNS void LANGUAGE plpgsql AS $$
@@ -108,11 +98,18 @@ BEGIN
     IF p_rows ? 'calls' THEN
         INSERT INTO loops_toolcallrecord (
             id, run_id, call_id, provider_call_id, step_number, position, tool, arguments, state, access, reasons,
-            attempt, idempotency_key, output, output_sha256, error, duration_ms, sandbox_level)
-        SELECT x.id, p_run, x.call_id, x.provider_call_id, x.step_number, x.position, x.tool, x.arguments, 'PROPOSED', '',
-               '[]', 1, '', '', '', '', 0, 0
+            attempt, idempotency_key, gate_id, ok, output, output_sha256, error, exit_code, data, started_at, duration_ms,
+            sandbox_level)
+        SELECT x.id, p_run, x.call_id, x.provider_call_id, x.step_number, x.position, x.tool, x.arguments,
+               coalesce(x.state, 'PROPOSED'), coalesce(x.access, ''), coalesce(x.reasons, '[]'), coalesce(x.attempt, 1),
+               coalesce(x.idempotency_key, ''), x.gate_id, x.ok, coalesce(x.output, ''), coalesce(x.output_sha256, ''),
+               coalesce(x.error, ''), x.exit_code, x.data, x.started_at, coalesce(x.duration_ms, 0),
+               coalesce(x.sandbox_level, 0)
         FROM jsonb_to_recordset(p_rows->'calls') AS x(
-            id uuid, call_id text, provider_call_id text, step_number int, position int, tool text, arguments jsonb)
+            id uuid, call_id text, provider_call_id text, step_number int, position int, tool text, arguments jsonb,
+            state text, access text, reasons jsonb, attempt int, idempotency_key text, gate_id uuid, ok boolean,
+            output text, output_sha256 text, error text, exit_code int, data jsonb, started_at timestamptz,
+            duration_ms int, sandbox_level int)
         ON CONFLICT (run_id, call_id) DO NOTHING;
     END IF;
     IF p_rows ? 'call_updates' THEN
@@ -168,3 +165,8 @@ CREATE OR REPLACE FUNCTION refuse_rewriting() RETURNS trigger LANGUAGE plpgsql A
 BEGIN
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'AO003';
 END $$;
+
+-- Rows that are updated a few times each while they are young: leave room so that updates stay on their page (HOT).
+ALTER TABLE agent_execution_history SET (fillfactor = 50);
+ALTER TABLE agent_execution_steps SET (fillfactor = 60);
+ALTER TABLE loops_toolcallrecord SET (fillfactor = 60);

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from loops.engine.values import ArtifactRef, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
+from loops.engine.values import Access, ArtifactRef, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import PATH, schema, string, text, texts, whole
 from loops.tools.clean import Shown, clean_text, reveal, sha256_hex, show
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
@@ -194,6 +194,7 @@ TOOLS = (
             reversibility=Reversibility.REVERSIBLE,
             danger=Danger.HIGH,
             timeout_s=120.0,
+            default_access=Access.ASK,
         ),
         run_command,
         _operands,

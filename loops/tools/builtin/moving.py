@@ -6,7 +6,7 @@ import stat
 from collections.abc import Mapping
 
 from loops.engine.ports import Verified
-from loops.engine.values import Danger, Json, Reversibility, ToolResult, ToolSpec
+from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import PATH, schema, text
 from loops.tools.changes import describe, report
 from loops.tools.execution import in_thread
@@ -125,6 +125,7 @@ TOOLS = (
             operation="delete",
             reversibility=Reversibility.COMPENSABLE,
             danger=Danger.HIGH,
+            default_access=Access.ASK,
         ),
         delete_file,
         _writes,

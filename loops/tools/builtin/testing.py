@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from loops.engine.values import Danger, Json, Reversibility, ToolResult, ToolSpec
+from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import PATH, schema, string, text, texts
 from loops.tools.builtin.commands import TIMEOUT, command_operands, command_result, command_view, start
 from loops.tools.clean import clean_text
@@ -135,6 +135,7 @@ TOOLS = (
             reversibility=Reversibility.REVERSIBLE,
             danger=Danger.MEDIUM,
             timeout_s=120.0,
+            default_access=Access.ASK,
             retriable=True,
         ),
         run_tests,

@@ -11,11 +11,11 @@ from gates.models import Gate
 from gates.services import decide
 from loops.engine.lifecycle import Phase
 from loops.models import ProvenanceRecord, Run, Step, ToolCallRecord
+from loops.services.driving import drive
 from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import chain, journal
-from loops.wiring import drive
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,7 +49,8 @@ def test_a_run_commits_with_its_provenance(boss: Any) -> None:
     assert report.ok, report.problems
     assert Step.objects.filter(execution=run).count() == run.total_steps
     loaded = journal.load(run.pk)
-    assert loaded is not None and loaded.note == ""
+    assert loaded is not None
+    assert loaded.note == ""
     assert loaded.state.phase is Phase.COMMIT
 
 

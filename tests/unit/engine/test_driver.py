@@ -179,7 +179,9 @@ def test_different_errors_are_no_loop() -> None:
 @pytest.mark.spec("C6", "L2", "M6")
 def test_failed_checks_are_repaired_within_the_budget() -> None:
     outcomes = iter([False, True])
-    tools = Tools({"run_command": lambda a: ToolResult(ok=next(outcomes), content="1 failed", exit_code=1, error="exit 1")})
+    tools = Tools(
+        {"run_command": lambda a: ToolResult(ok=next(outcomes), content="1 failed", exit_code=1, error="exit 1")}
+    )
     world = World([done("first"), done("second")], tools, criteria=[("tests pass", "pytest")])
     assert world.drive() == "ended"
     assert world.state.phase is Phase.COMMIT
@@ -310,7 +312,9 @@ def test_a_message_reaches_the_model_and_starts_a_new_allowance() -> None:
         (Verified.UNKNOWN, False, "gate:in_doubt", 0),
     ],
 )
-def test_an_intent_without_outcome_is_never_repeated_blindly(found: Verified, retriable: bool, why: str, ran: int) -> None:
+def test_an_intent_without_outcome_is_never_repeated_blindly(
+    found: Verified, retriable: bool, why: str, ran: int
+) -> None:
     world = World([says("", LOOK), done()])
 
     def crash(arguments: object) -> str:

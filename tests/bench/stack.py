@@ -1,0 +1,54 @@
+"""A Postgres and a Valkey of the benchmark's own, as durable as in production."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def running(*postgres_options: str) -> Iterator[None]:
+    """Start both servers in a temporary state folder, migrate, and set Django up on them."""
+    state = Path(tempfile.mkdtemp(prefix="ao-bench-", dir="/tmp"))
+    state.chmod(0o711)
+    os.environ |= {"AGENTOPS_STATE": str(state), "DJANGO_SETTINGS_MODULE": "agentops.settings"}
+    import django
+
+    django.setup()
+    from django.conf import settings
+    from django.core.management import call_command
+    from django.db import connections
+
+    from agentops.embedded import postgres, valkey
+    from tests.stack import process, wait_until
+
+    paths = settings.PATHS
+    postgres.prepare(paths)
+    try:
+        with process(postgres.command(paths, *postgres_options)), process(valkey.command(paths)):
+            wait_until(lambda: postgres.is_ready(paths) and valkey.is_ready(paths), "the servers of the benchmark")
+            postgres.create_roles(paths)
+            call_command("migrate", verbosity=0)
+            yield
+            connections.close_all()
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
+
+
+def machine() -> str:
+    """One line that says where the figures come from."""
+    import platform
+
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.machine(),
+    )
+    return f"{os.cpu_count()} x {model}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
