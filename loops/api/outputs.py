@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from loops.models import Agent, ModelConfig, Project, Run, Step, Task, ToolCallRecord
@@ -88,7 +89,13 @@ class TaskOutput(serializers.ModelSerializer):
         ]
 
 
+@extend_schema_field({"type": "string", "oneOf": [{"const": v, "title": str(t)} for v, t in Run.Status.choices]})
+class StatusField(serializers.CharField):
+    """The state of a run, with what each means to a person."""
+
+
 class RunOutput(serializers.ModelSerializer):
+    status = StatusField()
     task_title = serializers.CharField(source="task.title")
     agent_name = serializers.CharField(source="agent.name")
 

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -21,6 +22,15 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 KEPT_HEADERS = ("Retry-After", "WWW-Authenticate", "Allow")
 AUDITED = {400, 403, 413, 415}
+
+
+class Unavailable(exceptions.APIException):
+    """The database does not answer, or has no connection to spare."""
+
+    status_code = 503
+    default_detail = "The database is not available at the moment. Try again shortly."
+    default_code = "unavailable"
+    wait = 2
 
 
 class Conflict(exceptions.APIException):
@@ -56,6 +66,9 @@ def _translated(error: Exception) -> Exception:
         return Conflict(str(error), code="not_possible")
     if isinstance(error, access.NotAllowed | PermissionDenied):
         return exceptions.PermissionDenied(str(error) or None)
+    if isinstance(error, OperationalError):
+        log.error("the API could not reach the database: %s", error)
+        return Unavailable()
     if isinstance(error, Http404):
         return exceptions.NotFound()
     return error
@@ -100,8 +113,10 @@ def _flat(detail: Any, path: str = "") -> list[tuple[str, str]]:
 
 def _record(problem: dict[str, Any], request: Any) -> None:
     """Log a refused request of a person we know; strangers must not be able to fill the audit log."""
+    if problem["status"] not in AUDITED:
+        return
     user = getattr(request, "user", None)
-    if problem["status"] not in AUDITED or user is None or not user.is_authenticated:
+    if user is None or not user.is_authenticated:
         return
     detail = {"method": request.method, **{key: problem[key] for key in ("status", "instance", "detail", "code")}}
     audit.record("api.refused", actor=user, detail={**detail, "errors": problem.get("errors", {})})

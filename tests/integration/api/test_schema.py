@@ -18,6 +18,21 @@ def test_the_schema_is_valid_openapi_without_warnings(db, tmp_path):
     assert "application/problem+json" in submit["responses"]["409"]["content"]
 
 
+def test_a_database_without_connections_is_a_503_problem(world, api, monkeypatch):
+    from django.db import OperationalError
+
+    from loops.api import views
+
+    def too_many(**_):
+        raise OperationalError("sorry, too many clients already")
+
+    monkeypatch.setattr(views, "submit_task", too_many)
+    body = {"project": "invoices", "agent": "Mender", "goal": "x"}
+    answer = api(world.operator).post("/api/v1/tasks/", body, format="json")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "2")
+    assert "clients" not in answer.content.decode()
+
+
 @pytest.mark.spec("T2")
 def test_the_api_is_browsable(world, api):
     client = api(world.operator)
