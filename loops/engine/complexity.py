@@ -17,7 +17,7 @@ COMPLEX_FROM = 7
 LONG_GOAL_WORDS = 60
 VERY_LONG_GOAL_WORDS = 250
 LARGE = re.compile(
-    r"\b(refactor|rewrite|migrate|redesign|architect|port|integrate|end[- ]to[- ]end|from scratch|whole|entire|every)\b",
+    r"\b(refactor|rewrite|migrate|redesign|architect|port|integrate|end[- ]to[- ]end|from scratch|entire|every)\b",
     re.IGNORECASE,
 )
 MAKING = re.compile(
@@ -49,7 +49,7 @@ def estimate(goal: str, criteria: Sequence[str] = (), constraints: str = "") -> 
         _length(len(goal.split())),
         _capped(len(criteria), 4, ("acceptance criterion", "acceptance criteria"), free=1),
         _capped(_kinds(MAKING, goal), 3, ("kind of work", "kinds of work"), free=1),
-        _capped(_kinds(LARGE, goal), 3, ("word of a large change", "words of a large change"), weight=2),
+        _capped(_kinds(LARGE, goal), 5, ("word of a large change", "words of a large change"), weight=2),
         _capped(len(IN_SEQUENCE.findall(goal)), 3, ("stated step", "stated steps"), free=1),
         _capped(_lines(constraints), 2, ("constraint", "constraints")),
     ]

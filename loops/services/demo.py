@@ -15,6 +15,7 @@ from django.db import transaction
 from loops.llm.scripts import find_script
 from loops.models import Agent, Membership, ModelConfig, Project, Workspace
 from loops.services import models, policies
+from loops.services.steering import STEERING
 from loops.services.tasks import Submission, submit_task
 
 REPOSITORY = Path(__file__).resolve().parent.parent / "demo" / "repository"
@@ -33,6 +34,8 @@ class Example:
     final_review: str = ""
     pace: float = 0.03
     instructions: str = ""
+    then: str = ""
+    """What an operator does to the run right after submitting it."""
 
 
 EXAMPLES = (
@@ -54,6 +57,8 @@ EXAMPLES = (
     Example("same_error_three_times", "Makes the same mistake three times"),
     Example("endpoint_down", "Has a model that is down"),
     Example("slow_thinker", "Thinks slowly", pace=0.25),
+    Example("slow_thinker", "Thinks slowly", then="pause"),
+    Example("slow_thinker", "Thinks slowly", then="stop"),
 )
 
 
@@ -78,7 +83,15 @@ def seed() -> Project:
 def submit_all(actor: Any) -> list[Submission]:
     """One task for each example, so that every page has something to show. Submitted once, however often asked for."""
     project = seed()
-    return [_submit(actor, project, example) for example in EXAMPLES]
+    return [_submit_and_steer(actor, project, example) for example in EXAMPLES]
+
+
+@transaction.atomic
+def _submit_and_steer(actor: Any, project: Project, example: Example) -> Submission:
+    made = _submit(actor, project, example)
+    if made.created and example.then:
+        STEERING[example.then](actor=actor, run=made.run)
+    return made
 
 
 def _submit(actor: Any, project: Project, example: Example) -> Submission:
@@ -91,7 +104,7 @@ def _submit(actor: Any, project: Project, example: Example) -> Submission:
         criteria=[dict(criterion) for criterion in example.criteria],
         limits=dict(example.limits),
         final_review=example.final_review,
-        idempotency_key=f"demo-{example.script}",
+        idempotency_key=f"demo-{example.script}-{example.then}".rstrip("-"),
     )
 
 
