@@ -54,7 +54,7 @@ def _verify_run(run: Run, report: ChainReport) -> None:
             report.problems.append(f"run {run.pk}: fact {fact.seq} does not fit the chain")
         if fact.epoch < epoch:
             report.problems.append(f"run {run.pk}: fact {fact.seq} was written by an older owner")
-        if b'"kind":"%s"' % fact.kind.encode() not in body:
+        if b'"fact":"%s"' % fact.kind.encode() not in body:
             report.problems.append(f"run {run.pk}: fact {fact.seq} is labelled {fact.kind} but is something else")
         wanted.update(references(body))
         prev, epoch = bytes(fact.hash), fact.epoch

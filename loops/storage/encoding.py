@@ -12,6 +12,8 @@ from loops.engine.codec import from_plain, to_plain
 from loops.engine.facts import KINDS, Fact
 
 VERSION = 1
+LABEL = "fact"
+"""Key that names the kind of a stored fact; no fact has a field of that name."""
 INLINE_BYTES = 4096
 """A fact up to this size is stored whole; above it, heavy fields move to blobs."""
 BLOB_FROM = 1024
@@ -28,7 +30,7 @@ class Encoded:
 def encode_fact(fact: Fact, prev: bytes) -> Encoded:
     """Canonical bytes of ``fact`` and its link: SHA-256(prev || body)."""
     kind = type(fact).__name__
-    plain = to_plain(fact) | {"kind": kind, "v": VERSION}
+    plain = to_plain(fact) | {LABEL: kind, "v": VERSION}
     body = canonical.encode(plain)
     blobs: dict[str, bytes] = {}
     if len(body) > INLINE_BYTES:
@@ -51,7 +53,7 @@ def plain_fact(body: bytes, blob: Callable[[str], bytes]) -> dict[str, Any]:
     """The stored JSON with references resolved."""
     plain: dict[str, Any] = canonical.decode(body)
     for name, value in plain.items():
-        if isinstance(value, dict) and value.keys() == {"#blob", "#size"} and name in KINDS[plain["kind"]].HEAVY:
+        if isinstance(value, dict) and value.keys() == {"#blob", "#size"} and name in KINDS[plain[LABEL]].HEAVY:
             plain[name] = canonical.decode(blob(value["#blob"]))
     return plain
 
@@ -67,4 +69,4 @@ def references(body: bytes) -> list[str]:
 def decode_fact(body: bytes, blob: Callable[[str], bytes]) -> Fact:
     """The fact itself. Raises KeyError for a kind this version does not know."""
     plain = plain_fact(body, blob)
-    return from_plain(KINDS[plain["kind"]], plain)
+    return from_plain(KINDS[plain[LABEL]], plain)
