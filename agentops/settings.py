@@ -104,12 +104,18 @@ WHITENOISE_AUTOREFRESH = DEBUG
 # --- Postgres: the application's role here, the owner's in `agentops.roles` -----------------------------------------
 EMBEDDED_POSTGRES = not env("DATABASE_URL", default="")
 UNSAFE_DATABASE = env.bool("AGENTOPS_UNSAFE_DATABASE", default=False)
+# A web server answers each request on a thread of its own, and those threads come and go: it takes connections from a
+# pool. A worker's threads stay, and each keeps its connection.
+DATABASE_POOL = env.int("DATABASE_POOL", default=0)
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         **(postgres.connection_settings(PATHS, postgres.APP) if EMBEDDED_POSTGRES else database_at("DATABASE_URL")),
-        "CONN_MAX_AGE": None,
+        "CONN_MAX_AGE": 0 if DATABASE_POOL else None,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"prepare_threshold": 0},  # the default ignores prepared statements; the journal lives by them
+        "OPTIONS": {
+            "prepare_threshold": 0,  # the default ignores prepared statements; the journal lives by them
+            **({"pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10}} if DATABASE_POOL else {}),
+        },
     },
 }
 DATABASE_OWNER: dict[str, Any] | None

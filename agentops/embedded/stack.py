@@ -1,5 +1,6 @@
 """The processes of AgentOps itself, and what must be true before anybody is told to come in."""
 
+import os
 import socket
 import sys
 import urllib.error
@@ -12,13 +13,12 @@ from agentops.embedded.process import Command
 
 def web(host: str, port: int) -> Command:
     """Pages, API and sockets."""
-    return Command(
-        "web", [_python(), "-m", "daphne", "-v", "0", "-b", host, "-p", str(port), "agentops.asgi:application"]
-    )
+    server = [_python(), "-m", "daphne", "-v", "0", "-b", host, "-p", str(port), "agentops.asgi:application"]
+    return Command("web", server, environ={"DATABASE_POOL": os.environ.get("DATABASE_POOL", "20")})
 
 
 def worker() -> Command:
-    """Runs agents: one process, one event loop, sixteen threads for everything that blocks."""
+    """Runs agents: one process; each run under way has a thread and an event loop of its own."""
     flags = ["-P", "threads", "-c", "16", "--without-gossip", "--without-mingle", "--without-heartbeat"]
     return Command("worker", [*_celery("worker"), *flags])
 

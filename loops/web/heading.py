@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F
 from django.utils import timezone
 
 from loops.engine import canonical
@@ -55,7 +54,7 @@ def heading(run: Run, audience: Audience) -> dict[str, Any]:
     waits = list(
         waiting.gates()
         .objects.filter(run=run)
-        .values_list("kind", "status", "opened_at", "decided_at", payload=F("decision__payload"))
+        .values_list("kind", "status", "opened_at", "decided_at", "decision__payload")
     )
     limits = _limits(run, waits)
     return {
