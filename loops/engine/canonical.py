@@ -43,7 +43,7 @@ def encode(value: Any) -> bytes:
 
 def decode(data: bytes | memoryview) -> Any:
     """Inverse of ``encode``, mapped values included."""
-    return json.loads(bytes(data), object_hook=_unmapped)
+    return json.loads(bytes(data), object_hook=_unmapped, parse_int=_number)
 
 
 def sha256(value: Any) -> str:
@@ -122,6 +122,12 @@ def _mapped_key(key: str) -> str:
     except UnicodeEncodeError:
         return _UTF16_KEY + key.encode("utf-8", "surrogatepass").hex()
     return f"${key}" if key.startswith("$") else key
+
+
+def _number(digits: str) -> int | float:
+    """Integers beyond 2**53 are mapped, so that digits of that size were a float."""
+    number = int(digits)
+    return number if -_SAFE < number < _SAFE else float(digits)
 
 
 def _unmapped(pairs: dict[str, Any]) -> Any:
