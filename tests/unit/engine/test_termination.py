@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from loops import driver
+from loops.driver import watch
 from loops.engine import limits
 from loops.engine.codec import from_plain, to_plain
 from loops.engine.loops import react
@@ -37,7 +37,7 @@ FAR = Limits(
 def _looking_all_the_time() -> Iterator[None]:
     """The mailbox is looked at whenever something awaits, so that people interrupt at any moment."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(driver, "LOOK_EVERY_S", 0)
+    patch.setattr(watch, "LOOK_EVERY_S", 0)
     yield
     patch.undo()
 

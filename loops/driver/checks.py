@@ -1,0 +1,39 @@
+"""Measure the acceptance criteria of a proposed result (SPEC C6, L1, L2)."""
+
+from __future__ import annotations
+
+from loops.driver.desk import Desk
+from loops.driver.tool_calls import ToolCalls
+from loops.driver.watch import STOP_OR_PAUSE
+from loops.engine import facts as f
+from loops.engine.values import ToolCall, ToolResult
+from loops.engine.verification import check_schema, unproven
+
+DETAIL_CHARS = 4000
+
+
+async def run_checks(desk: Desk, calls: ToolCalls) -> None:
+    """The schema first, because it is cheap and hard; then every command, in the sandbox.
+
+    The commands are the operator's own words, given with the task, so they pass no gate. They may be begun again: a
+    stop, a pause or a crash in between starts the checks afresh.
+    """
+    spec = desk.state.spec
+    desk.note(f.ChecksStarted(count=len(spec.criteria)))
+    desk.flush()
+    checks: list[f.Check] = []
+    schema = check_schema(spec, desk.state.result or "")
+    if schema is not None:
+        checks.append(schema)
+    if schema is None or schema.status == "passed":
+        for number, criterion in enumerate(criterion for criterion in spec.criteria if criterion.command):
+            call = ToolCall(id=f"check{number}", name="run_command", arguments={"command": criterion.command})
+            result = await calls.execute(call, calls.context(call), STOP_OR_PAUSE)
+            checks.append(_check(criterion.text, criterion.command, result))
+    desk.note(f.ChecksCompleted(checks=(*checks, *unproven(spec))))
+
+
+def _check(text: str, command: str, result: ToolResult) -> f.Check:
+    status = "passed" if result.ok else "failed" if result.exit_code is not None else "error"
+    detail = "" if result.ok else f"{result.error}\n{result.content}".strip()[:DETAIL_CHARS]
+    return f.Check(text=text, status=status, command=command, detail=detail, duration_ms=result.duration_ms)

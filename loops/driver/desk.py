@@ -1,0 +1,56 @@
+"""The driver's desk: the state as it is, and the facts that are written but not yet committed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loops.driver.ports import Ports
+from loops.engine import facts as f
+from loops.engine import ports as p
+from loops.engine.canonical import sha256
+from loops.engine.codec import to_plain
+from loops.engine.context import Transcript, extend
+from loops.engine.fold import apply
+from loops.engine.state import RunState
+from loops.engine.values import ToolSpec
+
+
+class Desk:
+    """State, conversation and buffer of one owned run. ``note`` folds a fact, ``flush`` makes it durable."""
+
+    def __init__(self, ports: Ports, state: RunState, transcript: Transcript) -> None:
+        self.ports = ports
+        self.state = state
+        self.transcript = transcript
+        self.specs: tuple[ToolSpec, ...] = tuple(ports.tools.specs())
+        self.tools_sha256 = sha256([to_plain(spec) for spec in self.specs])
+        self._committed = state
+        self._buffer: list[tuple[f.Fact, RunState]] = []
+
+    def now(self) -> int:
+        """Microseconds since the epoch."""
+        return int(self.ports.clock.now() * 1_000_000)
+
+    def note(self, *facts: f.Fact) -> None:
+        """Stamp, fold and buffer facts; they are durable at the next ``flush``."""
+        for fact in facts:
+            stamped = replace(fact, at=max(self.now(), self.state.last_at))
+            self.state = apply(self.state, stamped)
+            self.transcript = extend(self.transcript, stamped)
+            self._buffer.append((stamped, self.state))
+
+    def flush(self, *within: p.Within) -> None:
+        """Commit what is buffered, together with ``within``, in one transaction. Raises LeaseLost or ApprovalVoid."""
+        if not self._buffer and not within:
+            return
+        self.ports.journal.append(self._buffer, within)
+        self._committed = self.state
+        self._buffer = []
+
+    def take_back(self) -> None:
+        """Forget the last buffered fact: the database refused it, and nothing of that flush was written.
+
+        Only for facts that leave the conversation as it is.
+        """
+        self._buffer.pop()
+        self.state = self._buffer[-1][1] if self._buffer else self._committed

@@ -1,0 +1,141 @@
+"""Perform effects, write facts, obey people: the loop that drives one owned run.
+
+Facts gather on the desk and are committed right before the next effect that touches the world, together with its
+INTENT: two commits a step, and nothing starts before what led to it is durable (SPEC A4, J1). The driver never decides:
+it asks ``decide``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from loops.driver.checks import run_checks
+from loops.driver.desk import Desk
+from loops.driver.gates import open_gate
+from loops.driver.mail import facts_of
+from loops.driver.model_calls import call_model, wait
+from loops.driver.ports import Ports
+from loops.driver.tool_calls import ToolCalls
+from loops.driver.watch import Interrupted, Watch
+from loops.engine import effects as e
+from loops.engine import facts as f
+from loops.engine import ports as p
+from loops.engine.context import Transcript
+from loops.engine.exits import REPORT_KINDS, report
+from loops.engine.lifecycle import Phase, transition
+from loops.engine.loop import decide
+from loops.engine.state import RunState
+
+log = logging.getLogger(__name__)
+
+LONGEST_NAP_S = 10.0
+"""A longer wait gives the worker back."""
+
+
+class Driver:
+    """Drives one owned run until it rests, ends, has had its slice of time, or is lost to another owner."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        state: RunState,
+        transcript: Transcript,
+        *,
+        sandbox_level: int = 0,
+        slice_s: float = 120.0,
+    ) -> None:
+        self._desk = Desk(ports, state, transcript)
+        self._watch = Watch(ports.journal, ports.clock)
+        self._calls = ToolCalls(self._desk, self._watch, sandbox_level)
+        self._slice_s = slice_s
+
+    @property
+    def state(self) -> RunState:
+        return self._desk.state
+
+    async def drive(self) -> str:
+        """Returns why it stopped: "ended", "gate:<kind>", "paused", "message", "timer", "slice" or "lost"."""
+        watching = asyncio.create_task(self._watch.run())
+        try:
+            return await self._loop()
+        except p.LeaseLost as lost:
+            log.info("run %s has another owner: %s", self.state.spec.run_id, lost)
+            return "lost"
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+    async def _loop(self) -> str:
+        desk, clock = self._desk, self._desk.ports.clock
+        slice_ends = clock.now() + self._slice_s
+        while True:
+            self._take_mail()
+            effect = decide(desk.state)
+            match effect:
+                case e.Rest(why):
+                    return self._give_back(why)
+                case e.CallModel() if clock.now() > slice_ends:
+                    return self._give_back("slice", runnable=True)
+                case e.Wait(until) if until - desk.now() > LONGEST_NAP_S * 1e6:
+                    return self._give_back("timer", wake_at=until)
+            with contextlib.suppress(Interrupted):
+                await self._perform(effect)
+
+    def _give_back(self, why: str, *, wake_at: int = 0, runnable: bool = False) -> str:
+        self._desk.flush()
+        self._desk.ports.journal.release(wake_at=wake_at, runnable=runnable)
+        return why
+
+    def _take_mail(self) -> None:
+        """Turn what people asked for into facts, in the order they asked."""
+        if not self._watch.mail_waiting:
+            return
+        self._watch.mail_taken()
+        journal = self._desk.ports.journal
+        mail = journal.mail()
+        for item in mail:
+            self._desk.note(*facts_of(item, self._desk.state))
+        if mail:
+            self._desk.flush(journal.read(mail))
+
+    async def _perform(self, effect: e.Effect) -> None:  # noqa: C901 - one line for each kind of effect
+        desk, watch, calls = self._desk, self._watch, self._calls
+        match effect:
+            case e.Record(facts):
+                desk.note(*facts)
+            case e.CallModel():
+                await asyncio.sleep(0)  # a model that answers at once must not starve the watch
+                await call_model(desk, watch, effect)
+            case e.JudgeCall(call):
+                await calls.judge(call)
+            case e.RunTool():
+                await calls.run(effect)
+            case e.RecoverTool():
+                if question := await calls.recover(effect):
+                    await open_gate(desk, calls, question)
+            case e.OpenGate():
+                await open_gate(desk, calls, effect)
+            case e.RunChecks():
+                await run_checks(desk, calls)
+            case e.Wait(until):
+                await wait(desk, watch, until)
+            case e.End():
+                self._end(effect)
+
+    def _end(self, effect: e.End) -> None:
+        """The artifact of the terminal state, the last transition and the provenance, in one transaction (A5, N1)."""
+        desk, ports = self._desk, self._desk.ports
+        came_from = desk.state.phase
+        phase = transition(came_from, effect.event)
+        body = report(phase, desk.state, effect.reason)
+        desk.note(
+            f.PhaseEntered(phase=phase, event=effect.event, came_from=came_from),
+            f.RunEnded(phase=phase, reason=effect.reason, report=body, report_kind=REPORT_KINDS[phase]),
+        )
+        within = [ports.gatekeeper.withdraw(desk.state.spec.run_id, effect.reason)]
+        if phase is Phase.COMMIT:
+            within.append(ports.archive.commit(desk.state, body, desk.state.last_at))
+        desk.flush(*within)

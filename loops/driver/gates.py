@@ -1,0 +1,71 @@
+"""Open a gate: what is asked, what a decision binds to, and what the reviewer sees, in one row with the fact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loops.driver.desk import Desk
+from loops.driver.tool_calls import ToolCalls
+from loops.engine import effects as e
+from loops.engine import facts as f
+from loops.engine import ports as p
+from loops.engine.codec import to_plain
+from loops.engine.values import Json, ToolCall
+
+ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action"})
+TITLE_CHARS, REASONING_CHARS = 300, 4000
+TELLING = ("command", "path", "source", "url")
+"""Arguments that say what a call does, for the one line of its title."""
+
+
+async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
+    """Insert the gate and its fact in one transaction; the run then rests, and no worker waits (SPEC J5)."""
+    spec, call = desk.state.spec, effect.call
+    title, version = effect.title, spec.policy_version
+    subject: Mapping[str, Json] = dict(effect.subject) | {
+        "run": spec.run_id,
+        "kind": effect.kind,
+        "seq": desk.state.seq,
+    }
+    view = dict(effect.view)
+    if call is not None and effect.kind in ABOUT_AN_ACTION:
+        judgement = await calls.judgement_of(call)
+        title, subject, version = title or _title(call), judgement.subject, judgement.policy_version
+        view = _view(desk, call) | dict(judgement.view)
+    request = p.GateRequest(
+        id=desk.ports.new_id(),
+        run_id=spec.run_id,
+        project_id=spec.project_id,
+        kind=effect.kind,
+        title=title[:TITLE_CHARS],
+        step=desk.state.step,
+        call_id=call.id if call else "",
+        tool=call.name if call else "",
+        reasons=effect.reasons,
+        risk=effect.risk,
+        recommended=effect.recommended,
+        policy_version=version,
+        subject=subject,
+        view=view | {"reasoning": desk.state.last_text[:REASONING_CHARS]},
+    )
+    detail = {"limit": str(view["limit"])} if effect.kind == "limit_reached" else {}
+    desk.note(
+        f.GateOpened(gate=request.id, kind=request.kind, title=request.title, call_id=request.call_id, detail=detail)
+    )
+    desk.flush(desk.ports.gatekeeper.open(request))
+
+
+def _view(desk: Desk, call: ToolCall) -> dict[str, Any]:
+    """What a reviewer needs of any call: the whole arguments, and what kind of thing would happen."""
+    view: dict[str, Any] = {"tool": call.name, "arguments": to_plain(call.arguments)}
+    for spec in desk.specs:
+        if spec.name == call.name:
+            view |= {"operation": spec.operation, "reversibility": spec.reversibility.value}
+            view |= {"danger": spec.danger.value, "parameters_schema": to_plain(spec.parameters)}
+    return view
+
+
+def _title(call: ToolCall) -> str:
+    main = next((str(call.arguments[key]) for key in TELLING if key in call.arguments), "")
+    return f"{call.name} {main}".strip()

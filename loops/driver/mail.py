@@ -1,0 +1,42 @@
+"""What people asked for, as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loops.engine import facts as f
+from loops.engine import ports as p
+from loops.engine.lifecycle import Phase
+from loops.engine.state import RunState
+
+
+def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
+    """What a mailbox item means in this state; an item that comes too late means nothing and is simply read."""
+    match mail.kind:
+        case "stop":
+            return () if state.is_ended else (f.StopRequested(by=mail.by),)
+        case "pause":
+            return () if state.is_ended or state.paused else (f.RunPaused(by=mail.by),)
+        case "resume":
+            resumable = state.paused or state.phase is Phase.HALT
+            return (f.RunResumed(by=mail.by),) if resumable else ()
+        case "message":
+            late = state.is_ended and state.phase is not Phase.HALT
+            return () if late else (f.MessageReceived(text=str(mail.payload.get("text", "")), by=mail.by),)
+        case "decision":
+            gate = str(mail.payload.get("gate", ""))
+            if state.is_ended or state.gate is None or state.gate.id != gate:
+                return ()
+            return (
+                f.GateDecided(
+                    gate=gate,
+                    kind=state.gate.kind,
+                    verdict=str(mail.payload.get("verdict", "")),
+                    reason=str(mail.payload.get("reason", "")),
+                    payload=dict(mail.payload.get("payload") or {}),
+                    call_id=state.gate.call_id,
+                    by=str(mail.payload.get("by") or mail.by),
+                ),
+            )
+        case _:
+            return ()

@@ -1,0 +1,136 @@
+"""Judge, run and recover tool calls: INTENT before, outcome after, nothing repeated blindly (SPEC I1, J1, J2)."""
+
+from __future__ import annotations
+
+import hashlib
+
+from loops.driver.desk import Desk
+from loops.driver.watch import STOP, STOP_OR_PAUSE, Interrupted, Watch
+from loops.engine import effects as e
+from loops.engine import facts as f
+from loops.engine import ports as p
+from loops.engine.canonical import sha256
+from loops.engine.codec import to_plain
+from loops.engine.values import ToolCall, ToolResult, ToolSpec
+from loops.streaming import OutputStream
+
+
+def idempotency_key(run_id: str, call: ToolCall) -> str:
+    """Stable over retries of one call, different for every other call and for a fork (RELIABILITY 3.2)."""
+    return hashlib.sha256(f"{run_id}|{call.id}|{call.name}|{sha256(to_plain(call.arguments))}".encode()).hexdigest()
+
+
+class ToolCalls:
+    """The calls of one run on their way through the TAS."""
+
+    def __init__(self, desk: Desk, watch: Watch, sandbox_level: int) -> None:
+        self._desk, self._watch, self._sandbox_level = desk, watch, sandbox_level
+        self._judgements: dict[str, p.Judgement] = {}
+
+    def context(self, call: ToolCall) -> p.CallContext:
+        spec = self._desk.state.spec
+        return p.CallContext(
+            run_id=spec.run_id,
+            step=self._desk.state.step,
+            agent_type=spec.agent.type,
+            project_id=spec.project_id,
+            workspace=spec.workspace,
+            idempotency_key=idempotency_key(spec.run_id, call),
+        )
+
+    async def judge(self, call: ToolCall) -> None:
+        """Record what the TAS says of a proposed call; nothing runs."""
+        judgement = await self._desk.ports.tools.judge(call, self.context(call))
+        self._judgements[call.id] = judgement
+        self._desk.note(
+            f.CallJudged(
+                call_id=call.id,
+                access=judgement.access,
+                reasons=judgement.reasons,
+                invalid=judgement.invalid,
+                gate_kind=judgement.gate_kind,
+                risk=judgement.risk,
+                policy_version=judgement.policy_version,
+            )
+        )
+
+    async def judgement_of(self, call: ToolCall) -> p.Judgement:
+        """The judgement on record, or a fresh one when another worker made it."""
+        return self._judgements.get(call.id) or await self._desk.ports.tools.judge(call, self.context(call))
+
+    async def run(self, effect: e.RunTool) -> None:
+        """INTENT, with the approval used up in the same transaction, then the call itself."""
+        desk, call, context = self._desk, effect.call, self.context(effect.call)
+        within: list[p.Within] = []
+        judgement = self._judgements.get(call.id)
+        if effect.gate:
+            # Right before it runs, what would run is described afresh: the approval covers that, or nothing.
+            judgement = await desk.ports.tools.judge(call, context)
+            within.append(desk.ports.gatekeeper.consume(effect.gate, judgement.subject))
+        desk.note(
+            f.ToolIntended(
+                call_id=call.id,
+                tool=call.name,
+                arguments=call.arguments,
+                idempotency_key=context.idempotency_key,
+                attempt=effect.attempt,
+                gate=effect.gate,
+                policy_version=judgement.policy_version if judgement else "",
+                sandbox_level=self._sandbox_level,
+            )
+        )
+        try:
+            desk.flush(*within)
+        except p.ApprovalVoid as void:
+            desk.take_back()
+            desk.note(f.ApprovalVoided(call_id=call.id, gate=effect.gate, reason=str(void)))
+            return
+        await self._execute(call, context)
+
+    async def _execute(self, call: ToolCall, context: p.CallContext) -> None:
+        """A stop kills the tool and says so. A pause kills only what may be begun again, and leaves its INTENT open:
+        the resume finds out, as after a crash; anything else ends first."""
+        spec = self._spec(call)
+        heeds = STOP_OR_PAUSE if spec is not None and spec.retriable else STOP
+        try:
+            result = await self.execute(call, context, heeds)
+        except Interrupted as interrupted:
+            if "stop" in interrupted.kinds:
+                stopped = ToolResult(ok=False, content="", error="Stopped by a person before it ended.")
+                self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=stopped))
+            raise
+        self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=result))
+
+    async def execute(self, call: ToolCall, context: p.CallContext, heeds: frozenset[str]) -> ToolResult:
+        """Through the TAS, streaming what it prints."""
+        stream = OutputStream(self._desk.ports.feed, self._desk.state.step, call.id)
+        try:
+            work = self._desk.ports.tools.execute(call, context, stream.on_output)
+            return await self._watch.interruptible(work, heeds)
+        finally:
+            stream.close()
+
+    async def recover(self, effect: e.RecoverTool) -> e.OpenGate | None:
+        """An INTENT without outcome: ask the world first, repeat only what is harmless, else give the question back
+        for a person (SPEC J2)."""
+        call = effect.call
+        found = await self._desk.ports.tools.verify(call, self.context(call))
+        spec = self._spec(call)
+        if found is p.Verified.DONE:
+            done = ToolResult(ok=True, content="The call was interrupted; its effect was found to be in place.")
+            self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=done, recovered=True))
+            return None
+        if found is p.Verified.NOT_DONE or (spec is not None and spec.retriable):
+            await self.run(e.RunTool(call, attempt=effect.attempt + 1))
+            return None
+        return e.OpenGate(
+            kind="in_doubt",
+            title=f"Did {call.name} take effect? The worker was lost while it ran.",
+            call=call,
+            reasons=("the call was begun and its outcome is unknown",),
+            risk="high",
+            view={"tool": call.name, "arguments": to_plain(call.arguments)},
+        )
+
+    def _spec(self, call: ToolCall) -> ToolSpec | None:
+        return next((spec for spec in self._desk.specs if spec.name == call.name), None)
