@@ -51,11 +51,8 @@ BUTTONS = (
 
 def heading(run: Run, audience: Audience) -> dict[str, Any]:
     """Context of ``console/_head.html``: the same for a page and for a live frame."""
-    waits = list(
-        waiting.gates()
-        .objects.filter(run=run)
-        .values_list("kind", "status", "opened_at", "decided_at", "decision__payload")
-    )
+    gates = waiting.gates().objects.filter(run=run)
+    waits = list(gates.values_list("kind", "status", "opened_at", "decided_at", "decision__payload"))
     limits = _limits(run, waits)
     return {
         "run": run,

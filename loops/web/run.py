@@ -84,7 +84,7 @@ def gate(request: HttpRequest, run_id: uuid.UUID, gate_id: uuid.UUID) -> HttpRes
     found = get_object_or_404(waiting.gates().objects.visible_to(request.user).filter(run=run).with_names(), pk=gate_id)
     if not waiting.has_cards():
         raise Http404
-    return render(request, "gates/_card.html", {"gate": found, "run": run, "in_place": True})
+    return render(request, "gates/_card.html", {"gate": found, "place": "run"})
 
 
 @login_required

@@ -73,9 +73,9 @@ def duration(seconds: float | None) -> str:
         return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
     whole = int(value)
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
+        return f"{whole // 60} min {whole % 60:02d} s" if whole % 60 else f"{whole // 60} min"
     if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min" if whole % 3600 >= 60 else f"{whole // 3600} h"
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
