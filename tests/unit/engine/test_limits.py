@@ -1,0 +1,192 @@
+"""Each guard at its boundary, warnings once, extensions by people, and nonsense granted by nobody."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loops.engine import limits
+from loops.engine.limits import LimitHit, answer_tokens, extended, reached, suggested, tokens_left, usage, warnings
+from loops.engine.spec import Limits
+from loops.engine.state import RunState
+from tests.fakes import World, says, spec
+from tests.unit.engine.effort import examples
+
+BOUNDS = Limits(max_steps=10, max_seconds=100, max_failures=3, max_tokens=10_000, max_cost_microusd=1_000)
+LOOK = ("look", {"at": "it"})
+
+
+def state(**changes: Any) -> RunState:
+    return replace(RunState(spec=spec(), limits=BOUNDS), **changes)
+
+
+GUARDS = [
+    ("max_seconds", {"active_us": 99_999_999}, {"active_us": 100_000_000}, 100),
+    ("max_steps", {"step": 9}, {"step": 10}, 10),
+    ("max_steps", {"step": 19, "step_base": 10}, {"step": 20, "step_base": 10}, 10),
+    ("max_failures", {"failures_in_row": 2}, {"failures_in_row": 3}, 3),
+    ("max_tokens", {"tokens": 10_000 - 256}, {"tokens": 10_000 - 255}, 10_000 - 255),
+    ("max_tokens", {"tokens": 5_000, "context_tokens": 4_744}, {"tokens": 5_000, "context_tokens": 4_745}, 5_000),
+    ("max_cost_usd", {"cost_microusd": 999}, {"cost_microusd": 1_000}, 1_000),
+]
+
+
+@pytest.mark.spec("D1")
+@pytest.mark.parametrize(("name", "below", "at", "used"), GUARDS)
+def test_a_guard_holds_at_its_bound_and_not_before(
+    name: str, below: dict[str, Any], at: dict[str, Any], used: int
+) -> None:
+    assert reached(state(**below)) is None
+    hit = reached(state(**at))
+    assert hit is not None
+    assert (hit.limit, hit.used) == (name, used)
+
+
+@pytest.mark.spec("D1", "J4")
+@pytest.mark.parametrize("asking", [{"requested": True}, {"model_attempt": 2}])
+def test_the_last_step_can_be_asked_for_again(asking: dict[str, Any]) -> None:
+    """A step counts when it has an answer: a lost worker or a failed call does not use it up."""
+    assert reached(state(step=10, **asking)) is None
+    assert reached(state(step=11, **asking)) is not None
+    assert usage(state(step=0, step_base=0, **asking))["max_steps"] == (0, 10)
+
+
+@pytest.mark.spec("D1")
+def test_guards_are_asked_in_their_order() -> None:
+    everything = state(active_us=10**9, step=99, failures_in_row=9, tokens=10**6, cost_microusd=10**6)
+    assert reached(everything) == LimitHit("max_seconds", 1000, 100)
+
+
+def test_every_limit_has_a_label_and_a_guard() -> None:
+    assert set(limits.LABELS) == set(usage(state()))
+    assert len(limits.GUARDS) == len(limits.LABELS)
+
+
+@pytest.mark.spec("D3")
+@pytest.mark.parametrize(
+    ("below", "at", "name"),
+    [
+        ({"step": 7}, {"step": 8}, "max_steps"),
+        ({"active_us": 79_999_999}, {"active_us": 80_000_000}, "max_seconds"),
+        ({"tokens": 7_999}, {"tokens": 8_000}, "max_tokens"),
+        ({"cost_microusd": 799}, {"cost_microusd": 800}, "max_cost_usd"),
+    ],
+)
+def test_warnings_come_at_eighty_percent_and_once(below: dict[str, Any], at: dict[str, Any], name: str) -> None:
+    assert warnings(state(**below)) == ()
+    assert [hit.limit for hit in warnings(state(**at))] == [name]
+    assert warnings(state(**at, warned=frozenset({name}))) == ()
+
+
+@pytest.mark.spec("D3")
+def test_failures_are_no_budget_to_warn_of() -> None:
+    assert warnings(state(failures_in_row=3)) == ()
+
+
+@pytest.mark.spec("D3")
+def test_a_run_warns_once_and_again_after_an_extension() -> None:
+    world = World(lambda request: says("", LOOK), limits={"max_steps": 5})
+    world.drive()
+    assert [fact.bound for fact in world.journal.of(_warned())] == [5]
+    world.decide("extend", max_steps=10)
+    world.drive()
+    assert [(fact.used, fact.bound) for fact in world.journal.of(_warned())] == [(4, 5), (8, 10)]
+
+
+def _warned() -> type[Any]:
+    from loops.engine.facts import LimitWarned
+
+    return LimitWarned
+
+
+@pytest.mark.spec("A4")
+@examples(quick=60, full=1000)
+@given(tokens=st.integers(0, 12_000), context=st.integers(0, 12_000))
+def test_an_answer_never_gets_more_than_is_left(tokens: int, context: int) -> None:
+    asked = state(tokens=tokens, context_tokens=context)
+    if reached(asked) is None:
+        assert limits.SMALLEST_ANSWER <= answer_tokens(asked) <= limits.DEFAULT_ANSWER
+        assert tokens + context + answer_tokens(asked) <= BOUNDS.max_tokens
+    else:
+        assert tokens_left(asked) < limits.SMALLEST_ANSWER
+
+
+@pytest.mark.spec("D3")
+@examples(quick=60, full=1000)
+@given(bound=st.integers(1, 10**12), over=st.integers(0, 10**6))
+def test_a_suggestion_lets_the_run_go_on(bound: int, over: int) -> None:
+    hit = LimitHit("max_steps", bound + over, bound)
+    assert suggested(hit) > hit.used
+
+
+@pytest.mark.spec("D3")
+@pytest.mark.parametrize(
+    ("payload", "field", "value"),
+    [
+        ({"max_steps": 30}, "max_steps", 30),
+        ({"max_steps": 30.9}, "max_steps", 30),
+        ({"max_cost_usd": 0.5}, "max_cost_microusd", 500_000),
+        ({"max_seconds": 900}, "max_seconds", 900),
+        ({"max_tokens": 2**53}, "max_tokens", 2**53),
+    ],
+)
+def test_people_extend_limits(payload: dict[str, Any], field: str, value: int) -> None:
+    assert extended(BOUNDS, payload) == replace(BOUNDS, **{field: value})
+
+
+NONSENSE = [0, -1, 0.5, True, None, "30", [], {}, float("nan"), float("inf"), float("-inf"), 1e300, 10**400, 2**53 + 1]
+
+
+@pytest.mark.spec("D3")
+@pytest.mark.parametrize("name", ["max_steps", "max_seconds", "max_failures", "max_tokens"])
+@pytest.mark.parametrize("value", NONSENSE, ids=lambda value: str(value)[:8])
+def test_nonsense_grants_nothing(name: str, value: Any) -> None:
+    assert extended(BOUNDS, {name: value}) == BOUNDS
+
+
+@pytest.mark.parametrize("value", [0, -1, None, "1", float("nan"), float("inf"), 1e300])
+def test_nonsense_grants_no_money(value: Any) -> None:
+    assert extended(BOUNDS, {"max_cost_usd": value}) == BOUNDS
+
+
+def test_only_limits_that_exist_are_granted() -> None:
+    everything = {field.name: 77 for field in fields(Limits)} | {"spec": 1, "": 2}
+    granted = extended(BOUNDS, everything)
+    untouched = (
+        "max_repairs",
+        "max_model_attempts",
+        "max_extensions",
+        "identical_errors",
+        "calls_per_reply",
+        "warn_at",
+    )
+    assert [getattr(granted, name) for name in untouched] == [getattr(BOUNDS, name) for name in untouched]
+    assert granted.max_steps == 77
+
+
+@pytest.mark.spec("D1", "D3")
+def test_nonsense_at_the_gate_asks_again_and_only_so_often() -> None:
+    world = World(lambda request: says("", LOOK), limits={"max_steps": 1, "max_extensions": 3})
+    asked = 0
+    while (why := world.drive()) == "gate:limit_reached":
+        asked += 1
+        world.decide("extend", max_steps=float("nan"))
+    assert (why, asked, world.state.end_reason) == ("ended", 4, "max_steps")
+    assert world.state.step == 1
+
+
+@pytest.mark.spec("D3")
+def test_a_large_limit_is_written_out_for_people() -> None:
+    world = World(lambda request: says("", LOOK, usage=_usage(1_234_567)), limits={"max_tokens": 1_300_000})
+    world.drive()
+    assert world.gatekeeper.opened[0].title == "Limit reached: 1,234,567 of 1,300,000 tokens"
+
+
+def _usage(tokens: int) -> Any:
+    from loops.engine.values import Usage
+
+    return Usage(tokens, 0, cost_microusd=50)
