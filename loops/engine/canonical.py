@@ -41,6 +41,14 @@ def encode(value: Any) -> bytes:
         return rfc8785.dumps(_mapped(value))
 
 
+def encode_plain(value: Any) -> bytes:
+    """``encode`` for a value whose types are known to be plain: no look at every part of it first."""
+    try:
+        return _dumps(value).encode()
+    except UnicodeEncodeError:
+        return rfc8785.dumps(_mapped(value))
+
+
 def decode(data: bytes | memoryview) -> Any:
     """Inverse of ``encode``, mapped values included."""
     return json.loads(bytes(data), object_hook=_unmapped, parse_int=_number)

@@ -19,12 +19,17 @@ _AS_IT_IS = frozenset({str, int, bool, float, type(None)})
 
 
 def to_plain(value: Any) -> Any:
-    """Dataclasses become dicts (fields at their default left out), enums their value, tuples and sets lists."""
+    """Dataclasses become dicts (fields at their default left out), enums their value, tuples and sets lists.
+
+    A dict is JSON already, and given back as it is.
+    """
     kind = type(value)
     if kind in _AS_IT_IS:
         return value
     if dataclasses.is_dataclass(kind):
         return _plain_dataclass(value, kind)
+    if kind is dict:
+        return value
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple | list):

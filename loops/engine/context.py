@@ -17,8 +17,8 @@ from typing import Any
 
 from loops.engine import facts as f
 from loops.engine.canonical import encode
-from loops.engine.codec import to_plain
 from loops.engine.fold import CONTINUE_VERDICTS, answer_call_id
+from loops.engine.recorded import fact_bytes
 from loops.engine.spec import RunSpec
 from loops.engine.values import Block, Message, ModelRequest, ModelRole, ToolResult, ToolSpec
 
@@ -69,7 +69,7 @@ def extend(transcript: Transcript, fact: f.Fact) -> Transcript:
     if handler is None:
         return transcript
     grown: Transcript = handler(transcript, fact)
-    return replace(grown, digest=hashlib.sha256(transcript.digest.encode() + encode(to_plain(fact))).hexdigest())
+    return replace(grown, digest=hashlib.sha256(transcript.digest.encode() + fact_bytes(fact)).hexdigest())
 
 
 def opening(spec: RunSpec) -> str:

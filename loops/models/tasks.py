@@ -54,7 +54,7 @@ class Task(models.Model):
     )
     execution_loop = models.CharField(max_length=40, blank=True, help_text="Empty: the agent's own.")
     final_review = models.CharField(max_length=20, blank=True, help_text="Empty: the project's policy.")
-    idempotency_key = models.CharField(max_length=200, null=True, blank=True)
+    idempotency_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 - absent is no key
     content_sha256 = models.CharField(max_length=64, editable=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="tasks")
     created_at = models.DateTimeField(auto_now_add=True)

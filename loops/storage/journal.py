@@ -260,7 +260,7 @@ def _head_row(state: RunState, count: int, head: bytes, at: int) -> dict[str, An
 
 
 def _checkpoint_due(entries: Sequence[tuple[f.Fact, RunState]], state: RunState) -> bool:
-    """At every phase boundary and every ``CHECKPOINT_STEPS`` steps, but only between answers: the state is small then."""
+    """At every phase boundary and every ``CHECKPOINT_STEPS`` steps, between answers: the state is small then."""
     if state.calls:
         return False
     return any(

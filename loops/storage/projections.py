@@ -5,10 +5,11 @@ The same function serves the append and the rebuild command, so that rebuilt row
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+import uuid_utils
 
 from loops.engine import facts as f
 from loops.engine.canonical import clean, clean_json, encode, sha256
@@ -22,7 +23,7 @@ from loops.engine.values import ArtifactRef
 REASONING_CHARS = 20_000
 SHOWN_CHARS = 2_000
 """Of one string in a row for display; the fact holds the whole."""
-_NAMESPACE = uuid.UUID("6f0f9a4e-0b7e-4f6a-9a35-7a7c0f6f1b11")
+_NAMESPACE = uuid_utils.UUID("6f0f9a4e-0b7e-4f6a-9a35-7a7c0f6f1b11")
 
 
 class Rows:
@@ -40,7 +41,7 @@ class Rows:
         self.request_sha256 = ""
 
     def row_id(self, *parts: object) -> str:
-        return str(uuid.uuid5(_NAMESPACE, f"{self.run_id}|{'|'.join(map(str, parts))}"))
+        return str(uuid_utils.uuid5(_NAMESPACE, f"{self.run_id}|{'|'.join(map(str, parts))}"))
 
     def step(self, number: int, seq: int) -> dict[str, Any]:
         row = self.steps.setdefault(number, {"step_number": number})

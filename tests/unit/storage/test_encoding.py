@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from loops.engine import facts as f
+from loops.engine.recorded import LABEL
 from loops.engine.values import FailureKind, ToolResult
-from loops.storage.encoding import BLOB_FROM, INLINE_BYTES, LABEL, decode_fact, encode_fact, link, references
+from loops.storage.encoding import BLOB_FROM, INLINE_BYTES, decode_fact, encode_fact, link, references
 
 HOSTILE = "NUL \0, half a pair \ud800, " + "x" * (INLINE_BYTES + BLOB_FROM)
 
