@@ -1,0 +1,45 @@
+"""People with fixed roles around one project (see STYLE: names tell the story)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from loops.models import Project, Run
+from tests import factories as make
+
+
+@dataclass
+class House:
+    project: Project
+    elsewhere: Project
+    operator: Any
+    reviewer: Any
+    viewer: Any
+    outsider: Any
+    admin: Any
+    run: Run
+
+    def client(self, who: str) -> Client:
+        client = Client()
+        if who != "anonymous":
+            client.force_login(getattr(self, who))
+        return client
+
+
+@pytest.fixture
+def house(db: None) -> House:
+    """A project with an operator, a reviewer, a viewer and a run; an outsider who works elsewhere."""
+    project, elsewhere = make.project("Payments"), make.project("Elsewhere")
+    operator = make.user("olga", operator=project)
+    return House(
+        project=project,
+        elsewhere=elsewhere,
+        operator=operator,
+        reviewer=make.user("rita", reviewer=project),
+        viewer=make.user("vera", viewer=project),
+        outsider=make.user("otto", operator=elsewhere),
+        admin=make.superuser("root"),
+        run=make.run(make.task(project, title="Fix the rounding", created_by=operator)),
+    )

@@ -1,0 +1,92 @@
+"""Who gets which page: the permission is the lookup, so what is not yours does not exist (attack 43)."""
+
+import pytest
+from django.urls import reverse
+
+from loops.models import MailboxItem
+from tests import factories as make
+
+RUN_PAGES = ["run", "run-earlier", "run-lifecycle", "run-files", "run-conversation", "run-provenance", "run-raw"]
+PAGES = ["runs", "new-task", "tools", "system", "system-live", "badge", "find"]
+OK, GONE, LOGIN, NO = 200, 404, 302, 403
+
+
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize("name", RUN_PAGES)
+@pytest.mark.parametrize(
+    ("who", "status"),
+    [("operator", OK), ("reviewer", OK), ("viewer", OK), ("admin", OK), ("outsider", GONE), ("anonymous", LOGIN)],
+)
+def test_pages_of_a_run(house, name, who, status):
+    make.step(house.run, 1)
+    query = "?before=5" if name == "run-earlier" else ""
+    assert house.client(who).get(reverse(name, args=[house.run.pk]) + query).status_code == status
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("who", ["operator", "reviewer", "viewer", "admin", "outsider"])
+def test_pages_for_everyone_with_a_role(house, name, who):
+    assert house.client(who).get(reverse(name)).status_code == OK
+
+
+@pytest.mark.parametrize("name", [*PAGES, "overview"])
+def test_log_in_comes_first_and_leads_back(house, name):
+    response = house.client("anonymous").get(reverse(name))
+    assert response.status_code == LOGIN
+    assert response["Location"] == f"/login/?next={reverse(name)}"
+
+
+def test_people_without_any_role_learn_nothing_of_the_system(house):
+    client = house.client("anonymous")
+    client.force_login(make.user("nemo"))
+    assert client.get(reverse("system")).status_code == NO
+    assert client.get(reverse("runs")).status_code == OK
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.parametrize(
+    ("who", "status"),
+    [("operator", LOGIN), ("admin", LOGIN), ("reviewer", GONE), ("viewer", GONE), ("outsider", GONE)],
+)
+def test_steering_is_for_operators(house, who, status):
+    client = house.client(who)
+    assert client.post(reverse("run-steer", args=[house.run.pk]), {"action": "pause"}).status_code == status
+    assert client.post(reverse("run-message", args=[house.run.pk]), {"text": "Hello"}).status_code == status
+    assert MailboxItem.objects.count() == (2 if status == LOGIN else 0)
+
+
+@pytest.mark.parametrize("name", ["run-steer", "run-message"])
+def test_reading_never_steers(house, name):
+    assert house.client("operator").get(reverse(name, args=[house.run.pk])).status_code == 405
+
+
+def test_a_step_of_another_run_is_not_there(house):
+    other = make.run(house.elsewhere)
+    make.step(other, 3)
+    assert house.client("operator").get(reverse("run-step", args=[house.run.pk, 3])).status_code == GONE
+
+
+def test_a_gate_is_found_only_under_its_own_run(house):
+    other = make.run(house.project)
+    gate = make.gate(other)
+    client = house.client("reviewer")
+    assert client.get(reverse("run-gate", args=[house.run.pk, gate.pk])).status_code == GONE
+    assert client.get(reverse("run-gate", args=[other.pk, gate.pk])).status_code == OK
+
+
+def test_bulk_steering_touches_only_runs_one_may_operate(house):
+    foreign = make.run(house.elsewhere)
+    ids = [str(house.run.pk), str(foreign.pk), "nonsense"]
+    response = house.client("operator").post(reverse("runs-bulk"), {"action": "stop", "run": ids})
+    assert response.status_code == LOGIN
+    assert [item.run_id for item in MailboxItem.objects.all()] == [house.run.pk]
+
+
+def test_bulk_steering_never_leaves_the_site(house):
+    data = {"action": "stop", "next": "//evil.example/"}
+    assert house.client("operator").post(reverse("runs-bulk"), data)["Location"] == reverse("runs")
+
+
+def test_people_who_only_review_begin_in_their_queue(house):
+    assert house.client("reviewer").get(reverse("overview"))["Location"] == "/review/"
+    assert house.client("operator").get(reverse("overview")).status_code == OK
