@@ -23,7 +23,7 @@ def test_opening_the_link_logs_nobody_in(client: Client, link: str) -> None:
     for _ in range(2):
         response = client.get(link)
         assert response.status_code == 200
-        assert response.headers["Referrer-Policy"] == "no-referrer"
+        assert response.headers["Referrer-Policy"] == "same-origin"
         assert "no-store" in response.headers["Cache-Control"]
     assert not is_logged_in(client)
 
