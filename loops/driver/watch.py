@@ -76,7 +76,8 @@ class Watch:
             self._performing, self._heeds = None, frozenset()
 
     def _cancel(self) -> None:
-        if self._performing is not None:
+        """Once: a second time would cut short what the work does to clean up."""
+        if self._performing is not None and not self._performing.cancelling():
             self._performing.cancel()
 
     def _reason(self, heeds: frozenset[str]) -> Exception:

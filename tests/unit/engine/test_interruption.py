@@ -1,0 +1,79 @@
+"""A stop reaches what is being performed once, and lets it clean up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from loops.driver import watch
+from loops.engine import facts as f
+from loops.engine.lifecycle import Phase
+from tests.fakes import Tools, World, done, says
+
+LOOK = ("look", {"at": "it"})
+
+
+@pytest.mark.spec("I8", "K1")
+def test_a_stopped_tool_may_take_its_time_to_clean_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mail is still unread while a process tree is being killed: looking again may not cut that short."""
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0)
+    cleaned: list[int] = []
+    world = World([says("", LOOK), done()])
+
+    async def run_for_ever() -> str:
+        world.send("stop")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            for moment in range(10):
+                await asyncio.sleep(0)
+                cleaned.append(moment)
+        return "never"
+
+    world.tools = Tools({"look": lambda arguments: run_for_ever()})
+    assert world.drive() == "ended"
+    assert world.state.phase is Phase.HALT
+    assert cleaned == list(range(10))
+    assert world.journal.of(f.ToolCompleted)[0].result.error == "Stopped by a person before it ended."
+
+
+@pytest.mark.spec("J3")
+def test_a_lost_lease_cancels_the_model_and_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr(watch, "RENEW_EVERY_S", 0)
+
+    async def endless() -> None:
+        world.journal.lost = True
+        await asyncio.sleep(60)
+
+    world = World(lambda request: endless())
+    assert world.drive() == "lost"
+    assert world.journal.kinds()[-1] == "ModelRequested"
+
+
+@pytest.mark.spec("K1")
+def test_a_cancelled_driver_cancels_what_it_performs() -> None:
+    """A worker that shuts down is no person: nothing is written, and the INTENT stays for the next worker."""
+    cancelled: list[str] = []
+
+    async def run_for_ever() -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cancelled.append("look")
+        return "never"
+
+    world = World([says("", LOOK), done()], Tools({"look": lambda arguments: run_for_ever()}))
+
+    async def scenario() -> None:
+        driving = asyncio.create_task(world.driver().drive())
+        while not world.tools.ran:
+            await asyncio.sleep(0.001)
+        driving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await driving
+
+    asyncio.run(scenario())
+    assert cancelled == ["look"]
+    assert world.journal.kinds()[-1] == "ToolIntended"
