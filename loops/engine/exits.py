@@ -27,6 +27,7 @@ REASONS: dict[str, str] = {
     "global_cap": "The global cap on iterations was reached.",
     "operator_stop": "A person stopped the run.",
     "workspace_unusable": "The workspace could not be prepared.",
+    "journal_unreadable": "The journal of the run is damaged; see System and verify_chain.",
     "internal_error": "AgentOps itself could not go on; the run is kept for a manual retry.",
 }
 """Every reason code with the words people read (SPEC D1)."""

@@ -22,6 +22,7 @@ from loops.ids import new_key
 from loops.llm import prompts
 from loops.llm.registry import ModelService
 from loops.models import Run
+from loops.services import audit
 from loops.services.models import model_configs
 from loops.services.tasks import run_spec
 from loops.services.workspaces import WorkspaceUnusable, prepare
@@ -45,7 +46,14 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
         return "taken"
     run = Run.objects.select_related("task__workspace", "agent__actor_model", "project").get(pk=run_id)
     store = journal.PgJournal(held, run.project_id, publisher())
-    loaded = journal.load(run_id)
+    try:
+        loaded = journal.load(run_id)
+    except Exception as error:
+        if held.recoveries <= RECOVERIES_AT_MOST:
+            raise
+        journal.condemn(held, f"the journal cannot be read: {type(error).__name__}: {error}")
+        audit.record("run.condemned", actor=None, run=run, detail={"error": str(error)[:2000]})
+        return "condemned"
     if loaded is None:
         state, transcript = _start(run, store)
     else:

@@ -43,6 +43,11 @@ _BLOBS = (
     "INSERT INTO loops_blob (sha256, size, body) SELECT b.name, length(b.body), b.body "
     "FROM unnest(%s::text[], %s::bytea[]) AS b(name, body) ON CONFLICT DO NOTHING"
 )
+_CONDEMN = (
+    "UPDATE agent_execution_history SET status = 'failed', final_status = 'failed', end_reason = 'journal_unreadable', "
+    "escalation_reason = %s, waiting_on = left(%s, 200), completed_at = clock_timestamp(), owner = '', "
+    "lease_until = NULL, runnable = false WHERE id = %s AND epoch = %s"
+)
 _RENEW = "SELECT journal_renew(%s, %s, make_interval(secs => %s))"
 _RELEASE = "SELECT journal_release(%s, %s, %s, %s)"
 _MAIL_KINDS = "SELECT DISTINCT kind FROM loops_mailboxitem WHERE run_id = %s AND consumed_seq IS NULL"
@@ -229,6 +234,11 @@ class PgJournal:
         row = self._cursor().execute(_RELEASE, [self._run, self._epoch, wake, runnable], prepare=True).fetchone()
         if row and row[0]:
             bell.ring_now(self._run)
+
+
+def condemn(held: Claim, reason: str) -> None:
+    """End a run whose journal cannot be read any more: nobody will try again, and the row says why."""
+    psycopg.Cursor(raw_connection()).execute(_CONDEMN, [reason, reason, held.run_id, held.epoch])
 
 
 @dataclass(frozen=True, slots=True)
