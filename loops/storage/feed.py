@@ -28,7 +28,7 @@ class Publisher:
     """Sends in the background; drops when nobody can keep up."""
 
     def __init__(self) -> None:
-        self._queue: queue.Queue[str] = queue.Queue(WAITING_AT_MOST)
+        self._queue: queue.Queue[dict[str, Any]] = queue.Queue(WAITING_AT_MOST)
         self._started = False
         self._lock = threading.Lock()
 
@@ -47,7 +47,7 @@ class Publisher:
         if not self._started:
             self._start()
         try:
-            self._queue.put_nowait(json.dumps(message))
+            self._queue.put_nowait(message)
         except queue.Full:
             log.warning("the live feed cannot keep up; watchers will re-read")
 
@@ -66,11 +66,21 @@ class Publisher:
                 messages.append(self._queue.get_nowait())
             try:
                 pipe = client.pipeline(transaction=False)
-                for message in messages:
+                for message in latest(messages):
                     pipe.publish(CHANNEL, message)
                 pipe.execute()
             except redis.RedisError as error:
                 log.warning("live feed: %s", error)
+
+
+def latest(messages: list[dict[str, Any]]) -> list[str]:
+    """The messages to send, in order: of several pointers to one run only the last, the others say nothing more."""
+    pointers = {message["run"]: number for number, message in enumerate(messages) if message["t"] == "facts"}
+    return [
+        json.dumps(message)
+        for number, message in enumerate(messages)
+        if message["t"] != "facts" or pointers[message["run"]] == number
+    ]
 
 
 class RunFeed:
