@@ -202,6 +202,7 @@ class Hub:
             await asyncio.wait_for(self._ready.wait(), 2)
 
     async def _keep_listening(self) -> None:
+        away = False
         while True:
             client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=None)
             try:
@@ -209,11 +210,14 @@ class Hub:
                     await pubsub.subscribe(CHANNEL)
                     self._catch_up()
                     self._ready.set()
+                    away = False
                     async for message in pubsub.listen():
                         if message["type"] == "message":
                             self._received(message["data"])
             except (RedisError, OSError) as error:
-                log.warning("the live feed is away, pages show what is stored: %s", error)
+                if not away:
+                    log.warning("the live feed is away, pages show what is stored: %s", error)
+                away = True
                 await asyncio.sleep(1)
 
     def _catch_up(self) -> None:

@@ -27,7 +27,7 @@ from loops.web import access
 
 BEAT, SANDBOX = "agentops:beat", "agentops:sandbox"
 OLDEST_BEAT = 60.0
-PACKAGES = ("agentops-console", "django", "channels", "celery", "psycopg", "redis", "anthropic", "openai")
+PACKAGES = ("django", "channels", "celery", "psycopg", "redis", "anthropic", "openai")
 
 
 @login_required

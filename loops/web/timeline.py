@@ -112,17 +112,18 @@ def build(run: Run, steps: Sequence[Step], *, first: int, last: int | None) -> l
     gates = waiting.gates().objects.filter(run=run, **within).select_related("decision__decided_by").order_by("id")
     for gate in gates.defer("subject"):
         cards.setdefault(gate.step_number, Card(gate.step_number)).gates.append(gate)
-    _add_notes(run.pk, cards, steps, first, last)
+    _add_notes(run, cards, steps, first, last)
     return [cards[number] for number in sorted(cards)]
 
 
-def _add_notes(run_id: uuid.UUID, cards: dict[int, Card], steps: Sequence[Step], first: int, last: int | None) -> None:
+def _add_notes(run: Run, cards: dict[int, Card], steps: Sequence[Step], first: int, last: int | None) -> None:
     """Facts that no table holds, beside the step they fell into."""
     asked: dict[int, int] = {}
-    for seq, kind, step, at, body in _noted(run_id, steps, first, last):
+    for seq, kind, step, at, body in _noted(run.pk, steps, first, last):
         if kind == "ModelRequested":
             asked[step] = seq
-        if (note := note_of(seq, kind, at, bytes(body))) is None:
+        note = note_of(seq, kind, at, bytes(body))
+        if note is None or (kind == "RunEnded" and run.is_ended):  # the end has a card of its own
             continue
         card = cards.setdefault(step, Card(step))
         early = bool(card.step and seq < card.step.first_seq)

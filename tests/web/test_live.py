@@ -1,0 +1,385 @@
+"""Live traces over the real broker: nothing is missed, nothing comes twice, and nobody slow holds up another (R2)."""
+
+import asyncio
+import contextlib
+import json
+import random
+import re
+import time
+
+import pytest
+import redis
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.db import connections
+from django.test import Client
+
+from loops.models import Membership
+from loops.web import changes
+from loops.web.access import Audience
+from loops.web.hub import FRAMES_HELD, Frame, Hub, Watcher, hub
+from tests import factories as make
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ORIGIN = b"http://testserver"
+PATIENCE = 5
+
+
+@pytest.fixture
+def broker(house):
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def sockets(settings):
+    """Let sockets in under the name of the test client's site, and close what their threads opened."""
+    settings.ALLOWED_HOSTS = ["testserver"]
+    yield
+    changes.let_go()
+    asyncio.run(sync_to_async(connections.close_all)())
+
+
+def tell(broker, run):
+    message = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}
+    broker.publish("agentops:feed", json.dumps(message))
+
+
+async def stored(work, *args):
+    """Database work of a test, off the loop like everybody's."""
+    return await changes.in_thread(lambda: work(*args))
+
+
+def delta(broker, run, offset, text, **more):
+    piece = {"t": "delta", "run": str(run.pk), "step": 1, "call": "m1", "kind": "text", "offset": offset, "text": text}
+    broker.publish("agentops:feed", json.dumps({**piece, **more}))
+
+
+def cookie(user) -> str:
+    client = Client()
+    client.force_login(user)
+    return client.cookies[settings.SESSION_COOKIE_NAME].value
+
+
+def socket(path, session="") -> WebsocketCommunicator:
+    from agentops.asgi import application
+
+    headers = [(b"origin", ORIGIN), (b"host", b"testserver")]
+    if session:
+        headers.append((b"cookie", f"{settings.SESSION_COOKIE_NAME}={session}".encode()))
+    return WebsocketCommunicator(application, path, headers)
+
+
+async def cards(ws) -> dict:
+    """The next frame of cards."""
+    while True:
+        frame = json.loads(await ws.receive_from(PATIENCE))
+        if frame["t"] == "cards":
+            return frame
+
+
+async def closed(ws, timeout=PATIENCE) -> int:
+    """The code the socket is closed with."""
+    deadline = time.monotonic() + timeout
+    while True:
+        message = await ws.receive_output(max(0.01, deadline - time.monotonic()))
+        if message["type"] == "websocket.close":
+            return message.get("code", 1000)
+
+
+async def leave(*sockets) -> None:
+    for ws in sockets:
+        with contextlib.suppress(Exception):
+            await ws.disconnect()
+    await hub().close()
+
+
+@pytest.mark.parametrize(("who", "code"), [("anonymous", 4401), ("outsider", 4404)])
+def test_only_people_who_may_see_a_run_may_watch_it(house, who, code):
+    session = "" if who == "anonymous" else cookie(getattr(house, who))
+
+    async def watch():
+        ws = socket(f"/ws/runs/{house.run.pk}/", session)
+        await ws.connect(PATIENCE)
+        assert await closed(ws) == code
+        await leave(ws)
+
+    asyncio.run(watch())
+
+
+@pytest.mark.spec("R2")
+def test_what_was_stored_comes_first_then_what_happens(house, broker):
+    make.step(house.run, 1)
+    session = cookie(house.viewer)
+
+    async def watch():
+        ws = socket(f"/ws/runs/{house.run.pk}/?after=0", session)
+        await ws.connect(PATIENCE)
+        first = await cards(ws)
+        assert (first["after"], first["seq"]) == (0, 2)
+        assert 'id="step-1"' in first["html"]
+        assert 'id="run-head"' in first["html"]
+        await stored(make.step, house.run, 2)
+        tell(broker, house.run)
+        second = await cards(ws)
+        assert (second["after"], second["seq"]) == (2, 4)
+        assert 'id="step-2"' in second["html"]
+        assert 'id="step-1"' not in second["html"]
+        await leave(ws)
+
+    asyncio.run(watch())
+
+
+def test_an_up_to_date_page_gets_nothing_again(house, broker):
+    make.step(house.run, 1)
+    session = cookie(house.viewer)
+
+    async def watch():
+        ws = socket(f"/ws/runs/{house.run.pk}/?after=2", session)
+        await ws.connect(PATIENCE)
+        tell(broker, house.run)
+        assert await ws.receive_nothing(0.4)
+        await leave(ws)
+
+    asyncio.run(watch())
+
+
+async def write(broker, run, total, dice):
+    """Add steps; some pointers get lost, the last is repeated until somebody hears it."""
+    for number in range(1, total + 1):
+        await stored(make.step, run, number)
+        if dice.random() > 0.3:
+            tell(broker, run)
+        await asyncio.sleep(dice.random() * 0.02)
+    while True:
+        tell(broker, run)
+        await asyncio.sleep(0.2)
+
+
+async def read_with_breaks(run, session, until, dice):
+    """What one page applies whose socket keeps breaking: the steps of every frame, in order."""
+    at, steps = 0, []
+    while at < until:
+        ws = socket(f"/ws/runs/{run.pk}/?after={at}", session)
+        await ws.connect(PATIENCE)
+        for _ in range(dice.randint(1, 4)):
+            if at < until:
+                frame = await cards(ws)
+                assert frame["after"] <= at < frame["seq"]
+                steps += re.findall(r'<li id="step-(\d+)"', frame["html"])
+                at = frame["seq"]
+        await ws.disconnect()
+    return steps
+
+
+@pytest.mark.spec("R2")
+def test_no_gap_and_no_double_over_many_reconnects(house, broker):
+    """Pointers get lost, sockets break at any time: the frames one page applied still are the whole journal once."""
+    session, dice, total = cookie(house.viewer), random.Random(7), 60
+
+    async def both():
+        writing = asyncio.create_task(write(broker, house.run, total, dice))
+        reading = read_with_breaks(house.run, session, 2 * total, dice)
+        steps = await asyncio.wait_for(reading, 60)
+        writing.cancel()
+        await hub().close()
+        return steps
+
+    assert set(asyncio.run(both())) == {str(number) for number in range(1, total + 1)}
+
+
+@pytest.mark.parametrize("how", ["revoked", "demoted", "logged out", "switched off"])
+def test_access_lost_closes_the_socket_within_five_seconds(house, how):
+    session = cookie(house.operator)
+
+    async def watch():
+        run_socket, list_socket = socket(f"/ws/runs/{house.run.pk}/", session), socket("/ws/queue/", session)
+        await run_socket.connect(PATIENCE)
+        await list_socket.connect(PATIENCE)
+        await asyncio.sleep(0.3)
+        await stored(lose, how)
+        assert await closed(run_socket) in (4401, 4403)
+        if how != "demoted":  # the list shows the same to any role
+            assert await closed(list_socket) in (4401, 4403)
+        await leave(run_socket, list_socket)
+
+    def lose(how):
+        if how == "revoked":
+            Membership.objects.filter(user=house.operator).delete()
+        elif how == "demoted":
+            Membership.objects.filter(user=house.operator).update(role="viewer")
+        elif how == "logged out":
+            client = Client()
+            client.cookies[settings.SESSION_COOKIE_NAME] = session
+            client.post("/logout/")
+        else:
+            house.operator.is_active = False
+            house.operator.save()
+
+    asyncio.run(watch())
+
+
+@pytest.mark.parametrize(
+    ("frames", "code"),
+    [([b"x" * 70_000], 1009), (["x" * 70_000], 1009), (['{"t":"ping"}'] * 30, 1008)],
+    ids=["big bytes", "big text", "flood"],
+)
+def test_abuse_ends_the_socket(house, frames, code):
+    session = cookie(house.operator)
+
+    async def watch():
+        ws = socket("/ws/queue/", session)
+        await ws.connect(PATIENCE)
+        for frame in frames:
+            await (ws.send_to(bytes_data=frame) if isinstance(frame, bytes) else ws.send_to(text_data=frame))
+        assert await closed(ws) == code
+        await leave(ws)
+
+    asyncio.run(watch())
+
+
+def test_a_socket_takes_no_orders(house):
+    """Nothing that comes over a socket steers: unknown frames are ignored, the heartbeat is answered (attack 44)."""
+    session = cookie(house.operator)
+
+    async def watch():
+        ws = socket(f"/ws/runs/{house.run.pk}/", session)
+        await ws.connect(PATIENCE)
+        for order in ('{"t":"stop"}', '{"t":"ping","got":"many"}', "[]", "not json", '{"role":"admin"}'):
+            await ws.send_to(text_data=order)
+        await ws.send_to(text_data='{"t":"ping","got":1}')
+        assert json.loads(await ws.receive_from(PATIENCE)) == {"t": "pong"}
+        await leave(ws)
+
+    asyncio.run(watch())
+    assert house.run.mailbox.count() == 0
+
+
+def test_one_reading_serves_everybody(house, broker, monkeypatch):
+    readings = []
+    read = changes.read
+
+    async def counted(run_id, after, audiences):
+        readings.append(set(audiences))
+        return await read(run_id, after, audiences)
+
+    async def watch():
+        mine = Hub()
+        viewers = [
+            await mine.watch_run(house.run.pk, Audience(), lambda: changes.head(house.run.pk)) for _ in range(40)
+        ]
+        operator = await mine.watch_run(house.run.pk, Audience(operate=True), lambda: changes.head(house.run.pk))
+        await stored(make.step, house.run, 1)
+        tell(broker, house.run)
+        frames = [await asyncio.wait_for(following(watcher), PATIENCE) for watcher in [*viewers, operator]]
+        assert len({id(frame.text) for frame in frames[:-1]}) <= 40
+        assert len({frame.text for frame in frames[:-1]}) == 1
+        assert 'value="stop"' in frames[-1].text.replace("\\", "")
+        assert 'value="stop"' not in frames[0].text.replace("\\", "")
+        await mine.close()
+
+    monkeypatch.setattr(changes, "read", counted)
+    asyncio.run(watch())
+    assert readings == [{Audience(), Audience(operate=True)}]
+
+
+async def following(watcher: Watcher) -> Frame:
+    """The next frame with facts."""
+    while True:
+        frame = await watcher.next()
+        if frame is not None and frame.seq:
+            return frame
+
+
+def test_a_slow_watcher_is_bounded_and_delays_nobody(house, broker):
+    async def watch():
+        mine = Hub()
+        slow = await mine.watch_run(house.run.pk, Audience(), lambda: changes.head(house.run.pk))
+        quick = await mine.watch_run(house.run.pk, Audience(), lambda: changes.head(house.run.pk))
+        at = 0
+        for number in range(1, FRAMES_HELD + 10):
+            await stored(make.step, house.run, number)
+            tell(broker, house.run)
+            frame = await asyncio.wait_for(following(quick), PATIENCE)
+            assert frame.after == at
+            at = frame.seq
+        assert slow.missed
+        assert len(slow._frames) <= FRAMES_HELD
+        assert not quick.missed
+        await mine.close()
+
+    asyncio.run(watch())
+
+
+def test_streamed_pieces_are_joined_and_numbered(house, broker):
+    session = cookie(house.viewer)
+
+    async def watch():
+        ws = socket(f"/ws/runs/{house.run.pk}/", session)
+        await ws.connect(PATIENCE)
+        await asyncio.sleep(0.2)
+        said, offset = "Half a cent is lost when an amount is cut. " * 5, 0
+        for word in said.split(" "):
+            delta(broker, house.run, offset, f"{word} ")
+            offset += len(word) + 1
+        pieces = []
+        while sum(len(piece["text"]) for piece in pieces) < offset:
+            pieces += json.loads(await ws.receive_from(PATIENCE))["deltas"]
+        assert "".join(piece["text"] for piece in pieces).strip() == said.strip()
+        assert len(pieces) < 20
+        ends = [piece["offset"] + len(piece["text"]) for piece in pieces]
+        assert [piece["offset"] for piece in pieces[1:]] == ends[:-1]
+        await leave(ws)
+
+    asyncio.run(watch())
+
+
+def test_lists_are_told_only_of_ones_own_projects(house, broker):
+    session = cookie(house.reviewer)
+
+    async def watch():
+        ws = socket("/ws/queue/", session)
+        await ws.connect(PATIENCE)
+        assert json.loads(await ws.receive_from(PATIENCE)) == {"t": "hello"}
+        broker.publish("agentops:feed", json.dumps({"t": "queue", "project": house.elsewhere.pk}))
+        broker.publish("agentops:feed", b"\xff not json")
+        assert await ws.receive_nothing(0.8)
+        broker.publish("agentops:feed", json.dumps({"t": "queue", "project": house.project.pk}))
+        assert json.loads(await ws.receive_from(PATIENCE)) == {"t": "queue"}
+        tell(broker, house.run)
+        assert json.loads(await ws.receive_from(PATIENCE)) == {"t": "runs"}
+        await leave(ws)
+
+    asyncio.run(watch())
+
+
+def test_after_an_outage_of_the_broker_everybody_looks_once(house):
+    """Pointers of that time are lost; the rows are not."""
+    session = cookie(house.viewer)
+
+    async def watch():
+        ws = socket(f"/ws/runs/{house.run.pk}/", session)
+        await ws.connect(PATIENCE)
+        await asyncio.sleep(0.2)
+        await stored(make.step, house.run, 1)
+        hub()._catch_up()
+        assert (await cards(ws))["seq"] == 2
+        await leave(ws)
+
+    asyncio.run(watch())
+
+
+@pytest.mark.parametrize("origin", [b"http://evil.example", b"http://testserver:9999", b"https://testserver", b""])
+def test_other_origins_are_refused(house, origin):
+    session = cookie(house.operator)
+
+    async def watch():
+        ws = socket("/ws/queue/", session)
+        ws.scope["headers"] = [(name, value) for name, value in ws.scope["headers"] if name != b"origin"]
+        if origin:
+            ws.scope["headers"].append((b"origin", origin))
+        connected, _ = await ws.connect(PATIENCE)
+        assert not connected
+
+    asyncio.run(watch())
