@@ -14,8 +14,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from loops.engine import canonical
 from loops.models import Artifact, ProvenanceRecord, ToolCallRecord
-from loops.storage import reader
-from loops.web import access, diffs, integrity
+from loops.storage import chain, reader
+from loops.web import access, diffs
 from loops.web.run import page
 
 RAW_PAGE = 100
@@ -90,7 +90,7 @@ def provenance(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 def verify(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """Recompute every hash of the run's journal and of its record."""
     run = access.run_or_404(request, run_id)
-    outcome = integrity.check(run)
+    outcome = chain.verify(run.pk)
     if request.headers.get("HX-Request"):
         return render(request, "console/_verified.html", {"outcome": outcome})
     record = ProvenanceRecord.objects.filter(run=run).first()
