@@ -48,6 +48,7 @@ _CONDEMN = (
     "escalation_reason = %s, waiting_on = left(%s, 200), completed_at = clock_timestamp(), owner = '', "
     "lease_until = NULL, runnable = false WHERE id = %s AND epoch = %s"
 )
+_FENCE = "SELECT 1 FROM agent_execution_history WHERE id = %s AND epoch = %s FOR UPDATE"
 _RENEW = "SELECT journal_renew(%s, %s, make_interval(secs => %s))"
 _RELEASE = "SELECT journal_release(%s, %s, %s, %s)"
 _MAIL_KINDS = "SELECT DISTINCT kind FROM loops_mailboxitem WHERE run_id = %s AND consumed_seq IS NULL"
@@ -164,6 +165,8 @@ class PgJournal:
                 cursor.execute(_BLOBS, [list(blobs), list(blobs.values())])
             if params is not None:
                 self._append(cursor, params)
+            elif not cursor.execute(_FENCE, [self._run, self._epoch], prepare=True).fetchone():
+                raise LeaseLost(f"run {self._run} has another owner than epoch {self._epoch}")
             for write in within:
                 write(cursor)
 
