@@ -61,9 +61,15 @@ class Journal:
     def append(self, entries: Sequence[tuple[f.Fact, RunState]], within: Sequence[p.Within] = ()) -> None:
         if self.lost:
             raise p.LeaseLost("another owner")
-        for write in within:
-            write(None)
+        written, inbox = len(self.facts), self.inbox
         self.facts.extend(fact for fact, _ in entries)
+        try:
+            for write in within:
+                write(None)
+        except BaseException:
+            del self.facts[written:]
+            self.inbox = inbox
+            raise
         self.flushes.append(tuple(type(fact).__name__ for fact, _ in entries))
 
     def renew(self) -> None:
@@ -83,7 +89,8 @@ class Journal:
         return forget
 
     def release(self, *, wake_at: int = 0, runnable: bool = False) -> None:
-        self.released.append((wake_at, runnable))
+        if not self.lost:
+            self.released.append((wake_at, runnable or bool(self.inbox)))
 
     def kinds(self) -> list[str]:
         return [type(fact).__name__ for fact in self.facts]
@@ -158,25 +165,41 @@ class Tools:
 
 
 class Gatekeeper:
+    """Takes every gate that was opened for approved, once; ``void`` is why the next approval does not hold."""
+
     def __init__(self) -> None:
         self.opened: list[p.GateRequest] = []
         self.consumed: list[str] = []
         self.withdrawn: list[str] = []
         self.void: str = ""
+        self._live: set[str] = set()
 
     def open(self, request: p.GateRequest) -> p.Within:
-        return lambda cursor: self.opened.append(request)
+        def insert(cursor: Any) -> None:
+            if all(request.id != other.id for other in self.opened):
+                self.opened.append(request)
+                self._live.add(request.id)
+
+        return insert
 
     def consume(self, gate_id: str, subject: Mapping[str, Any]) -> p.Within:
         def use(cursor: Any) -> None:
             if self.void:
                 raise p.ApprovalVoid(self.void)
+            if gate_id in self.consumed:
+                raise p.ApprovalVoid("the approval was already used")
+            if gate_id not in self._live:
+                raise p.ApprovalVoid("no such approval")
             self.consumed.append(gate_id)
 
         return use
 
     def withdraw(self, run_id: str, reason: str) -> p.Within:
-        return lambda cursor: self.withdrawn.append(reason)
+        def close(cursor: Any) -> None:
+            self.withdrawn.append(reason)
+            self._live.clear()
+
+        return close
 
 
 class Archive:
