@@ -16,6 +16,11 @@ from psycopg import sql
 
 DURABILITY = ("fsync", "synchronous_commit", "full_page_writes")
 REWRITING = "UPDATE, DELETE, TRUNCATE"
+TIMEOUTS = {
+    "idle_in_transaction_session_timeout": "5s",  # below the lease: a frozen owner must not keep its run's row locked
+    "lock_timeout": "10s",
+    "statement_timeout": "60s",
+}
 
 
 class DatabasePromises(TypedDict):
@@ -76,6 +81,8 @@ def grant_app_role() -> None:
         sql.SQL("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO {}").format(role),
         sql.SQL("REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM {}").format(role),
     ]
+    for setting, value in TIMEOUTS.items():
+        grants.append(sql.SQL("ALTER ROLE {} SET {} = {}").format(role, sql.Identifier(setting), sql.Literal(value)))
     for table in append_only_tables():
         revoke = sql.SQL("REVOKE UPDATE, DELETE, TRUNCATE ON {} FROM {}, PUBLIC")
         grants.append(revoke.format(sql.Identifier(table), role))
