@@ -6,7 +6,8 @@ RETURNS TABLE (epoch bigint, head_seq bigint, head_hash bytea, abandoned boolean
     WITH found AS (
         SELECT r.id, r.owner <> '' AS abandoned FROM agent_execution_history r
         WHERE r.id = p_run AND (r.lease_until IS NULL OR r.lease_until < clock_timestamp())
-          AND (r.runnable OR r.owner <> '' OR r.wake_at <= clock_timestamp())
+          AND (r.runnable OR r.owner <> '' OR r.wake_at <= clock_timestamp()
+               OR EXISTS (SELECT 1 FROM loops_mailboxitem m WHERE m.run_id = p_run AND m.consumed_seq IS NULL))
         FOR UPDATE SKIP LOCKED
     )
     UPDATE agent_execution_history r
