@@ -89,7 +89,7 @@ def replayed(recordings: Sequence[Recording]) -> Counter[str]:
         assert world.replies == []
         check_results(world)
         figures += Counter(runs=1, calls=len(wanted), steps=world.state.step, facts=len(world.journal.facts))
-        figures += Counter(messages=len(world.journal.of(f.MessageReceived)), **{k: n for k, n in world.gates.items()})
+        figures += Counter(messages=len(world.journal.of(f.MessageReceived)), **world.gates)
     return figures
 
 

@@ -1,0 +1,381 @@
+"""The names of decision 83 over the engine: execution loops, BaseAgent and its Orchestrator (SPEC B1, B2, B6).
+
+Nothing here decides or runs anything by itself. A loop is a registered strategy under the driver, and an agent leads
+the same driver effect by effect: every model call and every tool call is journalled, guarded and bounded as in any run,
+and there is no way from a prompt to a response beside it. No framework here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from loops.driver import Driver, Interrupted, Ports
+from loops.engine import effects as e
+from loops.engine import facts as f
+from loops.engine import loops
+from loops.engine import ports as p
+from loops.engine.canonical import sha256
+from loops.engine.codec import to_plain
+from loops.engine.context import Transcript, extend
+from loops.engine.fold import apply, initial
+from loops.engine.lifecycle import Phase
+from loops.engine.loop import decide
+from loops.engine.spec import RunSpec
+from loops.engine.state import RunState
+from loops.engine.values import Json, ModelRole, ToolCall, ToolResult, ToolSpec
+from loops.orchestrator import Confidence, Orchestrator
+
+LOW_CONFIDENCE = 0.5
+CONFIDENCE_EVERY_STEPS = 5
+STATUSES = {Phase.COMMIT: "completed", Phase.FAIL: "failed", Phase.HALT: "halted"}
+
+__all__ = [
+    "AgentContext",
+    "BaseAgent",
+    "Confidence",
+    "ExecutionLoop",
+    "ExecutionResult",
+    "LoopMetadata",
+    "LoopRunner",
+    "Orchestrator",
+    "Validation",
+    "execution_loop",
+]
+
+
+# --- execution loops ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """Where an agent works. ``state`` and ``transcript`` are those of a run that was begun before; None begins one."""
+
+    ports: Ports
+    system: str = ""
+    prompt_version: str = ""
+    sandbox_level: int = 0
+    state: RunState | None = None
+    transcript: Transcript | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopMetadata:
+    """Of one stretch of work. A turn is one answer of the model."""
+
+    turns: int
+    tool_calls: int
+    tokens_per_turn: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionResult:
+    """``status``: completed, failed, halted, waiting (for ``waiting_for``), or lost to another worker.
+
+    ``report`` is the artifact of the terminal state. ``state`` and ``transcript`` let the same run be taken up again.
+    """
+
+    status: str
+    result: str
+    report: Mapping[str, Json]
+    metadata: LoopMetadata
+    waiting_for: str
+    state: RunState
+    transcript: Transcript
+
+
+class ExecutionLoop(Protocol):
+    """One way of working on a task, chosen by name."""
+
+    async def execute_task(self, context: AgentContext, task: RunSpec, tools: p.Tools) -> ExecutionResult:
+        """Work until the task is over or something outside has to happen."""
+        ...
+
+    def get_loop_type(self) -> str: ...
+
+
+class LoopRunner:
+    """Any registered strategy as an ExecutionLoop."""
+
+    def __init__(self, loop_type: str) -> None:
+        self._loop_type = loops.get(loop_type).name
+
+    def get_loop_type(self) -> str:
+        return self._loop_type
+
+    async def execute_task(self, context: AgentContext, task: RunSpec, tools: p.Tools) -> ExecutionResult:
+        """Drive the run until it rests, ends, or is lost."""
+        context = replace(context, ports=replace(context.ports, tools=tools))
+        ledger, state = _begin(context, replace(task, loop=self._loop_type))
+        ports = replace(context.ports, journal=ledger)
+        driver = Driver(ports, state, ledger.transcript, sandbox_level=context.sandbox_level, slice_s=math.inf)
+        why = await driver.drive()
+        return ledger.result(driver.state, why)
+
+
+def execution_loop(name: str) -> ExecutionLoop:
+    """The loop for the configuration key ``execution_loop``. Raises UnknownLoop naming the ones there are."""
+    return LoopRunner(name)
+
+
+class _Ledger:
+    """A journal that also remembers what this stretch of work wrote."""
+
+    def __init__(self, journal: p.Journal, transcript: Transcript) -> None:
+        self._journal = journal
+        self.transcript = transcript
+        self.facts: list[f.Fact] = []
+
+    def append(self, entries: Sequence[tuple[f.Fact, RunState]], within: Sequence[p.Within] = ()) -> None:
+        self._journal.append(entries, within)
+        for fact, _ in entries:
+            self.facts.append(fact)
+            self.transcript = extend(self.transcript, fact)
+
+    def renew(self) -> None:
+        self._journal.renew()
+
+    def mail_kinds(self) -> frozenset[str]:
+        return self._journal.mail_kinds()
+
+    def mail(self) -> Sequence[p.Mail]:
+        return self._journal.mail()
+
+    def read(self, mail: Sequence[p.Mail]) -> p.Within:
+        return self._journal.read(mail)
+
+    def release(self, *, wake_at: int = 0, runnable: bool = False) -> None:
+        self._journal.release(wake_at=wake_at, runnable=runnable)
+
+    def result(self, state: RunState, why: str) -> ExecutionResult:
+        over = why == "ended"
+        reports = [fact.report for fact in self.facts if isinstance(fact, f.RunEnded)]
+        return ExecutionResult(
+            status=STATUSES[state.phase] if over else "lost" if why == "lost" else "waiting",
+            result=state.result or "",
+            report=reports[-1] if over and reports else {},
+            metadata=self._metadata(),
+            waiting_for="" if over or why == "lost" else why,
+            state=state,
+            transcript=self.transcript,
+        )
+
+    def _metadata(self) -> LoopMetadata:
+        tokens = tuple(fact.usage.total_tokens for fact in self.facts if isinstance(fact, f.ModelAnswered))
+        ran = sum(1 for fact in self.facts if isinstance(fact, f.ToolIntended) and fact.attempt == 1)
+        return LoopMetadata(len(tokens), ran, tokens)
+
+
+def _begin(context: AgentContext, task: RunSpec) -> tuple[_Ledger, RunState]:
+    """The first fact of a new run, or where the old one stands."""
+    if context.state is not None and context.transcript is not None:
+        return _Ledger(context.ports.journal, context.transcript), context.state
+    ledger = _Ledger(context.ports.journal, Transcript())
+    started = f.RunStarted(
+        at=int(context.ports.clock.now() * 1e6),
+        spec=task,
+        system=context.system,
+        prompt_version=context.prompt_version,
+        tools_sha256=sha256([to_plain(spec) for spec in context.ports.tools.specs()]),
+        sandbox_level=context.sandbox_level,
+    )
+    state = initial(started)
+    ledger.append([(started, state)])
+    return ledger, state
+
+
+# --- agents ---------------------------------------------------------------------------------------------------------
+
+
+class _Routed:
+    """The ports Tools and Gatekeeper as an agent has them: every call goes through its orchestrator."""
+
+    def __init__(self, orchestrator: Orchestrator, gatekeeper: p.Gatekeeper) -> None:
+        self._orchestrator, self._gatekeeper = orchestrator, gatekeeper
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._orchestrator.tools.specs()
+
+    async def judge(self, call: ToolCall, context: p.CallContext) -> p.Judgement:
+        return await self._orchestrator.tools.judge(call, context)
+
+    async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
+        return await self._orchestrator.execute_tool(call, context, on_output)
+
+    async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
+        return await self._orchestrator.tools.verify(call, context)
+
+    def open(self, request: p.GateRequest) -> p.Within:
+        return self._orchestrator.create_gate(request)
+
+    def consume(self, gate_id: str, subject: Mapping[str, Json]) -> p.Within:
+        return self._gatekeeper.consume(gate_id, subject)
+
+    def withdraw(self, run_id: str, reason: str) -> p.Within:
+        return self._gatekeeper.withdraw(run_id, reason)
+
+
+class _Hand(Driver):
+    """A driver that is led effect by effect, instead of driving by itself."""
+
+    def read_mail(self) -> None:
+        self._take_mail()
+
+    async def perform(self, effect: e.Effect) -> None:
+        """Perform one effect; what came of it is durable when this returns."""
+        with contextlib.suppress(Interrupted):
+            await self._perform(effect)
+        self._desk.flush()
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Keep the lease and hear people, as long as this lasts."""
+        watching = asyncio.create_task(self._watch.run())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+    def give_back(self) -> str:
+        """Flush, release, and say what the run waits for."""
+        match decide(self.state):
+            case e.Rest(why):
+                return self._give_back(why)
+            case e.Wait(until):
+                return self._give_back("timer", wake_at=until)
+            case _:
+                return self._give_back("agent", runnable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """How a step went, by the facts it left."""
+
+    success: bool
+    error: str
+    progress: float
+    progress_method: str
+
+
+class BaseAgent(ABC):
+    """An agent works on a task in a loop; ``run_task`` writes the loop, the methods below are its parts.
+
+        async with self._working_on(task) as state:
+            while not self._should_terminate(state):
+                effect = self._plan_next_step(state)
+                facts = await self._execute_step_with_retry(effect, state)
+                state = self._update_state(state, facts)
+        return self._finalize_result()
+
+    There is no part that asks a model and hands out its answer: an answer is a fact, and verification decides what it
+    is worth (SPEC C6).
+    """
+
+    def __init__(self, context: AgentContext, orchestrator: Orchestrator, loop_type: str = "react") -> None:
+        routed = _Routed(orchestrator, context.ports.gatekeeper)
+        self.context = replace(context, ports=replace(context.ports, tools=routed, gatekeeper=routed))
+        self.orchestrator = orchestrator
+        self.loop_type = loops.get(loop_type).name
+        self._why = ""
+
+    @abstractmethod
+    async def run_task(self, task: RunSpec) -> ExecutionResult:
+        """Work on ``task`` step by step."""
+
+    @contextlib.asynccontextmanager
+    async def _working_on(self, task: RunSpec) -> AsyncIterator[RunState]:
+        """Own the run: begin it or take it up, watch its mail, and give it back at the end."""
+        self._ledger, state = _begin(self.context, replace(task, loop=self.loop_type))
+        ports = replace(self.context.ports, journal=self._ledger)
+        self._hand = _Hand(ports, state, self._ledger.transcript, sandbox_level=self.context.sandbox_level)
+        try:
+            async with self._hand.watching():
+                self._hand.read_mail()
+                yield self._hand.state
+                self._why = self._hand.give_back()
+        except p.LeaseLost:
+            self._why = "lost"
+
+    def _should_terminate(self, state: RunState) -> bool:
+        """Over, or waiting for somebody: every limit and reason of the engine ends in one of these (SPEC D1)."""
+        return isinstance(decide(state), e.Rest)
+
+    def _plan_next_step(self, state: RunState) -> e.Effect:
+        """What is to be done next, after what people have asked for meanwhile."""
+        self._hand.read_mail()
+        return decide(self._hand.state)
+
+    async def _execute_step_with_retry(self, effect: e.Effect, state: RunState) -> tuple[f.Fact, ...]:
+        """Perform ``effect``. A model call that failed in passing is waited out and tried again, as often as the limits
+        allow; a tool call is never repeated blindly. Returns the facts since ``state``."""
+        if isinstance(effect, e.RunTool | e.RecoverTool):
+            return await self._execute_via_orchestrator(effect, state)
+        await self._hand.perform(effect)
+        while self._hand.state.model_attempt and isinstance(again := decide(self._hand.state), e.Wait | e.CallModel):
+            await self._hand.perform(again)
+        return self._news(state)
+
+    async def _execute_via_orchestrator(self, effect: e.RunTool | e.RecoverTool, state: RunState) -> tuple[f.Fact, ...]:
+        """INTENT, then agent -> orchestrator -> TAS -> tool and back (SPEC I1)."""
+        await self._hand.perform(effect)
+        return self._news(state)
+
+    def _validate_step(self, facts: Sequence[f.Fact], state: RunState) -> Validation | None:
+        """How the step went that ``facts`` complete; None while it is under way."""
+        done = next((fact for fact in facts if isinstance(fact, f.StepCompleted)), None)
+        return Validation(done.success, done.error, done.progress, done.progress_method) if done else None
+
+    def _update_state(self, state: RunState, facts: Sequence[f.Fact]) -> RunState:
+        """The state is nothing but the fold of its facts."""
+        for fact in facts:
+            state = apply(state, fact)
+        return state
+
+    def _should_request_confidence_check(self, state: RunState, last_step: int) -> bool:
+        """Every few steps after the one that was judged last (SPEC G2)."""
+        return state.step - last_step >= CONFIDENCE_EVERY_STEPS and not self._should_terminate(state)
+
+    async def _request_confidence_evaluation(self, state: RunState) -> Confidence:
+        """A second opinion on the work so far."""
+        steps = [to_plain(fact) for fact in self._ledger.facts if isinstance(fact, f.StepCompleted)]
+        request: dict[str, Any] = {
+            "agent": state.spec.agent.name,
+            "goal": state.spec.goal,
+            "criteria": [criterion.text for criterion in state.spec.criteria],
+            "step": state.step,
+            "progress": state.progress,
+            "progress_method": state.progress_method,
+            "latest_steps": steps[-CONFIDENCE_EVERY_STEPS:],
+            "said_last": state.last_text[:4000],
+        }
+        model = state.spec.model_for(ModelRole.CONFIDENCE.value)
+        return await self.orchestrator.evaluate_confidence(request, model=model)
+
+    async def _escalate_low_confidence(self, state: RunState, confidence: Confidence) -> tuple[f.Fact, ...]:
+        """Put the run before a person; it rests until somebody decides."""
+        gate = e.OpenGate(
+            kind="low_confidence",
+            title=f"Low confidence: {confidence.score:.2f}",
+            reasons=(confidence.reason,),
+            risk="medium",
+            recommended="respond",
+            view={"confidence": confidence.score, "reason": confidence.reason},
+        )
+        await self._hand.perform(gate)
+        return self._news(state)
+
+    def _finalize_result(self) -> ExecutionResult:
+        """What came of it, after ``_working_on`` has given the run back."""
+        return self._ledger.result(self._hand.state, self._why)
+
+    def _news(self, state: RunState) -> tuple[f.Fact, ...]:
+        """The facts that are not folded into ``state`` yet."""
+        fresh = self._hand.state.seq - state.seq
+        return tuple(self._ledger.facts[len(self._ledger.facts) - fresh :])
