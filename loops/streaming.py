@@ -44,10 +44,10 @@ class _Stream:
 
 
 class ModelStream(_Stream):
-    """Thinking, text and the names of detected calls of one answer."""
+    """Thinking, text and the names of detected calls of one answer; ``seq`` is the request's place in the journal."""
 
-    def __init__(self, feed: Feed, step: int, answer: int) -> None:
-        super().__init__(feed, step, f"m{answer}")
+    def __init__(self, feed: Feed, step: int, seq: int) -> None:
+        super().__init__(feed, step, f"m{seq}")
 
     def on_event(self, event: ModelEvent) -> None:
         match event:

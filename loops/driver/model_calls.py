@@ -22,7 +22,7 @@ async def call_model(desk: Desk, watch: Watch, effect: e.CallModel) -> None:
     desk.note(f.ModelRequested(role=effect.role, model=model, request_sha256=sha256, attempt=effect.attempt))
     desk.flush()
     request = desk.transcript.request(role=effect.role, model=model, tools=desk.specs, max_tokens=effect.max_tokens)
-    stream = ModelStream(desk.ports.feed, desk.state.step, desk.state.model_calls + 1)
+    stream = ModelStream(desk.ports.feed, desk.state.step, desk.state.seq)
     try:
         async with asyncio.timeout(_seconds_left(desk.state)):
             reply = await watch.interruptible(desk.ports.models.call(request, stream.on_event))

@@ -34,6 +34,8 @@ class Card:
     committed_at: datetime | None = None
     streams: bool = False
     """The model is being asked: streamed text belongs here."""
+    stream: str = ""
+    """Name of that text: the request's own, so that a second attempt never continues the first."""
     lazy: bool = False
     open: bool = False
 
@@ -63,10 +65,6 @@ class Card:
     @property
     def tools(self) -> list[str]:
         return [call.tool for call in self.calls]
-
-    @property
-    def stream(self) -> str:
-        return f"m{self.number}"
 
     @property
     def cost_unknown(self) -> bool:
@@ -132,6 +130,7 @@ def _add_notes(run: Run, cards: dict[int, Card], steps: Sequence[Step], first: i
             asked.pop(step, None)
     for number, seq in asked.items():
         if card := cards.get(number):
+            card.stream = f"m{seq}"
             card.streams = card.step is not None and card.step.success is None and all(m.seq < seq for m in card.models)
 
 
