@@ -17,7 +17,8 @@ from typing import Any
 
 from loops.engine import facts as f
 from loops.engine.canonical import encode
-from loops.engine.fold import CONTINUE_VERDICTS, answer_call_id
+from loops.engine.decided import CONTINUE_VERDICTS
+from loops.engine.fold import answer_call_id
 from loops.engine.recorded import fact_bytes
 from loops.engine.spec import RunSpec
 from loops.engine.values import Block, Message, ModelRequest, ModelRole, ToolResult, ToolSpec

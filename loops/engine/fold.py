@@ -10,20 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from loops.engine import facts as f
+from loops.engine.decided import CHARS_PER_TOKEN, ImpossibleFact, decided, with_call
 from loops.engine.lifecycle import TERMINAL, Phase, transition
-from loops.engine.limits import extended
 from loops.engine.state import RECENT_ERRORS, OpenGate, PendingCall, RunState, evolve
 from loops.engine.values import Json, StopReason
-
-CHARS_PER_TOKEN = 3
-"""A cautious estimate for text the provider has not counted yet."""
-GATE_CHARS = 160
-"""Of our own words around a person's decision."""
-CONTINUE_VERDICTS = frozenset({"approve", "respond", "extend", "approve_with_edits"})
-
-
-class ImpossibleFact(Exception):
-    """This fact cannot follow this state."""
 
 
 def initial(started: f.RunStarted) -> RunState:
@@ -149,14 +139,8 @@ def _backoff_ended(state: RunState, fact: f.BackoffEnded) -> RunState:
     return evolve(state, wake_at=0)
 
 
-def _with_call(state: RunState, call_id: str, **changes: Any) -> RunState:
-    if not any(pending.call.id == call_id and pending.status != "done" for pending in state.calls):
-        raise ImpossibleFact(f"no call {call_id} is open")
-    return evolve(state, calls=tuple(replace(c, **changes) if c.call.id == call_id else c for c in state.calls))
-
-
 def _judged(state: RunState, fact: f.CallJudged) -> RunState:
-    return _with_call(
+    return with_call(
         state,
         fact.call_id,
         status="judged",
@@ -173,96 +157,22 @@ def _gate_opened(state: RunState, fact: f.GateOpened) -> RunState:
         raise ImpossibleFact("a second gate was opened")
     limit = str(fact.detail.get("limit", ""))
     opened = evolve(state, gate=OpenGate(fact.gate, fact.kind, fact.call_id, limit))
-    return _with_call(opened, fact.call_id, status="gated", gate=fact.gate) if fact.call_id else opened
-
-
-def _gate_decided(state: RunState, fact: f.GateDecided) -> RunState:
-    gate = state.gate
-    if gate is None or gate.id != fact.gate:
-        raise ImpossibleFact(f"gate {fact.gate} is not the one that is open")
-    said = len(str(fact.payload.get("answer") or "")) + len(fact.reason) + GATE_CHARS
-    state = evolve(state, gate=None, context_tokens=state.context_tokens + said // CHARS_PER_TOKEN)
-    goes_on = fact.verdict in CONTINUE_VERDICTS
-    match gate.kind:
-        case "limit_reached":
-            return _limit_decided(state, gate.limit, fact, goes_on)
-        case "loop_detected":
-            return _loop_decided(state, goes_on)
-        case "final_review":
-            return _review_decided(state, fact, goes_on)
-        case "question":
-            return _with_call(state, gate.call_id, status="done", ok=goes_on, error="" if goes_on else fact.reason)
-        case "in_doubt":
-            return _doubt_decided(state, gate.call_id, fact)
-        case _ if not gate.call_id:
-            return state if goes_on else evolve(state, fatal="escalated")
-        case _:
-            return _approval_decided(state, gate.call_id, fact, goes_on)
-
-
-def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bool) -> RunState:
-    if not goes_on or state.extensions >= state.limits.max_extensions:
-        return evolve(state, reached="", fatal=limit)
-    failures = 0 if limit == "max_failures" else state.failures_in_row
-    return evolve(
-        state,
-        reached="",
-        extensions=state.extensions + 1,
-        limits=extended(state.limits, fact.payload),
-        failures_in_row=failures,
-        recent_errors=() if limit == "max_failures" else state.recent_errors,
-        warned=state.warned - {limit},
-    )
-
-
-def _loop_decided(state: RunState, goes_on: bool) -> RunState:
-    if not goes_on or state.extensions >= state.limits.max_extensions:
-        return evolve(state, loop_found="", fatal="loop_detected")
-    return evolve(state, loop_found="", recent_errors=(), failures_in_row=0, extensions=state.extensions + 1)
-
-
-def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunState:
-    if not goes_on:
-        reason = fact.reason or ("nobody decided in time" if fact.verdict == "expire" else "rejected without a reason")
-        return evolve(state, review_rejection=reason)
-    edited = fact.payload.get("result")
-    result = edited if isinstance(edited, str) else state.result
-    return evolve(state, reviewed=True, approver=fact.by, result=result)
-
-
-def _doubt_decided(state: RunState, call_id: str, fact: f.GateDecided) -> RunState:
-    if fact.payload.get("outcome") == "done":
-        return _with_call(state, call_id, status="done", ok=True)
-    known = (
-        "it did not take effect" if fact.payload.get("outcome") == "not_done" else "whether it took effect is unknown"
-    )
-    return _with_call(state, call_id, status="done", ok=False, error=fact.reason or known)
-
-
-def _approval_decided(state: RunState, call_id: str, fact: f.GateDecided, goes_on: bool) -> RunState:
-    if not goes_on:
-        reason = fact.reason or ("nobody decided in time" if fact.verdict == "expire" else "rejected")
-        return _with_call(state, call_id, status="refused", rejection=reason)
-    edited = fact.payload.get("arguments")
-    if fact.verdict == "approve_with_edits" and isinstance(edited, dict):
-        call = state.call(call_id).call
-        return _with_call(state, call_id, status="approved", call=replace(call, arguments=edited))
-    return _with_call(state, call_id, status="approved")
+    return with_call(opened, fact.call_id, status="gated", gate=fact.gate) if fact.call_id else opened
 
 
 def _approval_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
-    state = _with_call(state, fact.call_id, status="proposed", gate="")
-    return _with_call(state, fact.call_id, attempt=state.call(fact.call_id).attempt + 1)
+    state = with_call(state, fact.call_id, status="proposed", gate="")
+    return with_call(state, fact.call_id, attempt=state.call(fact.call_id).attempt + 1)
 
 
 def _intended(state: RunState, fact: f.ToolIntended) -> RunState:
-    state = _with_call(state, fact.call_id, status="intended", attempt=fact.attempt, gate=fact.gate)
+    state = with_call(state, fact.call_id, status="intended", attempt=fact.attempt, gate=fact.gate)
     return evolve(state, tool_calls=state.tool_calls + (fact.attempt == 1))
 
 
 def _completed(state: RunState, fact: f.ToolCompleted) -> RunState:
     result = fact.result
-    state = _with_call(state, fact.call_id, status="done", ok=result.ok, error=result.error)
+    state = with_call(state, fact.call_id, status="done", ok=result.ok, error=result.error)
     data = result.data
     return evolve(
         state,
@@ -279,7 +189,7 @@ def _count(value: Json, present: int) -> int:
 
 
 def _refused(state: RunState, fact: f.ToolRefused) -> RunState:
-    state = _with_call(state, fact.call_id, status="done", ok=False, error=fact.message)
+    state = with_call(state, fact.call_id, status="done", ok=False, error=fact.message)
     return evolve(state, context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN)
 
 
@@ -347,7 +257,7 @@ def _resumed(state: RunState, fact: f.RunResumed) -> RunState:
 
 def _proposed(state: RunState, fact: f.ResultProposed) -> RunState:
     state = evolve(state, result=fact.result, checks=None, reviewed=False, approver="", review_rejection="")
-    return _with_call(state, fact.call_id, status="done", ok=True) if fact.call_id else state
+    return with_call(state, fact.call_id, status="done", ok=True) if fact.call_id else state
 
 
 def _checks_started(state: RunState, fact: f.ChecksStarted) -> RunState:
@@ -387,7 +297,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[RunState, Any], RunState]] = {
     f.BackoffEnded: _backoff_ended,
     f.CallJudged: _judged,
     f.GateOpened: _gate_opened,
-    f.GateDecided: _gate_decided,
+    f.GateDecided: decided,
     f.ApprovalVoided: _approval_voided,
     f.ToolIntended: _intended,
     f.ToolCompleted: _completed,

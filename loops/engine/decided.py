@@ -1,0 +1,102 @@
+"""What a person's decision makes of a run, gate by gate (SPEC Q4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from loops.engine import facts as f
+from loops.engine.limits import extended
+from loops.engine.state import RunState, evolve
+
+CHARS_PER_TOKEN = 3
+"""A cautious estimate for text the provider has not counted yet."""
+GATE_CHARS = 160
+"""Of our own words around a person's decision."""
+CONTINUE_VERDICTS = frozenset({"approve", "respond", "extend", "approve_with_edits"})
+
+
+class ImpossibleFact(Exception):
+    """This fact cannot follow this state."""
+
+
+def decided(state: RunState, fact: f.GateDecided) -> RunState:
+    """The state after a decision on the gate that is open."""
+    gate = state.gate
+    if gate is None or gate.id != fact.gate:
+        raise ImpossibleFact(f"gate {fact.gate} is not the one that is open")
+    said = len(str(fact.payload.get("answer") or "")) + len(fact.reason) + GATE_CHARS
+    state = evolve(state, gate=None, context_tokens=state.context_tokens + said // CHARS_PER_TOKEN)
+    goes_on = fact.verdict in CONTINUE_VERDICTS
+    match gate.kind:
+        case "limit_reached":
+            return _limit_decided(state, gate.limit, fact, goes_on)
+        case "loop_detected":
+            return _loop_decided(state, goes_on)
+        case "final_review":
+            return _review_decided(state, fact, goes_on)
+        case "question":
+            return with_call(state, gate.call_id, status="done", ok=goes_on, error="" if goes_on else fact.reason)
+        case "in_doubt":
+            return _doubt_decided(state, gate.call_id, fact)
+        case _ if not gate.call_id:
+            return state if goes_on else evolve(state, fatal="escalated")
+        case _:
+            return _approval_decided(state, gate.call_id, fact, goes_on)
+
+
+def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bool) -> RunState:
+    if not goes_on or state.extensions >= state.limits.max_extensions:
+        return evolve(state, reached="", fatal=limit)
+    failures = 0 if limit == "max_failures" else state.failures_in_row
+    return evolve(
+        state,
+        reached="",
+        extensions=state.extensions + 1,
+        limits=extended(state.limits, fact.payload),
+        failures_in_row=failures,
+        recent_errors=() if limit == "max_failures" else state.recent_errors,
+        warned=state.warned - {limit},
+    )
+
+
+def _loop_decided(state: RunState, goes_on: bool) -> RunState:
+    if not goes_on or state.extensions >= state.limits.max_extensions:
+        return evolve(state, loop_found="", fatal="loop_detected")
+    return evolve(state, loop_found="", recent_errors=(), failures_in_row=0, extensions=state.extensions + 1)
+
+
+def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunState:
+    if not goes_on:
+        reason = fact.reason or ("nobody decided in time" if fact.verdict == "expire" else "rejected without a reason")
+        return evolve(state, review_rejection=reason)
+    edited = fact.payload.get("result")
+    result = edited if isinstance(edited, str) else state.result
+    return evolve(state, reviewed=True, approver=fact.by, result=result)
+
+
+def _doubt_decided(state: RunState, call_id: str, fact: f.GateDecided) -> RunState:
+    if fact.payload.get("outcome") == "done":
+        return with_call(state, call_id, status="done", ok=True)
+    known = (
+        "it did not take effect" if fact.payload.get("outcome") == "not_done" else "whether it took effect is unknown"
+    )
+    return with_call(state, call_id, status="done", ok=False, error=fact.reason or known)
+
+
+def _approval_decided(state: RunState, call_id: str, fact: f.GateDecided, goes_on: bool) -> RunState:
+    if not goes_on:
+        reason = fact.reason or ("nobody decided in time" if fact.verdict == "expire" else "rejected")
+        return with_call(state, call_id, status="refused", rejection=reason)
+    edited = fact.payload.get("arguments")
+    if fact.verdict == "approve_with_edits" and isinstance(edited, dict):
+        call = state.call(call_id).call
+        return with_call(state, call_id, status="approved", call=replace(call, arguments=edited))
+    return with_call(state, call_id, status="approved")
+
+
+def with_call(state: RunState, call_id: str, **changes: Any) -> RunState:
+    """``state`` with one open call changed. Raises ImpossibleFact when no such call is open."""
+    if not any(pending.call.id == call_id and pending.status != "done" for pending in state.calls):
+        raise ImpossibleFact(f"no call {call_id} is open")
+    return evolve(state, calls=tuple(replace(c, **changes) if c.call.id == call_id else c for c in state.calls))
