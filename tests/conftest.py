@@ -26,6 +26,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--spec-ids", action="store_true", help="with --collect-only: list the specification rows tested")
 
 
+@pytest.hookimpl(trylast=True)  # after the shuffle
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Let tests with a browser run last: from the first of them on, Playwright's event loop runs in this thread."""
+    items.sort(key=lambda item: "playwright" in getattr(item, "fixturenames", ()))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Print the specification rows that have tests."""
     if session.config.getoption("--spec-ids"):
