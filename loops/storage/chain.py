@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from loops.engine import canonical
-from loops.models import Blob, Fact, ProvenanceRecord, Run
+from loops.models import Artifact, Blob, Fact, ProvenanceRecord, Run
 from loops.storage.encoding import link, references
 
 BATCH = 2000
@@ -42,8 +42,8 @@ def verify(run_id: uuid.UUID | str | None = None) -> ChainReport:
 
 def _verify_run(run: Run, report: ChainReport) -> None:
     report.runs += 1
-    prev, seq, epoch = b"", 0, 0
-    wanted: set[str] = set()
+    prev, seq, epoch, commits = b"", 0, 0, False
+    wanted = set(Artifact.objects.filter(run_id=run.pk).values_list("sha256", flat=True))
     for fact in Fact.objects.filter(run_id=run.pk).order_by("seq").iterator(chunk_size=BATCH):
         seq += 1
         body = bytes(fact.body)
@@ -56,11 +56,14 @@ def _verify_run(run: Run, report: ChainReport) -> None:
             report.problems.append(f"run {run.pk}: fact {fact.seq} was written by an older owner")
         if b'"fact":"%s"' % fact.kind.encode() not in body:
             report.problems.append(f"run {run.pk}: fact {fact.seq} is labelled {fact.kind} but is something else")
+        commits = commits or (fact.kind == "RunEnded" and b'"phase":"COMMIT"' in body)
         wanted.update(references(body))
         prev, epoch = bytes(fact.hash), fact.epoch
     report.facts += seq
     if seq != run.head_seq or prev != bytes(run.head_hash):
         report.problems.append(f"run {run.pk}: the journal ends at {seq}, the run says {run.head_seq}")
+    if commits and not ProvenanceRecord.objects.filter(run_id=run.pk).exists():
+        report.problems.append(f"run {run.pk}: the provenance of its result is missing")
     _verify_blobs(run, wanted, report)
 
 
