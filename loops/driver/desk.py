@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loops.driver.ports import Ports
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.canonical import sha256
 from loops.engine.codec import to_plain
 from loops.engine.context import Transcript, extend
+from loops.engine.evolving import evolve
 from loops.engine.fold import apply
 from loops.engine.state import RunState
 from loops.engine.values import ToolSpec
@@ -34,7 +33,7 @@ class Desk:
     def note(self, *facts: f.Fact) -> None:
         """Stamp, fold and buffer facts; they are durable at the next ``flush``."""
         for fact in facts:
-            stamped = replace(fact, at=max(self.now(), self.state.last_at))
+            stamped = evolve(fact, at=max(self.now(), self.state.last_at))
             self.state = apply(self.state, stamped)
             self.transcript = extend(self.transcript, stamped)
             self._buffer.append((stamped, self.state))

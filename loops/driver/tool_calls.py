@@ -26,10 +26,14 @@ class ToolCalls:
     def __init__(self, desk: Desk, watch: Watch, sandbox_level: int) -> None:
         self._desk, self._watch, self._sandbox_level = desk, watch, sandbox_level
         self._judgements: dict[str, p.Judgement] = {}
+        self._described: tuple[ToolCall, p.CallContext] | None = None
 
     def context(self, call: ToolCall) -> p.CallContext:
+        """Who calls, from where; the latest is kept, because judging and running ask for the same."""
+        if self._described is not None and self._described[0] is call:
+            return self._described[1]
         spec = self._desk.state.spec
-        return p.CallContext(
+        context = p.CallContext(
             run_id=spec.run_id,
             step=self._desk.state.step,
             agent_type=spec.agent.type,
@@ -37,6 +41,8 @@ class ToolCalls:
             workspace=spec.workspace,
             idempotency_key=idempotency_key(spec.run_id, call),
         )
+        self._described = call, context
+        return context
 
     async def judge(self, call: ToolCall) -> None:
         """Record what the TAS says of a proposed call; nothing runs."""

@@ -26,10 +26,10 @@ def to_plain(value: Any) -> Any:
     kind = type(value)
     if kind in _AS_IT_IS:
         return value
-    if dataclasses.is_dataclass(kind):
-        return _plain_dataclass(value, kind)
     if kind is dict:
         return value
+    if _is_dataclass(cast(type, kind)):
+        return _plain_dataclass(value, kind)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple | list):
@@ -54,6 +54,11 @@ def _plain_dataclass(value: Any, kind: type) -> dict[str, Any]:
 def from_plain(kind: type[T], plain: Mapping[str, Any]) -> T:
     """Build ``kind`` from ``to_plain``'s output. Raises KeyError naming a missing required field."""
     return cast(T, _reader_of_class(cast(type, kind))(plain))
+
+
+@cache
+def _is_dataclass(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind)
 
 
 @cache

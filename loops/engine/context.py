@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from loops.engine import facts as f
 from loops.engine.canonical import encode
 from loops.engine.decided import CONTINUE_VERDICTS
+from loops.engine.evolving import evolve
 from loops.engine.fold import answer_call_id
 from loops.engine.recorded import fact_bytes
 from loops.engine.spec import RunSpec
@@ -29,7 +30,7 @@ UNKNOWN = "The call was interrupted and nobody could say whether it took effect.
 EDITED = "A person changed the arguments of the call before approving it; the result is that of the changed call."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Transcript:
     system: str = ""
     messages: tuple[Message, ...] = ()
@@ -70,7 +71,7 @@ def extend(transcript: Transcript, fact: f.Fact) -> Transcript:
     if handler is None:
         return transcript
     grown: Transcript = handler(transcript, fact)
-    return replace(grown, digest=hashlib.sha256(transcript.digest.encode() + fact_bytes(fact)).hexdigest())
+    return evolve(grown, digest=hashlib.sha256(transcript.digest.encode() + fact_bytes(fact)).hexdigest())
 
 
 def opening(spec: RunSpec) -> str:
@@ -97,8 +98,8 @@ def _user(transcript: Transcript, blocks: tuple[Block, ...]) -> Transcript:
     messages = transcript.messages
     if messages and messages[-1]["role"] == "user":
         content = (*_content(messages[-1]), *blocks)
-        return replace(transcript, messages=(*messages[:-1], {"role": "user", "content": list(content)}))
-    return replace(transcript, messages=(*messages, {"role": "user", "content": list(blocks)}))
+        return evolve(transcript, messages=(*messages[:-1], {"role": "user", "content": list(content)}))
+    return evolve(transcript, messages=(*messages, {"role": "user", "content": list(blocks)}))
 
 
 def _content(message: Message) -> tuple[Block, ...]:
@@ -109,7 +110,7 @@ def _content(message: Message) -> tuple[Block, ...]:
 def _say(transcript: Transcript, text: str) -> Transcript:
     """Tell the model ``text``, after the results of calls that are still open."""
     if transcript.open_calls():
-        return replace(transcript, extra=(*transcript.extra, text))
+        return evolve(transcript, extra=(*transcript.extra, text))
     return _user(transcript, (_text_block(text),))
 
 
@@ -120,17 +121,17 @@ def _result(transcript: Transcript, call_id: str, content: str, is_error: bool) 
     block = {"type": "tool_result", "tool_use_id": ids[call_id], "content": content or "(no output)"}
     if is_error:
         block["is_error"] = True  # type: ignore[assignment]
-    transcript = replace(transcript, results=(*transcript.results, (call_id, block)))
+    transcript = evolve(transcript, results=(*transcript.results, (call_id, block)))
     if transcript.open_calls():
         return transcript
     by_id = dict(transcript.results)
     blocks = tuple(by_id[ours] for ours, _ in transcript.call_ids)
     texts = tuple(_text_block(text) for text in transcript.extra)
-    return _user(replace(transcript, call_ids=(), results=(), extra=()), (*blocks, *texts))
+    return _user(evolve(transcript, call_ids=(), results=(), extra=()), (*blocks, *texts))
 
 
 def _started(transcript: Transcript, fact: f.RunStarted) -> Transcript:
-    return _user(replace(transcript, system=fact.system), (_text_block(opening(fact.spec)),))
+    return _user(evolve(transcript, system=fact.system), (_text_block(opening(fact.spec)),))
 
 
 def _answered(transcript: Transcript, fact: f.ModelAnswered) -> Transcript:
@@ -142,7 +143,7 @@ def _answered(transcript: Transcript, fact: f.ModelAnswered) -> Transcript:
         blocks = [*_content(messages[-1]), *blocks]
         messages = messages[:-1]
     messages = (*messages, {"role": "assistant", "content": blocks})
-    return replace(transcript, messages=messages, answers=answers, call_ids=ids, results=(), extra=())
+    return evolve(transcript, messages=messages, answers=answers, call_ids=ids, results=(), extra=())
 
 
 def tool_content(result: ToolResult) -> str:

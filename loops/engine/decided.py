@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from loops.engine import facts as f
+from loops.engine.evolving import evolve
 from loops.engine.limits import extended
-from loops.engine.state import RunState, evolve
+from loops.engine.state import RunState
 
 CHARS_PER_TOKEN = 3
 """A cautious estimate for text the provider has not counted yet."""
@@ -99,4 +100,4 @@ def with_call(state: RunState, call_id: str, **changes: Any) -> RunState:
     """``state`` with one open call changed. Raises ImpossibleFact when no such call is open."""
     if not any(pending.call.id == call_id and pending.status != "done" for pending in state.calls):
         raise ImpossibleFact(f"no call {call_id} is open")
-    return evolve(state, calls=tuple(replace(c, **changes) if c.call.id == call_id else c for c in state.calls))
+    return evolve(state, calls=tuple(evolve(c, **changes) if c.call.id == call_id else c for c in state.calls))

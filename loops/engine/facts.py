@@ -15,13 +15,13 @@ from loops.engine.spec import RunSpec
 from loops.engine.values import Access, Block, FailureKind, Json, ModelRole, StopReason, ToolCall, ToolResult, Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Fact:
     HEAVY: ClassVar[tuple[str, ...]] = ()
     at: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunStarted(Fact):
     """The first fact: everything that was decided before the first step."""
 
@@ -33,7 +33,7 @@ class RunStarted(Fact):
     sandbox_level: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunTakenOver(Fact):
     """A worker found the run without a living owner (SPEC J4)."""
 
@@ -41,14 +41,14 @@ class RunTakenOver(Fact):
     worker: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PhaseEntered(Fact):
     phase: Phase
     event: Event
     came_from: Phase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelRequested(Fact):
     """Written before the request is sent; ``request_sha256`` identifies its whole content."""
 
@@ -58,7 +58,7 @@ class ModelRequested(Fact):
     attempt: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelAnswered(Fact):
     HEAVY: ClassVar[tuple[str, ...]] = ("blocks", "text", "thinking", "calls")
     role: ModelRole
@@ -79,7 +79,7 @@ class ModelAnswered(Fact):
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelFailed(Fact):
     kind: FailureKind
     code: str
@@ -89,25 +89,25 @@ class ModelFailed(Fact):
     retry_after_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelInterrupted(Fact):
     """A person stopped or paused the run while the model was answering; nothing of the answer was used."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BackoffStarted(Fact):
     until: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BackoffEnded(Fact):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CallJudged(Fact):
     """What the TAS said before anything ran: the verdict and the version of the rules it came from."""
 
@@ -120,7 +120,7 @@ class CallJudged(Fact):
     policy_version: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GateOpened(Fact):
     gate: str
     kind: str
@@ -129,7 +129,7 @@ class GateOpened(Fact):
     detail: Mapping[str, Json] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GateDecided(Fact):
     gate: str
     kind: str
@@ -140,7 +140,7 @@ class GateDecided(Fact):
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ApprovalVoided(Fact):
     """What would run is no longer what was approved: judged and asked again, nothing ran (SPEC Q5)."""
 
@@ -149,7 +149,7 @@ class ApprovalVoided(Fact):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolIntended(Fact):
     """INTENT of the write-ahead log: committed before the call may touch anything (SPEC J1)."""
 
@@ -164,7 +164,7 @@ class ToolIntended(Fact):
     sandbox_level: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolCompleted(Fact):
     HEAVY: ClassVar[tuple[str, ...]] = ("result",)
     call_id: str
@@ -174,7 +174,7 @@ class ToolCompleted(Fact):
     """The outcome was learnt from the world after an interruption, not from the execution itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolRefused(Fact):
     """ABORT: the call did not run. ``why`` is one of REFUSALS; ``message`` goes to the model."""
 
@@ -187,7 +187,7 @@ class ToolRefused(Fact):
 REFUSALS = ("malformed", "invalid", "denied", "rejected", "void", "surplus", "interrupted", "in_doubt")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StepCompleted(Fact):
     step: int
     success: bool
@@ -197,7 +197,7 @@ class StepCompleted(Fact):
     progress_method: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Reminded(Fact):
     """The model was told something by the loop itself (no tool call, warning of a limit)."""
 
@@ -205,52 +205,52 @@ class Reminded(Fact):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LimitWarned(Fact):
     limit: str
     used: int
     bound: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LimitReached(Fact):
     limit: str
     used: int
     bound: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LoopDetected(Fact):
     method: str
     evidence: str
     steps: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MessageReceived(Fact):
     HEAVY: ClassVar[tuple[str, ...]] = ("text",)
     text: str
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StopRequested(Fact):
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunPaused(Fact):
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunResumed(Fact):
     """Go on after a pause, or re-enter a halted run at the phase it left (CH15 15.11.2)."""
 
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ResultProposed(Fact):
     """task_completion, or a final text: a claim that verification has yet to accept (SPEC C6)."""
 
@@ -271,17 +271,17 @@ class Check:
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ChecksStarted(Fact):
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ChecksCompleted(Fact):
     checks: tuple[Check, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DiagnosisMade(Fact):
     """Why verification failed, in the root-cause words of SPEC M4, and what the model is told."""
 
@@ -289,7 +289,7 @@ class DiagnosisMade(Fact):
     feedback: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunEnded(Fact):
     """The artifact of a terminal state (SPEC A5): AgentResult, FailureReport or HaltRecord."""
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from loops.engine import facts as f
 from loops.engine.decided import CHARS_PER_TOKEN, ImpossibleFact, decided, with_call
+from loops.engine.evolving import evolve
 from loops.engine.lifecycle import TERMINAL, Phase, transition
-from loops.engine.state import RECENT_ERRORS, OpenGate, PendingCall, RunState, evolve
+from loops.engine.state import RECENT_ERRORS, OpenGate, PendingCall, RunState
 from loops.engine.values import Json, StopReason
 
 
@@ -79,7 +80,7 @@ def _without_gate(state: RunState, pending: PendingCall) -> PendingCall:
     if pending.status != "gated":
         return pending
     begun = state.gate is not None and state.gate.kind == "in_doubt"
-    return replace(pending, status="intended" if begun else "judged", gate="")
+    return evolve(pending, status="intended" if begun else "judged", gate="")
 
 
 def _model_requested(state: RunState, fact: f.ModelRequested) -> RunState:

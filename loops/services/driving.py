@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from dataclasses import replace
 from typing import Any
 
 from loops.driver import Driver, Ports
@@ -13,6 +12,7 @@ from loops.engine import facts as f
 from loops.engine.canonical import sha256
 from loops.engine.codec import from_plain, to_plain
 from loops.engine.context import Transcript, extend
+from loops.engine.evolving import evolve
 from loops.engine.exits import REPORT_KINDS, report
 from loops.engine.fold import apply, initial
 from loops.engine.lifecycle import Event, Phase
@@ -141,4 +141,4 @@ def _fail(store: journal.PgJournal, state: RunState, reason: str, detail: str) -
 
 
 def _stamped(fact: f.Fact, state: RunState) -> Any:
-    return replace(fact, at=max(int(time.time() * 1e6), state.last_at))
+    return evolve(fact, at=max(int(time.time() * 1e6), state.last_at))
