@@ -41,7 +41,7 @@ _CLAIM = (
 _APPEND = "SELECT journal_append(%s, %s::bigint, %s::bigint, %s, %s::jsonb)"
 _BLOBS = (
     "INSERT INTO loops_blob (sha256, size, body) SELECT b.name, length(b.body), b.body "
-    "FROM unnest(%s::text[], %s::bytea[]) AS b(name, body) ON CONFLICT DO NOTHING"
+    "FROM unnest(%s::text[], %b::bytea[]) AS b(name, body) ON CONFLICT DO NOTHING"
 )
 _CONDEMN = (
     "UPDATE agent_execution_history SET status = 'failed', final_status = 'failed', end_reason = 'journal_unreadable', "
@@ -107,6 +107,8 @@ def load(run_id: uuid.UUID) -> Loaded | None:
             state = from_plain(RunState, plain)
             for fact in facts[latest.seq :]:
                 state = apply(state, fact)
+            if state.seq != len(facts):
+                raise ValueError(f"it leads to fact {state.seq} of {len(facts)}")
             return Loaded(state, transcript)
         except Exception as error:  # whatever is wrong with it, the facts are the truth
             note = f"checkpoint {latest.k} unusable ({type(error).__name__}: {error}); all facts were folded"
