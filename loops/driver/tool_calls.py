@@ -17,7 +17,8 @@ from loops.streaming import OutputStream
 
 def idempotency_key(run_id: str, call: ToolCall) -> str:
     """Stable over retries of one call, different for every other call and for a fork (RELIABILITY 3.2)."""
-    return hashlib.sha256(f"{run_id}|{call.id}|{call.name}|{sha256(to_plain(call.arguments))}".encode()).hexdigest()
+    parts = f"{run_id}|{call.id}|{call.name}|{sha256(to_plain(call.arguments))}"
+    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class ToolCalls:

@@ -19,6 +19,7 @@ from typing import Any
 
 import rfc8785
 
+SHOWN_LEVELS = 100
 _SAFE = 2**53
 _UTF16_KEY = "$utf16:"
 _dumps = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
@@ -70,17 +71,20 @@ def clean(text: str) -> str:
     return text
 
 
-def clean_json(value: Any, cut: int = 0) -> Any:
-    """``value`` as jsonb can hold it; strings longer than ``cut`` (0: never) are shortened for display."""
+def clean_json(value: Any, cut: int = 0, levels: int = SHOWN_LEVELS) -> Any:
+    """``value`` as jsonb can hold it; strings longer than ``cut`` (0: never) are shortened for display, and what is
+    nested deeper than ``levels`` is left out."""
     if isinstance(value, str):
         shown = clean(value)
         return shown if not cut or len(shown) <= cut else f"{shown[:cut]}… ({len(shown):,} characters)"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, Mapping | list | tuple) and not levels:
+        return "… (nested deeper)"
     if isinstance(value, Mapping):
-        return {clean(str(key)): clean_json(item, cut) for key, item in value.items()}
+        return {clean(str(key)): clean_json(item, cut, levels - 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [clean_json(item, cut) for item in value]
+        return [clean_json(item, cut, levels - 1) for item in value]
     return value
 
 
