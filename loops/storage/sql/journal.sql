@@ -71,6 +71,8 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION journal_project(p_run uuid, p_rows jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    u record;
 BEGIN
     IF p_rows ? 'steps' THEN
         INSERT INTO agent_execution_steps AS s (
@@ -81,20 +83,23 @@ BEGIN
             id uuid, step_number int, timestamp timestamptz, phase text, first_seq bigint)
         ON CONFLICT (execution_id, step_number) DO NOTHING;
     END IF;
+    -- One row at a time: joined as a set, the planner expects a hundred and reads every row of the run.
     IF p_rows ? 'step_updates' THEN
-        UPDATE agent_execution_steps s SET
-            reasoning = coalesce(x.reasoning, s.reasoning), said = coalesce(x.said, s.said),
-            action = coalesce(x.action, s.action), result = coalesce(x.result, s.result),
-            validation = coalesce(x.validation, s.validation), success = coalesce(x.success, s.success),
-            error = coalesce(x.error, s.error), tokens_used = coalesce(x.tokens_used, s.tokens_used),
-            cost_usd = coalesce(x.cost_usd, s.cost_usd), progress = coalesce(x.progress, s.progress),
-            duration_ms = CASE WHEN x.ended_at IS NULL THEN s.duration_ms
-                ELSE least(2147483647, 1000 * extract(epoch FROM x.ended_at - s.timestamp))::int END,
-            last_seq = greatest(s.last_seq, x.last_seq)
-        FROM jsonb_to_recordset(p_rows->'step_updates') AS x(
+        FOR u IN SELECT * FROM jsonb_to_recordset(p_rows->'step_updates') AS r(
             step_number int, reasoning text, said text, action jsonb, result jsonb, validation jsonb, success boolean,
             error text, tokens_used int, cost_usd numeric, progress float8, ended_at timestamptz, last_seq bigint)
-        WHERE s.execution_id = p_run AND s.step_number = x.step_number;
+        LOOP
+            UPDATE agent_execution_steps s SET
+                reasoning = coalesce(u.reasoning, s.reasoning), said = coalesce(u.said, s.said),
+                action = coalesce(u.action, s.action), result = coalesce(u.result, s.result),
+                validation = coalesce(u.validation, s.validation), success = coalesce(u.success, s.success),
+                error = coalesce(u.error, s.error), tokens_used = coalesce(u.tokens_used, s.tokens_used),
+                cost_usd = coalesce(u.cost_usd, s.cost_usd), progress = coalesce(u.progress, s.progress),
+                duration_ms = CASE WHEN u.ended_at IS NULL THEN s.duration_ms
+                    ELSE least(2147483647, 1000 * extract(epoch FROM u.ended_at - s.timestamp))::int END,
+                last_seq = greatest(s.last_seq, u.last_seq)
+            WHERE s.execution_id = p_run AND s.step_number = u.step_number;
+        END LOOP;
     END IF;
     IF p_rows ? 'calls' THEN
         INSERT INTO loops_toolcallrecord (
@@ -114,21 +119,24 @@ BEGIN
         ON CONFLICT (run_id, call_id) DO NOTHING;
     END IF;
     IF p_rows ? 'call_updates' THEN
-        UPDATE loops_toolcallrecord c SET
-            state = coalesce(x.state, c.state), access = coalesce(x.access, c.access),
-            reasons = coalesce(x.reasons, c.reasons), attempt = coalesce(x.attempt, c.attempt),
-            idempotency_key = coalesce(x.idempotency_key, c.idempotency_key), gate_id = coalesce(x.gate_id, c.gate_id),
-            arguments = coalesce(x.arguments, c.arguments), ok = coalesce(x.ok, c.ok),
-            output = coalesce(x.output, c.output), output_sha256 = coalesce(x.output_sha256, c.output_sha256),
-            error = coalesce(x.error, c.error), exit_code = coalesce(x.exit_code, c.exit_code),
-            data = coalesce(x.data, c.data), started_at = coalesce(x.started_at, c.started_at),
-            duration_ms = coalesce(x.duration_ms, c.duration_ms),
-            sandbox_level = coalesce(x.sandbox_level, c.sandbox_level)
-        FROM jsonb_to_recordset(p_rows->'call_updates') AS x(
+        FOR u IN SELECT * FROM jsonb_to_recordset(p_rows->'call_updates') AS r(
             call_id text, state text, access text, reasons jsonb, attempt int, idempotency_key text, gate_id uuid,
             arguments jsonb, ok boolean, output text, output_sha256 text, error text, exit_code int, data jsonb,
             started_at timestamptz, duration_ms int, sandbox_level int)
-        WHERE c.run_id = p_run AND c.call_id = x.call_id;
+        LOOP
+            UPDATE loops_toolcallrecord c SET
+                state = coalesce(u.state, c.state), access = coalesce(u.access, c.access),
+                reasons = coalesce(u.reasons, c.reasons), attempt = coalesce(u.attempt, c.attempt),
+                idempotency_key = coalesce(u.idempotency_key, c.idempotency_key),
+                gate_id = coalesce(u.gate_id, c.gate_id), arguments = coalesce(u.arguments, c.arguments),
+                ok = coalesce(u.ok, c.ok), output = coalesce(u.output, c.output),
+                output_sha256 = coalesce(u.output_sha256, c.output_sha256), error = coalesce(u.error, c.error),
+                exit_code = coalesce(u.exit_code, c.exit_code), data = coalesce(u.data, c.data),
+                started_at = coalesce(u.started_at, c.started_at),
+                duration_ms = coalesce(u.duration_ms, c.duration_ms),
+                sandbox_level = coalesce(u.sandbox_level, c.sandbox_level)
+            WHERE c.run_id = p_run AND c.call_id = u.call_id;
+        END LOOP;
     END IF;
     IF p_rows ? 'models' THEN
         INSERT INTO loops_modelcall (
