@@ -18,7 +18,7 @@ run: .venv/.runtime ## start AgentOps: database, broker, web, worker, clock; Ctr
 setup: .venv/.development ## install everything a developer needs
 
 test: .venv/.development system-tools ## the whole suite, on its own servers
-	$(BIN)/pytest $(ARGS)
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-usual} $(BIN)/pytest $(ARGS)
 
 unit: .venv/.development ## the tests that need no server
 	@$(BIN)/pytest -q -p no:playwright tests/unit $(ARGS)

@@ -56,7 +56,7 @@ def unprefixed(value: Any) -> Any:
 
 
 @pytest.mark.spec("N1")
-@examples(quick=150, full=3000)
+@examples(usual=150, full=3000)
 @given(JSON.map(unprefixed))
 @example({"é": 1, "e": 2, "\U0001f600": 3, "\ufb33": 4})
 @example(["\u2028", "\x7f", "\x1f", "</script>", 1e21, 1e-7, -0.0, 333333333.33333329])
@@ -65,14 +65,14 @@ def test_it_is_rfc_8785(value: Any) -> None:
 
 
 @pytest.mark.spec("N1")
-@examples(quick=150, full=3000)
+@examples(usual=150, full=3000)
 @given(ANYTHING)
 def test_the_fast_road_gives_what_the_slow_one_gives(value: Any) -> None:
     assert canonical.encode(value) == slow(value)
 
 
 @pytest.mark.spec("N1", "J2")
-@examples(quick=150, full=3000)
+@examples(usual=150, full=3000)
 @given(ANYTHING)
 @example({"$float": "nan"})
 @example({"$$float": {"$int": "7"}})
@@ -85,13 +85,13 @@ def test_everything_comes_back(value: Any) -> None:
     assert canonical.encode(canonical.decode(data)) == data
 
 
-@examples(quick=100, full=2000)
+@examples(usual=100, full=2000)
 @given(ANYTHING)
 def test_it_is_json_that_utf8_can_hold(value: Any) -> None:
     json.loads(canonical.encode(value).decode("utf-8"))
 
 
-@examples(quick=60, full=1000)
+@examples(usual=60, full=1000)
 @given(st.dictionaries(ANY_TEXT, st.integers(), min_size=2, max_size=5))
 def test_the_order_of_keys_does_not_matter(value: dict[str, int]) -> None:
     turned = dict(reversed(value.items()))
@@ -119,7 +119,7 @@ def test_what_json_cannot_carry_is_shown(value: Any, text: str) -> None:
     assert canonical.encode(value).decode() == text
 
 
-@examples(quick=60, full=1000)
+@examples(usual=60, full=1000)
 @given(ANY_TEXT)
 def test_clean_text_can_be_stored(text: str) -> None:
     cleaned = canonical.clean(text)
@@ -128,7 +128,7 @@ def test_clean_text_can_be_stored(text: str) -> None:
     assert canonical.clean(cleaned) == cleaned
 
 
-@examples(quick=60, full=1000)
+@examples(usual=60, full=1000)
 @given(ANYTHING.filter(lambda value: not isinstance(value, bytes)))
 def test_clean_json_is_json(value: Any) -> None:
     text = json.dumps(canonical.clean_json(_no_bytes(value)), allow_nan=False, ensure_ascii=False)

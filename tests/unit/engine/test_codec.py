@@ -26,7 +26,7 @@ def stored(kind: type[Any], value: Any) -> Any:
 
 @pytest.mark.spec("A3")
 @pytest.mark.parametrize("name", sorted(f.KINDS))
-@examples(quick=8, full=300)
+@examples(usual=8, full=300)
 @given(data=st.data())
 def test_every_kind_of_fact_comes_back(name: str, data: st.DataObject) -> None:
     kind = f.KINDS[name]
@@ -36,7 +36,7 @@ def test_every_kind_of_fact_comes_back(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.spec("A3", "J2")
 @pytest.mark.parametrize("kind", [RunState, ToolSpec, ToolResult, ModelReply, ModelRequest])
-@examples(quick=10, full=300)
+@examples(usual=10, full=300)
 @given(data=st.data())
 def test_every_value_comes_back(kind: type[Any], data: st.DataObject) -> None:
     value = data.draw(plain.of(kind))

@@ -34,7 +34,7 @@ def history(plan: Plan) -> list[f.Fact]:
 
 
 @pytest.mark.spec("U1", "C3")
-@examples(quick=60, full=1500)
+@examples(usual=60, full=1500)
 @given(plans)
 def test_calls_and_results_are_never_torn_apart(plan: Plan) -> None:
     """At every moment the finished part of the conversation is one that a provider accepts."""
@@ -47,7 +47,7 @@ def test_calls_and_results_are_never_torn_apart(plan: Plan) -> None:
 
 
 @pytest.mark.spec("U1", "K2")
-@examples(quick=60, full=1500)
+@examples(usual=60, full=1500)
 @given(plans)
 def test_people_are_always_heard_and_in_order(plan: Plan) -> None:
     facts = history(plan)
@@ -60,7 +60,7 @@ def test_people_are_always_heard_and_in_order(plan: Plan) -> None:
 
 
 @pytest.mark.spec("J7", "N1")
-@examples(quick=40, full=800)
+@examples(usual=40, full=800)
 @given(plans, st.data())
 def test_the_digest_tells_histories_apart(plan: Plan, data: st.DataObject) -> None:
     facts = history(plan)

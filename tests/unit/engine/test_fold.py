@@ -103,7 +103,7 @@ def run_of(plan: adversary.Plan) -> adversary.World:
 
 
 @pytest.mark.spec("A4")
-@examples(quick=60, full=1500)
+@examples(usual=60, full=1500)
 @given(adversary.plans, plain.facts, st.sampled_from(CALL_IDS), st.integers(0, 10**6))
 def test_any_fact_on_any_state_is_folded_or_refused(plan: adversary.Plan, fact: f.Fact, call_id: str, at: int) -> None:
     """Nothing but the two named errors, whatever is read from a journal."""
@@ -126,7 +126,7 @@ def test_any_fact_on_any_state_is_folded_or_refused(plan: adversary.Plan, fact: 
 
 
 @pytest.mark.spec("J2", "A3")
-@examples(quick=25, full=600)
+@examples(usual=25, full=600)
 @given(adversary.plans, st.integers(0, 10**6))
 def test_a_checkpoint_and_the_facts_after_it_are_the_whole_history(plan: adversary.Plan, at: int) -> None:
     journal = run_of(plan).journal
@@ -140,7 +140,7 @@ def test_a_checkpoint_and_the_facts_after_it_are_the_whole_history(plan: adversa
 
 
 @pytest.mark.spec("A4", "J7")
-@examples(quick=25, full=600)
+@examples(usual=25, full=600)
 @given(adversary.plans)
 def test_some_numbers_only_grow(plan: adversary.Plan) -> None:
     states = run_of(plan).journal.states

@@ -104,7 +104,7 @@ def _warned() -> type[Any]:
 
 
 @pytest.mark.spec("A4")
-@examples(quick=60, full=1000)
+@examples(usual=60, full=1000)
 @given(tokens=st.integers(0, 12_000), context=st.integers(0, 12_000))
 def test_an_answer_never_gets_more_than_is_left(tokens: int, context: int) -> None:
     asked = state(tokens=tokens, context_tokens=context)
@@ -116,7 +116,7 @@ def test_an_answer_never_gets_more_than_is_left(tokens: int, context: int) -> No
 
 
 @pytest.mark.spec("D3")
-@examples(quick=60, full=1000)
+@examples(usual=60, full=1000)
 @given(bound=st.integers(1, 10**12), over=st.integers(0, 10**6))
 def test_a_suggestion_lets_the_run_go_on(bound: int, over: int) -> None:
     hit = LimitHit("max_steps", bound + over, bound)

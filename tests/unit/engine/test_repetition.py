@@ -38,7 +38,7 @@ def test_another_error_or_another_tool_is_another_signature(tool: str, error: st
     assert error_signature(tool, error) != error_signature("look", "no such file")
 
 
-@examples(quick=60, full=1000)
+@examples(usual=60, full=1000)
 @given(st.text(), st.text(st.characters(exclude_categories=[])))
 def test_any_error_has_a_short_signature(tool: str, error: str) -> None:
     assert len(error_signature(tool, error)) == 16

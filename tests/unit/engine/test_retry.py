@@ -15,14 +15,14 @@ SEEDS = st.text(max_size=8)
 
 
 @pytest.mark.spec("E6")
-@examples(quick=100, full=2000)
+@examples(usual=100, full=2000)
 @given(ATTEMPTS, WISHES, SEEDS)
 def test_a_delay_is_bounded_whatever_the_provider_says(attempt: int, wish: float | None, seed: str) -> None:
     assert BASE_S / 2 <= delay_s(attempt, wish, seed) <= LONGEST_WISH_S
 
 
 @pytest.mark.spec("E6")
-@examples(quick=100, full=2000)
+@examples(usual=100, full=2000)
 @given(ATTEMPTS, SEEDS)
 def test_without_a_wish_it_grows_to_its_cap_with_jitter(attempt: int, seed: str) -> None:
     ceiling = min(CAP_S, BASE_S * 2 ** min(attempt - 1, 20))
@@ -30,7 +30,7 @@ def test_without_a_wish_it_grows_to_its_cap_with_jitter(attempt: int, seed: str)
 
 
 @pytest.mark.spec("E6")
-@examples(quick=100, full=2000)
+@examples(usual=100, full=2000)
 @given(ATTEMPTS, st.floats(0, LONGEST_WISH_S), SEEDS)
 def test_it_is_never_sooner_than_the_provider_asked(attempt: int, wish: float, seed: str) -> None:
     assert delay_s(attempt, wish, seed) >= wish
@@ -41,7 +41,7 @@ def test_a_wish_for_an_hour_is_not_followed() -> None:
     assert delay_s(1, 3600, "run") == LONGEST_WISH_S
 
 
-@examples(quick=60, full=500)
+@examples(usual=60, full=500)
 @given(ATTEMPTS, WISHES, SEEDS)
 def test_a_replay_waits_as_long(attempt: int, wish: float | None, seed: str) -> None:
     assert delay_s(attempt, wish, seed) == delay_s(attempt, wish, seed)

@@ -50,7 +50,7 @@ def check(plan: Plan) -> RunState:
 
 
 @pytest.mark.spec("A4", "A5", "A6", "D1", "J2", "J4")
-@examples(quick=200, full=2000)
+@examples(usual=200, full=2000)
 @given(plans)
 def test_every_run_ends_within_its_bound(plan: Plan) -> None:
     state = check(plan)
