@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from loops.engine import facts as f
 from loops.engine import ports as p
@@ -25,6 +25,7 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
             return () if late else (f.MessageReceived(text=str(mail.payload.get("text", "")), by=mail.by),)
         case "decision":
             gate = str(mail.payload.get("gate", ""))
+            payload = mail.payload.get("payload")
             if state.is_ended or state.gate is None or state.gate.id != gate:
                 return ()
             return (
@@ -33,7 +34,7 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
                     kind=state.gate.kind,
                     verdict=str(mail.payload.get("verdict", "")),
                     reason=str(mail.payload.get("reason", "")),
-                    payload=dict(mail.payload.get("payload") or {}),
+                    payload=dict(payload) if isinstance(payload, Mapping) else {},
                     call_id=state.gate.call_id,
                     by=str(mail.payload.get("by") or mail.by),
                 ),
