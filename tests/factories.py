@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.db import transaction
 
 from gates.models import Gate
 from loops.engine import facts as f
@@ -91,6 +92,7 @@ def fact(of: Run, happened: f.Fact, *, step: int = 0, at: datetime | None = None
     return made
 
 
+@transaction.atomic
 def step(of: Run, number: int, **fields: Any) -> Step:
     """A step with its facts: asked, and completed unless ``success`` is None."""
     now = fields.pop("timestamp", datetime.now(UTC))

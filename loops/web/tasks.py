@@ -6,7 +6,6 @@ import uuid
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import RequestDataTooBig
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -37,10 +36,7 @@ LIMIT_FIELDS = (
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """The form; a task with faults comes back with every word kept."""
-    try:
-        draft = _posted(request) if request.method == "POST" else _prefilled(request)
-    except RequestDataTooBig:
-        return _too_big(request)
+    draft = _posted(request) if request.method == "POST" else _prefilled(request)
     faults: dict[str, str] = {}
     if request.method == "POST" and "more_criteria" not in request.POST:
         try:
@@ -57,11 +53,7 @@ def new(request: HttpRequest) -> HttpResponse:
 @require_POST
 def preview(request: HttpRequest) -> HttpResponse:
     """What would happen: limits, gates and the estimated complexity. Nothing is stored."""
-    try:
-        draft = _posted(request)
-    except RequestDataTooBig:
-        return HttpResponse(status=204)
-    return render(request, "console/_preview.html", _preview(request, draft))
+    return render(request, "console/_preview.html", _preview(request, _posted(request)))
 
 
 def _submit(request: HttpRequest, draft: dict[str, Any]) -> Any:
@@ -209,11 +201,6 @@ def _label(field: str, names: dict[str, str]) -> str:
         labels = {name: label for name, label, _ in LIMIT_FIELDS} | {"max_cost_microusd": "Cost"}
         return labels.get(limit, limit if limit in LIMITS else "Limit")
     return field.replace("_", " ").capitalize()
-
-
-def _too_big(request: HttpRequest) -> HttpResponse:
-    """The server reads no more than its limit, so the words can only be kept by the browser: Back brings them again."""
-    return render(request, "console/too_big.html", {"max_goal": MAX_GOAL}, status=413)
 
 
 def _uuid(text: str) -> uuid.UUID | None:

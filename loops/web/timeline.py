@@ -6,6 +6,7 @@ A card is built from the projections; facts add only what no table holds (messag
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -63,8 +64,9 @@ class Card:
         return words.one_line(text)
 
     @property
-    def tools(self) -> list[str]:
-        return [call.tool for call in self.calls]
+    def tools(self) -> list[tuple[str, int]]:
+        """Each tool once, with how often it was called."""
+        return list(Counter(call.tool for call in self.calls).items())
 
     @property
     def cost_unknown(self) -> bool:

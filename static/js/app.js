@@ -39,6 +39,7 @@ tinykeys(window, {
   "g s": whenFree(go("/system/")),
   "/": whenFree(focusSearch),
   "Shift+?": whenFree(() => open("keys")),
+  "?": whenFree(() => open("keys")), // where it takes no Shift
   "$mod+k": (event) => { event.preventDefault(); open("palette"); },
 });
 

@@ -11,7 +11,7 @@ const atEnd = () => window.innerHeight + window.scrollY >= document.documentElem
 
 const KEEP = {
   // What a person opened, typed or focused stays as they left it.
-  beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS") && !(name === "disabled" && node.closest?.(".htmx-request")),
+  beforeAttributeUpdated: (name, node) => !(node.tagName === "DETAILS" && (name === "open" || name === "data-touched")) && !(name === "disabled" && node.closest?.(".htmx-request")),
   beforeNodeMorphed: (node) => !(node.nodeType === 1 && node.hasAttribute("data-keep")),
 };
 
@@ -29,6 +29,7 @@ function place(element) {
   if (first && step < Number(first.dataset.step)) return null; // older than the window shown
   const after = [...list.querySelectorAll("li[data-step]")].reverse().find((item) => Number(item.dataset.step) < step);
   if (after) after.after(element); else list.prepend(element);
+  foldOlder();
   window.htmx.process(element);
   unseen += 1;
   return element;
@@ -43,10 +44,31 @@ function show(frame) {
   root.dataset.seq = frame.seq;
   for (const key of [...streams.keys()]) paint(key);
   document.getElementById("none-yet")?.remove();
+  talk();
   trim();
   announce(frame.said);
   document.body.dispatchEvent(new Event("run-changed"));
   settle(follow);
+}
+
+// The newest cards are open; older ones fold away, unless a person opened them.
+const OPEN = 3;
+function foldOlder() {
+  const cards = [...list.querySelectorAll("details.step")];
+  for (const card of cards.slice(0, -OPEN)) if (card.open && !card.dataset.touched && !card.contains(document.activeElement)) card.open = false;
+}
+list?.addEventListener("click", (event) => {
+  const summary = event.target.closest("details.step > summary");
+  if (summary) summary.parentElement.dataset.touched = "yes";
+});
+
+function talk() {
+  const field = document.getElementById("say-text");
+  const head = document.getElementById("run-head");
+  if (!field || !head) return;
+  const may = head.dataset.talk === "yes";
+  for (const part of [field, field.form.querySelector("button")]) part.disabled = !may;
+  field.placeholder = may ? "Tell the agent something, or /stop, /pause, /resume" : "This run has ended";
 }
 
 const MOST = 150;

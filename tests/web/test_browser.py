@@ -1,0 +1,250 @@
+"""The pages in a real browser, over the real server: what people see, and how soon."""
+
+import json
+import re
+import statistics
+import time
+
+import pytest
+import redis
+from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from tests import factories as make
+from tests.web import story
+from tests.web.test_pages import HOSTILE
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(240)]
+TABS = ["run", "run-lifecycle", "run-files", "run-conversation", "run-provenance", "run-raw"]
+PAGES = ["overview", "runs", "new-task", "tools", "system"]
+
+
+@pytest.fixture
+def site(live_site, house):
+    """The address of the site, with a run that has something of everything."""
+    story.tell(house.run)
+    make.agent(house.project, name="Engineer")
+    return live_site
+
+
+@pytest.fixture
+def broker(site):
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        yield client
+
+
+@pytest.fixture
+def open_page(browser, site, house):
+    """Open a page as somebody, in a theme and a width; scripts that fail, fail the test."""
+    contexts, broken = [], []
+
+    def open_(address, who="admin", theme="light", width=1280):
+        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=theme, base_url=site)
+        contexts.append(context)
+        client = Client()
+        client.force_login(getattr(house, who))
+        name = settings.SESSION_COOKIE_NAME
+        context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
+        page = context.new_page()
+        page.on("pageerror", lambda error: broken.append(str(error)))
+        page.on("console", lambda line: broken.append(line.text) if "Content Security Policy" in line.text else None)
+        page.goto(address)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert broken == []
+
+
+def tell(broker, run):
+    message = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}
+    broker.publish("agentops:feed", json.dumps(message))
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)])
+def test_pages_have_no_accessibility_faults_and_fit(house, open_page, theme, width):
+    """axe: 0 violations on every page, both themes, wide and narrow."""
+    addresses = [reverse(name) for name in PAGES] + [reverse(name, args=[house.run.pk]) for name in TABS]
+    page = open_page("/", theme=theme, width=width)
+    faults = {}
+    for address in [*addresses, "/no-such-page/"]:
+        page.goto(address)
+        page.wait_for_load_state("networkidle") if address == "/system/" else None
+        found = [f"{v['id']}: {v['nodes'][0]['target']}" for v in Axe().run(page).response["violations"]]
+        over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if found or over > 0:
+            faults[address] = [*found, f"{over} px too wide"]
+    assert faults == {}
+
+
+@pytest.mark.spec("R1", "R2")
+def test_steps_appear_live_and_soon(house, open_page, broker):
+    page = open_page(reverse("run", args=[house.run.pk]), who="viewer")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    page.evaluate("""() => {
+        window.delays = {};
+        new MutationObserver(() => {
+            for (const card of document.querySelectorAll("li[data-step]"))
+                window.delays[card.dataset.step] ??= Date.now() - Number(card.dataset.committedAt);
+        }).observe(document.getElementById("steps"), {childList: true, subtree: true});
+    }""")
+    for number in range(7, 27):
+        make.step(house.run, number)
+        tell(broker, house.run)
+        time.sleep(0.05)
+    expect(page.locator("#step-26")).to_be_visible()
+    delays = page.evaluate("Object.entries(window.delays).filter(([n]) => n > 6).map(([, ms]) => ms)")
+    numbers = page.eval_on_selector_all("li[data-step]", "items => items.map(item => Number(item.dataset.step))")
+    assert numbers == sorted(set(numbers))
+    assert set(range(7, 27)) <= set(numbers)
+    assert statistics.median(delays) < 500, delays
+
+
+@pytest.mark.spec("R2")
+def test_a_page_that_was_offline_catches_up_without_a_reload(house, open_page, broker):
+    page = open_page(reverse("run", args=[house.run.pk]), who="viewer")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    page.route_web_socket("**/*", lambda ws: ws.close())
+    page.evaluate("document.querySelector('[data-run-socket]').dataset.mark = 'same page'")
+    make.step(house.run, 7)
+    tell(broker, house.run)
+    expect(page.locator("#step-7")).to_be_visible()
+    assert page.locator("[data-mark]").count() == 1
+
+
+def test_the_badge_tells_when_the_server_is_gone(house, browser, site):
+    """The page says within a second or two that it is not live, and then that it is again."""
+    context = browser.new_context(base_url=site)
+    client = Client()
+    client.force_login(house.viewer)
+    name = settings.SESSION_COOKIE_NAME
+    context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
+    page = context.new_page()
+    open_sockets, let_in = [], [True]
+
+    def route(ws):
+        if not let_in[0]:
+            ws.close()
+            return
+        ws.connect_to_server()
+        open_sockets.append(ws)
+
+    page.route_web_socket("**/ws/**", route)
+    page.goto(reverse("runs"))
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    let_in[0] = False
+    open_sockets[-1].close()
+    expect(page.locator("#live")).to_have_attribute("data-state", "reconnecting", timeout=1500)
+    let_in[0] = True
+    expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=10_000)
+    context.close()
+
+
+def test_streamed_text_shows_and_gives_way_to_its_card(house, open_page, broker):
+    asked = make.step(house.run, 7, success=None, reasoning="", said="", tokens_used=0).first_seq
+    page = open_page(reverse("run", args=[house.run.pk]), who="viewer")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    said, offset = "I look at <b>the rules</b> first.", 0
+    for piece in re.findall(r"\S+\s*", said):
+        delta = {"t": "delta", "run": str(house.run.pk), "step": 7, "call": f"m{asked}", "kind": "text"}
+        broker.publish("agentops:feed", json.dumps({**delta, "offset": offset, "text": piece}))
+        offset += len(piece)
+    expect(page.locator("#step-7 .streamed")).to_have_text(said)
+    story.answer(house.run, 7, said)
+    house.run.steps.filter(step_number=7).update(reasoning=said)
+    tell(broker, house.run)
+    expect(page.locator("#step-7 .said")).to_contain_text("I look at <b>the rules</b> first.")
+    expect(page.locator("#step-7 .streamed")).to_have_count(0)
+
+
+def test_an_answer_being_typed_survives_live_updates(house, open_page, broker):
+    gate = make.gate(house.run, kind="question", call_id="q", title="Which currency?", step_number=6, tool="",
+                     view={"question": "Which currency?"})  # fmt: skip
+    page = open_page(reverse("run", args=[house.run.pk]), who="reviewer")
+    field = page.locator(f"#answer-{gate.pk}")
+    field.fill("Euro, because")
+    make.step(house.run, 7)
+    make.fact(house.run, story.f.MessageReceived(text="Hurry", by="ana"), step=6)
+    tell(broker, house.run)
+    expect(page.locator("#step-6")).to_contain_text("Hurry")
+    expect(field).to_have_value("Euro, because")
+    expect(field).to_be_focused()
+
+
+@pytest.mark.spec("K1")
+def test_stop_from_the_message_box(house, open_page):
+    page = open_page(reverse("run", args=[house.run.pk]), who="operator")
+    page.fill("#say-text", "/stop")
+    page.keyboard.press("Enter")
+    expect(page.locator("#toasts")).to_contain_text("Stop asked for")
+    expect(page.locator("#say-text")).to_have_value("")
+    assert [item.kind for item in house.run.mailbox.all()] == ["stop"]
+
+
+def test_keys_and_palette(house, open_page):
+    page = open_page("/", who="operator")
+    page.keyboard.press("Shift+?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("rounding")
+    expect(page.locator("#found a")).to_have_count(1)  # only now the list is that of these words
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{house.run.pk}/")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/tasks/new/")
+    page.fill("#goal", "g o ?")
+    assert page.locator("#keys").is_hidden()
+
+
+def test_the_theme_is_kept(open_page):
+    page = open_page("/runs/")
+    page.locator(".rail-end [data-theme-switch] input[value=dark]").check()
+    expect(page.locator("html")).to_have_class("dark")
+    page.goto("/tools/")
+    expect(page.locator("html")).to_have_class("dark")
+
+
+def test_a_list_refreshes_under_ones_hands_without_losing_the_selection(house, open_page, broker):
+    page = open_page("/runs/", who="operator")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    page.locator("input[name=run]").first.check()
+    other = make.run(make.task(house.project, title="Another one", created_by=house.operator))
+    tell(broker, other)
+    expect(page.locator("#runs")).to_contain_text("Another one")
+    expect(page.locator(f'input[value="{house.run.pk}"]')).to_be_checked()
+
+
+def test_hostile_text_does_nothing_in_a_browser(house, open_page, broker):
+    page = open_page(reverse("run", args=[house.run.pk]), who="viewer")
+    asked, dialogs = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    make.tool_call(house.run, 7, arguments={"path": HOSTILE}, output=HOSTILE, error=HOSTILE)
+    make.step(house.run, 7, said=HOSTILE, reasoning=HOSTILE)
+    tell(broker, house.run)
+    expect(page.locator("#step-7")).to_contain_text("alert(1)")
+    page.wait_for_timeout(300)
+    assert dialogs == []
+    assert not [url for url in asked if "evil" in url or url.endswith("/x")]
+
+
+@pytest.mark.spec("R3")
+def test_earlier_steps_come_on_demand(house, open_page):
+    for number in range(7, 131):
+        make.step(house.run, number, said=f"Word {number}")
+    page = open_page(reverse("run", args=[house.run.pk]), who="viewer")
+    assert page.locator("li[data-step] details.step").count() == 50
+    while page.locator("#earlier").is_visible():
+        count = page.locator("details.step").count()
+        page.click("#earlier")
+        expect(page.locator("details.step")).not_to_have_count(count)
+    assert page.locator("details.step").count() == 130
+    page.locator("#step-40 summary").first.click()
+    expect(page.locator("#step-40 .said")).to_have_text("Word 40")

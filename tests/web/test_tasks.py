@@ -1,0 +1,125 @@
+"""New task: what is submitted, what is refused, and that no word is ever lost."""
+
+import pytest
+from django.urls import reverse
+
+from loops.models import Run, Task, Workspace
+from tests import factories as make
+
+pytestmark = pytest.mark.django_db
+FORM = "/tasks/new/"
+
+
+@pytest.fixture
+def agent(house):
+    return make.agent(house.project, name="Engineer")
+
+
+def form(house, engineer, **changes):
+    fields = {
+        "project": house.project.pk,
+        "agent": engineer.pk,
+        "goal": "Fix the failing test.",
+        "criterion": ["All tests pass", ""],
+        "command": ["pytest -q", ""],
+        "idempotency_key": "k1",
+    }
+    return {**fields, **changes}
+
+
+@pytest.mark.spec("J6")
+def test_a_task_becomes_a_queued_run(house, agent):
+    response = house.client("operator").post(FORM, form(house, agent, max_steps="7", max_cost_usd="0.5"))
+    run = Run.objects.get(task__title="Fix the failing test.")
+    assert response["Location"] == reverse("run", args=[run.pk])
+    assert run.task.criteria == [{"text": "All tests pass", "command": "pytest -q"}]
+    assert run.task.limits == {"max_steps": 7, "max_cost_microusd": 500_000}
+    assert (run.status, run.max_steps) == ("queued", 7)
+
+
+def test_a_second_press_submits_nothing_new(house, agent):
+    client = house.client("operator")
+    addresses = {client.post(FORM, form(house, agent))["Location"] for _ in range(2)}
+    assert len(addresses) == 1
+    assert Task.objects.filter(goal="Fix the failing test.").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"goal": "  "}, "Say what is to be done"),
+        ({"goal": "x" * 200_001}, "200,001 characters; at most 200,000 are possible"),
+        ({"goal": "a\0b"}, "NUL character"),
+        ({"max_steps": "0"}, "Steps must be a whole number from 1"),
+        ({"max_steps": "many"}, "Steps must be a whole number from 1"),
+        ({"criterion": ["x"] * 51, "command": [""] * 51}, "at most 50 are possible"),
+        ({"agent": "nobody"}, "Choose an agent of"),
+        ({"workspace": "0190a000-0000-7000-8000-000000000000"}, "not a workspace of"),
+        ({"complexity": "impossible"}, "must be one of"),
+    ],
+)
+def test_faults_are_named_and_nothing_typed_is_lost(house, agent, changes, said):
+    kept = {"constraints_text": "Keep the API.", "title": "My title"}
+    response = house.client("operator").post(FORM, form(house, agent, **kept, **changes))
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert said in page
+    assert "Keep the API." in page
+    assert "My title" in page
+    assert Task.objects.filter(constraints_text="Keep the API.").count() == 0
+
+
+def test_a_megabyte_is_refused_politely_with_every_word_kept(house, agent):
+    goal = "word " * 200_000
+    response = house.client("operator").post(FORM, form(house, agent, goal=goal))
+    assert response.status_code == 422
+    assert goal.strip() in response.content.decode()
+
+
+@pytest.mark.parametrize("who", ["reviewer", "viewer", "outsider"])
+def test_only_operators_submit_here(house, agent, who):
+    response = house.client(who).post(FORM, form(house, agent))
+    assert response.status_code == 422
+    assert not Task.objects.filter(goal="Fix the failing test.").exists()
+
+
+def test_people_who_may_not_submit_are_told_so(house, agent):
+    assert "You may not submit tasks" in house.client("viewer").get(FORM).content.decode()
+
+
+def test_rows_of_criteria_can_be_added_without_scripts(house, agent):
+    response = house.client("operator").post(FORM, form(house, agent, more_criteria="1"))
+    page = response.content.decode()
+    assert response.status_code == 200
+    assert page.split("<template")[0].count('name="criterion"') == 3
+    assert "All tests pass" in page
+    assert not Task.objects.filter(goal="Fix the failing test.").exists()
+
+
+def test_run_again_with_changes_brings_the_task_back(house, agent):
+    workspace = Workspace.objects.create(project=house.project, name="pricing")
+    limits, criteria = {"max_cost_microusd": 1_500_000}, [{"text": "It builds", "command": "make"}]
+    task = make.task(
+        house.project, agent=agent, goal="Old goal", workspace=workspace, limits=limits, criteria=criteria,
+        created_by=house.operator,
+    )  # fmt: skip
+    run = make.run(task)
+    page = house.client("operator").get(FORM, {"from": run.pk}).content.decode()
+    for text in (
+        "Old goal",
+        "It builds",
+        'value="1.5"',
+        f'value="{workspace.pk}" data-project="{house.project.pk}" selected',
+    ):
+        assert text in page
+    foreign = house.client("outsider").get(FORM, {"from": run.pk}).content.decode()
+    assert "Old goal" not in foreign
+
+
+@pytest.mark.spec("D2")
+def test_the_preview_says_what_will_happen_and_stores_nothing(house, agent):
+    before = Task.objects.count()
+    page = house.client("operator").post(reverse("task-preview"), form(house, agent, max_steps="33")).content.decode()
+    for text in ("33", "yours", "<code>execute</code>", "1 of 1 criteria are proved by a command"):
+        assert text in page
+    assert Task.objects.count() == before
