@@ -57,7 +57,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     return render(request, template, context)
 
 
-def _kinds(gates: QuerySet[Any], now: Any) -> list[dict[str, Any]]:
+def _kinds(gates: Any, now: Any) -> list[dict[str, Any]]:
     counts = {"n": Count("pk"), "oldest": Min("opened_at"), "late": Count("pk", Q(due_at__lt=now))}
     rows = gates.order_by().values("kind").annotate(**counts)
     labels = dict(waiting.gates().Kind.choices)

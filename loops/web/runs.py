@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from loops.models import Agent, Run
+from loops.querysets import RunQuerySet
 from loops.web import access
 
 PAGE = 50
@@ -56,7 +56,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     return render(request, template, context)
 
 
-def _matching(found: QuerySet[Any], chosen: dict[str, str]) -> QuerySet[Any]:
+def _matching(found: RunQuerySet, chosen: dict[str, str]) -> RunQuerySet:
     if chosen["state"] in STATES:
         found = found.filter(status__in=STATES[chosen["state"]][1])
     elif chosen["state"] in Status.values:
@@ -70,7 +70,7 @@ def _matching(found: QuerySet[Any], chosen: dict[str, str]) -> QuerySet[Any]:
     return found
 
 
-def _page(found: QuerySet[Any], before: str) -> QuerySet[Any]:
+def _page(found: RunQuerySet, before: str) -> RunQuerySet:
     """Keyset: one row more than a page tells whether there is an older one."""
     if before:
         with contextlib.suppress(ValueError):  # an address somebody typed: begin with the newest

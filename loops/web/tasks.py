@@ -80,7 +80,8 @@ def _submit(request: HttpRequest, draft: dict[str, Any]) -> Any:
 def _workspace(project: Project, chosen: str) -> Workspace | None:
     if not chosen:
         return None
-    found = Workspace.objects.filter(project=project, pk=_uuid(chosen)).first()
+    key = _uuid(chosen)
+    found = Workspace.objects.filter(project=project, pk=key).first() if key else None
     if found is None:
         raise InvalidTask({"workspace": f"is not a workspace of {project.name}"})
     return found

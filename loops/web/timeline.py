@@ -131,9 +131,9 @@ def _add_notes(run: Run, cards: dict[int, Card], steps: Sequence[Step], first: i
         if kind in ("ModelFailed", "ModelInterrupted"):
             asked.pop(step, None)
     for number, seq in asked.items():
-        if card := cards.get(number):
-            card.stream = f"m{seq}"
-            card.streams = card.step is not None and card.step.success is None and all(m.seq < seq for m in card.models)
+        if (asking := cards.get(number)) and asking.step:
+            asking.stream = f"m{seq}"
+            asking.streams = asking.step.success is None and all(model.seq < seq for model in asking.models)
 
 
 def _noted(run_id: uuid.UUID, steps: Sequence[Step], first: int, last: int | None) -> Any:

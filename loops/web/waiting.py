@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from django.apps import apps
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.loader import TemplateDoesNotExist, get_template
 
@@ -16,9 +15,9 @@ def gates() -> Any:
     return apps.get_model("gates", "Gate")
 
 
-def waiting_for(user: Any) -> QuerySet[Any]:
+def waiting_for(user: Any) -> Any:
     """Open gates that ``user`` may decide: the list of the Review page."""
-    return cast("QuerySet[Any]", gates().objects.waiting_for(user))
+    return gates().objects.waiting_for(user)
 
 
 def count_for(request: HttpRequest) -> int:

@@ -49,7 +49,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Walk all pages in all looks; the exit code tells whether axe is content."""
         try:
-            from axe_playwright_python.sync_playwright import Axe
+            from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
             from playwright.sync_api import sync_playwright
         except ImportError as error:
             raise CommandError(
