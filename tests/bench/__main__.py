@@ -1,17 +1,24 @@
-"""``make bench``: every figure as a ratio to something measured in the same run."""
+"""``make bench``: every figure as a ratio to something measured in the same run. ``ARGS`` names parts of it."""
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 from tests.bench import stack
 
+PARTS = ("durable_step", "throughput", "fanout")
 
-def main() -> None:
-    print(stack.machine())
+
+def main(parts: list[str]) -> None:
+    if unknown := set(parts) - set(PARTS):
+        raise SystemExit(f"there is no {', '.join(sorted(unknown))}; there are: {', '.join(PARTS)}")
+    print(stack.machine(), flush=True)
     with stack.running():
-        from tests.bench import durable_step
-
-        durable_step.main()
+        for part in parts or PARTS:
+            importlib.import_module(f"tests.bench.{part}").main()
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
