@@ -84,7 +84,7 @@ class Walk:
         with self._step("see thinking appear while it is being thought"):
             page.wait_for_function("() => window.smoke.streamed.has('thinking')")
         with self._step("see the calls of tools appear"):
-            page.wait_for_selector("section.call:has(code:text-is('read_file'))")
+            page.wait_for_selector(".call:has(code:text-is('read_file'))")
         with self._step("decide every gate on the Review page, and see the run end well"):
             self._decide_until_the_end(page, review)
         self.figures.run_s = time.monotonic() - started

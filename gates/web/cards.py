@@ -35,6 +35,10 @@ _PLACED = {
     "tool", "arguments", "diff", "command", "operation", "reversibility", "parameters_schema", "question", "choices",
     "result", "criteria", "limit", "used", "bound", "suggested", "reasoning",
 }  # fmt: skip
+_COMMAND = {"kind", "argv", "shown", "warnings", "directory", "network", "sandbox", "scripts", "danger"}
+"""What a preview of a command holds, shown together; its ``shown`` and ``argv`` are the same words."""
+_CHANGE = {"kind", "path", "before_sha256", "after_sha256", "created", "deleted", "danger"}
+"""What a preview of a change of a file holds beside its diff; the arguments name the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,14 @@ class Card:
     @property
     def others(self) -> list[tuple[str, str]]:
         """Whatever else the view holds: nothing that was bound stays unseen."""
-        return [(name, _text(value)) for name, value in self.view.items() if name not in _PLACED]
+        placed = _PLACED | (_COMMAND if self.argv else _CHANGE if self.view.get("diff") else {"danger"})
+        return [(name, _text(value)) for name, value in self.view.items() if name not in placed]
+
+    @property
+    def argv(self) -> list[str]:
+        """The exact words of the command that would run; empty for anything else."""
+        words = self.view.get("argv")
+        return [str(word) for word in words] if isinstance(words, list) else []
 
 
 def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Card:

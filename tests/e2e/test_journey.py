@@ -164,6 +164,6 @@ def test_after_the_line_was_cut_the_trace_is_complete_and_nothing_is_double(hous
 def trace(page: Any) -> list[tuple[str, int]]:
     """(id, number of calls) of every card in order."""
     items = page.locator("#steps > li").evaluate_all(
-        "items => items.map(item => [item.id, item.querySelectorAll('section.call').length])"
+        "items => items.map(item => [item.id, item.querySelectorAll('.call').length])"
     )
     return [(name, calls) for name, calls in items]
