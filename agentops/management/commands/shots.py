@@ -1,10 +1,16 @@
-"""`manage.py shots`: look at every page of a running site, light and dark, wide and narrow, and ask axe about each."""
+"""`manage.py shots`: look at every page, light and dark, wide and narrow, and ask axe about each.
+
+Without `--url` it starts an installation of its own, with a demo run in each state.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import time
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +29,7 @@ PAGES = {
 }
 TABS = ("", "lifecycle/", "files/", "conversation/", "provenance/", "raw/")
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
+SETTLE_S = 60
 FLAGS = ["--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"]
 
 
@@ -39,7 +46,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the flags."""
-        parser.add_argument("--url", default="http://127.0.0.1:8000")
+        parser.add_argument("--url", default="", help="a running site; without it one is started")
         parser.add_argument("--user", default="admin")
         parser.add_argument("--password", default=os.environ.get("SHOTS_PASSWORD", ""), help="or $SHOTS_PASSWORD")
         parser.add_argument("--run", action="append", default=[], help="id of a run to look at; may be repeated")
@@ -55,6 +62,12 @@ class Command(BaseCommand):
             raise CommandError(
                 "needs playwright and axe-playwright-python: install the development packages"
             ) from error
+        with contextlib.ExitStack() as stack:
+            if not options["url"]:
+                options |= stack.enter_context(_own_site())
+            self._take(sync_playwright, Axe, options)
+
+    def _take(self, sync_playwright: Any, Axe: Any, options: dict[str, Any]) -> None:
         pages = _pages(options["run"], options["only"])
         options["into"].mkdir(parents=True, exist_ok=True)
         faults = 0
@@ -90,6 +103,39 @@ class Command(BaseCommand):
             self.stdout.write(f"    {line}")
         page.close()
         return len(said)
+
+
+@contextlib.contextmanager
+def _own_site() -> Iterator[dict[str, Any]]:
+    """A new installation with demo runs: one that waits for a person, one that is committed, one that failed."""
+    from agentops.smoke.installation import Installation
+
+    site = Installation()
+    try:
+        site.start()
+        site.manage("seed_demo", "--runs")
+        deadline = time.monotonic() + SETTLE_S
+        while (runs := _by_status(site.manage("agentops", "runs"))).keys() < {"waiting", "completed", "paused"}:
+            if time.monotonic() > deadline:
+                raise CommandError(f"the demo runs did not settle: {runs}")
+            time.sleep(1)
+        time.sleep(SETTLE_S / 6)
+        runs = _by_status(site.manage("agentops", "runs"))
+        password = (site.state / "admin-password").read_text().strip()
+        shown = [runs[status][-1] for status in ("waiting", "completed", "interrupted", "failed") if status in runs]
+        yield {"url": site.url, "password": password, "run": shown}
+    finally:
+        site.stop()
+        site.remove()
+
+
+def _by_status(listing: str) -> dict[str, list[str]]:
+    """Run ids by status, newest first, as the command line lists them."""
+    found: dict[str, list[str]] = {}
+    for line in listing.splitlines():
+        run, status = line.split()[:2]
+        found.setdefault(status, []).append(run)
+    return found
 
 
 def _pages(runs: list[str], only: str) -> dict[str, str]:
