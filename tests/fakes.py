@@ -154,10 +154,16 @@ class Tools:
         return p.Judgement(call.id, access, ("rule",), gate_kind=kind, policy_version="v1", subject=subject)
 
     async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
+        function = self.functions.get(call.name)
+        if function is None or self.access.get(call.name) is Access.DENY:
+            return ToolResult(ok=False, content="", error=f"{call.name} may not run")
         self.ran.append(call)
-        result = self.functions[call.name](call.arguments)
-        if asyncio.iscoroutine(result):
-            result = await result
+        try:
+            result = function(call.arguments)
+            if asyncio.iscoroutine(result):
+                result = await result
+        except Exception as error:
+            return ToolResult(ok=False, content=str(error), error=str(error))
         return ToolResult(ok=True, content=result) if isinstance(result, str) else result
 
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
