@@ -344,22 +344,32 @@ def line(what: str, found: list[Figures]) -> str:
 
 def main() -> None:
     with servers() as bench:
-        for watchers in (1, WATCHERS):
-            pairs = []
-            for number in range(ROUNDS):
-                kinds = [bench.ours, bench.reference][:: 1 if number % 2 else -1]
-                took = {kind: kind(watchers) for kind in kinds}
-                pairs.append((took[bench.ours], took[bench.reference]))
-            ours, bare_ = [ours for ours, _ in pairs], [bare_ for _, bare_ in pairs]
-            ratio = statistics.median(a.p99 / b.p99 for a, b in pairs)
-            what = f"fan-out, {watchers} watchers, {statistics.median(a.per_second for a in ours):.0f} commits/s"
-            print(line(what, ours))
-            print(line("  bare hub", bare_))
-            print(f"  p99 ours / bare: {ratio:.2f}{' (target 2.0)' if watchers > 1 else ''}")
-        with_slow = [bench.ours(WATCHERS, slow=True) for _ in range(ROUNDS)]
-        print(line("  and one that reads nothing", with_slow))
-        alone = statistics.median(each.p99 for each in ours)
-        print(f"  p99 with it / without: {statistics.median(each.p99 for each in with_slow) / alone:.2f}")
+        compare(bench, 1)
+        compare(bench, WATCHERS)
+
+
+def compare(bench: Bench, watchers: int) -> None:
+    """Ours, the bare hub, and ours with one more watcher that reads nothing, in turn."""
+    kinds = {
+        "ours": lambda: bench.ours(watchers),
+        "bare": lambda: bench.reference(watchers),
+        "slow": lambda: bench.ours(watchers, slow=True),
+    }
+    found: dict[str, list[Figures]] = {name: [] for name in kinds}
+    for number in range(ROUNDS):
+        for name in list(kinds)[:: 1 if number % 2 else -1]:
+            found[name].append(kinds[name]())
+
+    def ratio(name: str, to: str) -> float:
+        return statistics.median(one.p99 / other.p99 for one, other in zip(found[name], found[to], strict=True))
+
+    commits = statistics.median(each.per_second for each in found["ours"])
+    print(line(f"fan-out, {watchers} watchers, {commits:.0f} commits/s", found["ours"]))
+    print(line("  bare hub", found["bare"]))
+    print(line("  ours beside one that reads nothing", found["slow"]))
+    target = " (target 2.0)" if watchers > 1 else ""
+    print(f"  p99 ours / bare {ratio('ours', 'bare'):.2f}{target}, with the slow one / without it", end=" ")
+    print(f"{ratio('slow', 'ours'):.2f}")
 
 
 if __name__ == "__main__":
