@@ -87,13 +87,14 @@ def _time(at: int) -> str:
 
 
 def _requested(rows: Rows, fact: f.ModelRequested, state: RunState) -> None:
-    rows.new_steps[state.step] = {
+    row = {
         "id": rows.row_id("step", state.step),
         "step_number": state.step,
         "timestamp": _time(fact.at),
         "phase": state.phase.value,
         "first_seq": state.seq,
     }
+    rows.new_steps.setdefault(state.step, row)  # asked again is still the same step
 
 
 def _answered(rows: Rows, fact: f.ModelAnswered, state: RunState) -> None:
