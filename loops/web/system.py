@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -57,7 +58,7 @@ def live(request: HttpRequest) -> HttpResponse:
         broker = _or_fault(lambda: _ping(client))
         beat = _or_fault(lambda: _beat(client))
         sandbox = _or_fault(lambda: json.loads(client.get(SANDBOX) or b"null"))  # type: ignore[arg-type]
-    found = {"broker": broker, "beat": beat, "sandbox": sandbox, "workers": _or_fault(_workers)}
+    found = {"broker": broker, "beat": beat, "sandbox": sandbox, "workers": _roll.latest()}
     context = {**found, "oldest": OLDEST_BEAT}
     return render(request, "console/_system_live.html", context)
 
@@ -89,20 +90,38 @@ def _beat(client: Any) -> float | None:
     return None if rang_at is None else max(0.0, time.time() - float(rang_at))
 
 
-def _workers() -> list[dict[str, Any]]:
-    from celery import current_app
+class Roll:
+    """Who answers when workers are called. Calling takes a second, so it is done beside the page, never in it."""
 
-    inspect = current_app.control.inspect(timeout=1.0)
-    stats = inspect.stats() or {}
-    active = inspect.active() if stats else {}
+    FRESH = 8.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[str, Any] = {"answer": None, "fault": "", "asked": False}
+        self._at = 0.0
+
+    def latest(self) -> dict[str, Any]:
+        """The last answer; a stale one is asked for again, for the next time."""
+        if time.monotonic() - self._at > self.FRESH and self._lock.acquire(blocking=False):
+            threading.Thread(target=self._call, name="roll", daemon=True).start()
+        return self._found
+
+    def _call(self) -> None:
+        try:
+            self._found = {**_or_fault(_workers), "asked": True}
+            self._at = time.monotonic()
+        finally:
+            self._lock.release()
+
+
+_roll = Roll()
+
+
+def _workers() -> list[dict[str, Any]]:
+    app = import_string(getattr(settings, "AGENTOPS_CELERY", "agentops.celery.app"))  # pages may not import it
+    stats = app.control.inspect(timeout=1.0).stats() or {}
     return [
-        {
-            "name": name,
-            "pid": found.get("pid"),
-            "slots": (found.get("pool") or {}).get("max-concurrency"),
-            "busy": len((active or {}).get(name, ())),
-            "uptime": found.get("uptime"),
-        }
+        {"name": name, "slots": (found.get("pool") or {}).get("max-concurrency"), "uptime": found.get("uptime")}
         for name, found in sorted(stats.items())
     ]
 
