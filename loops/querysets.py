@@ -18,7 +18,7 @@ class ProjectScoped(models.QuerySet[Any]):
     project_path = "project"
 
     def visible_to(self, user: Any, roles: tuple[str, ...] = ()) -> Self:
-        """Rows of projects in which ``user`` has any role (or one of ``roles``). Superusers see all; nobody else more."""
+        """Rows of projects in which ``user`` has a role (or one of ``roles``). Superusers see all."""
         if not user.is_authenticated or not user.is_active:
             return self.none()
         if user.is_superuser:
