@@ -8,7 +8,7 @@ RETURNS TABLE (epoch bigint, head_seq bigint, head_hash bytea, abandoned boolean
         WHERE r.id = p_run AND (r.lease_until IS NULL OR r.lease_until < clock_timestamp())
           AND (r.runnable OR r.owner <> '' OR r.wake_at <= clock_timestamp()
                OR EXISTS (SELECT 1 FROM loops_mailboxitem m WHERE m.run_id = p_run AND m.consumed_seq IS NULL))
-        FOR UPDATE SKIP LOCKED
+        FOR UPDATE  -- waits for whoever decides or speaks at this moment: a bell that is skipped is lost
     )
     UPDATE agent_execution_history r
     SET epoch = r.epoch + 1, owner = p_owner, lease_until = clock_timestamp() + p_ttl, wake_at = NULL,
