@@ -313,13 +313,13 @@ def test_a_model_that_never_stops(house: House) -> None:
 @pytest.mark.spec("D2", "E6", "E7")
 def test_an_endpoint_that_is_down(house: House) -> None:
     """Nobody listens there. It is tried again and again until the time that the task allows is over."""
-    run = house.submit_to(house_agent(house, f"http://127.0.0.1:{free_port()}"), limits={"max_seconds": 10})
+    run = house.submit_to(house_agent(house, f"http://127.0.0.1:{free_port()}"), limits={"max_seconds": 20})
 
     def asks() -> bool:
         sweep()
         return Gate.objects.filter(run=run, status="open").exists()
 
-    wait_until(asks, "a gate", 60)
+    wait_until(asks, "a gate", 90)
     gate = gate_of(run)
     assert gate.kind == "limit_reached"
     failures = [fact["fact"] for fact in reader.raw(run.pk, 0, 500) if fact["kind"] == "ModelFailed"]
