@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from loops.engine import canonical
-from loops.engine.facts import RunEnded
+from loops.engine.facts import Reminded, RunEnded
 from loops.engine.lifecycle import Phase
 from loops.models import AuditEvent, Fact, ProvenanceRecord, Run, Step, ToolCallRecord
 from loops.storage.encoding import encode_fact
@@ -20,8 +20,9 @@ def finished(world):
     run = world.run(Run.Status.COMPLETED)
     now = timezone.now()
     for seq in range(1, 6):
-        body = canonical.encode({"text": "a\ud800" if seq == 3 else f"fact {seq}"})
-        Fact.objects.create(run=run, seq=seq, kind="Noted", at=now, body=body, prev=b"", hash=bytes([seq]), epoch=1)
+        told = encode_fact(Reminded(reason="test", text="a\ud800" if seq == 3 else f"fact {seq}"), b"")
+        row = {"kind": told.kind, "body": told.body, "prev": b"", "hash": told.hash}
+        Fact.objects.create(run=run, seq=seq, at=now, epoch=1, **row)
         Step.objects.create(execution=run, step_number=seq, timestamp=now, reasoning="Because")
     ToolCallRecord.objects.create(run=run, call_id="c1", step_number=1, tool="read_file", arguments={"path": "a"})
     ProvenanceRecord.objects.create(run=run, body=canonical.encode({"a": 1}), prev=b"", hash=b"\1", created_at=now)
