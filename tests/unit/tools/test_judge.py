@@ -174,6 +174,15 @@ def test_subject_of_a_write_binds_to_the_file_before(tmp_path: Path) -> None:
     assert digest(before) != digest(_subject(desk, "write_file", path="a", content="x"))
 
 
+@pytest.mark.spec("I3", "O1")
+def test_without_a_rule_commands_and_deletions_ask(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    (desk.workspace / "a").write_text("x")
+    assert desk.judge("run_command", command="ls").access is Access.ASK
+    assert desk.judge("run_tests").access is Access.ASK
+    assert desk.judge("delete_file", path="a").access is Access.ASK
+
+
 @pytest.mark.spec("I7")
 @pytest.mark.parametrize(
     ("level", "command", "write"),
@@ -185,7 +194,8 @@ def test_subject_of_a_write_binds_to_the_file_before(tmp_path: Path) -> None:
     ],
 )
 def test_a_weaker_sandbox_permits_less(tmp_path: Path, level: int, command: Access, write: Access) -> None:
-    desk = Desk(tmp_path, level=SandboxLevel(level, "test", (), "it is weak"))
+    allowed = (AccessRule(Access.ALLOW, operation="execute"),)
+    desk = Desk(tmp_path, allowed, level=SandboxLevel(level, "test", (), "it is weak"))
     assert desk.judge("run_command", command="ls").access is command
     assert desk.judge("run_tests").access is command
     assert desk.judge("write_file", path="a", content="x").access is write
