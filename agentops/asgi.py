@@ -10,10 +10,8 @@ pages = get_asgi_application()  # before the imports below: they need the app re
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 
-from agentops.optional import attribute_of  # noqa: E402
 from agentops.origin import SameOrigin  # noqa: E402
-
-websocket_urlpatterns = attribute_of("loops.web.routing", "websocket_urlpatterns", default=[])
+from loops.web.routing import websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
