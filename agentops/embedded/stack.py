@@ -13,7 +13,18 @@ from agentops.embedded.process import Command
 
 def web(host: str, port: int) -> Command:
     """Pages, API and sockets."""
-    server = [_python(), "-m", "daphne", "-v", "0", "-b", host, "-p", str(port), "agentops.asgi:application"]
+    server: list[str | Path] = [
+        _python(),
+        "-m",
+        "daphne",
+        "-v",
+        "0",
+        "-b",
+        host,
+        "-p",
+        str(port),
+        "agentops.asgi:application",
+    ]
     return Command("web", server, environ={"DATABASE_POOL": os.environ.get("DATABASE_POOL", "20")})
 
 
