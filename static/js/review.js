@@ -10,8 +10,15 @@ const typing = () => {
   return at && (at.isContentEditable || ["TEXTAREA", "SELECT"].includes(at.tagName)
     || (at.tagName === "INPUT" && !["checkbox", "radio", "button", "submit"].includes(at.type)));
 };
+// A key pressed while the page takes in an answer is meant for what comes: acting on what goes would be lost.
+const swapping = () => one(".htmx-swapping, .htmx-settling");
 const free = (act) => (event) => {
   if (event.repeat || typing() || one("dialog[open]")) return;
+  if (swapping()) {
+    event.preventDefault();
+    document.addEventListener("htmx:afterSettle", () => setTimeout(act, 0, event), { once: true });
+    return;
+  }
   if (act(event) !== false) event.preventDefault();
 };
 const inView = (element) => {

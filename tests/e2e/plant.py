@@ -68,7 +68,12 @@ def _start(command: process.Command) -> subprocess.Popen[bytes]:
 @contextlib.contextmanager
 def running() -> Iterator[Plant]:
     """A worker and a clock, gone at the end."""
-    app.conf.update(broker_url=broker().replace("unix://", "redis+socket://").replace("?db=", "?virtual_host="))
+    global app  # a closed Celery app forgets its broker: every plant has one of its own
+    app = Celery("tests.e2e")
+    app.conf.update(
+        broker_url=broker().replace("unix://", "redis+socket://").replace("?db=", "?virtual_host="),
+        broker_transport_options=settings.CELERY_BROKER_TRANSPORT_OPTIONS,
+    )
     plant = Plant()
     try:
         plant.start()
