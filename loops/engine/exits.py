@@ -6,7 +6,6 @@ from typing import Any
 
 from loops.engine.codec import to_plain
 from loops.engine.lifecycle import Phase
-from loops.engine.limits import LABELS
 from loops.engine.state import RunState
 
 REPORT_KINDS = {Phase.COMMIT: "AgentResult", Phase.FAIL: "FailureReport", Phase.HALT: "HaltRecord"}
@@ -90,7 +89,3 @@ def _not_done(state: RunState) -> list[str]:
     if state.tests_failed:
         missing.append(f"{state.tests_failed} tests failed in the latest test run")
     return missing
-
-
-def limit_label(name: str) -> str:
-    return LABELS.get(name, name)

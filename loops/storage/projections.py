@@ -38,7 +38,6 @@ class Rows:
         self.models: list[dict[str, Any]] = []
         self.artifacts: list[dict[str, Any]] = []
         self.snapshot: Any = None
-        self.request_sha256 = ""
 
     def row_id(self, *parts: object) -> str:
         return str(uuid_utils.uuid5(_NAMESPACE, f"{self.run_id}|{'|'.join(map(str, parts))}"))
