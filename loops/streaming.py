@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from codecs import getincrementaldecoder
 
+from loops.crash_points import CrashPoint, reach
 from loops.engine.ports import Feed
 from loops.engine.values import ArgumentsDelta, CallDetected, ModelEvent, TextDelta, ThinkingDelta
 
@@ -50,6 +51,7 @@ class ModelStream(_Stream):
         super().__init__(feed, step, f"m{seq}")
 
     def on_event(self, event: ModelEvent) -> None:
+        reach(CrashPoint.MID_STREAM)
         match event:
             case TextDelta(text):
                 self._add("text", text)

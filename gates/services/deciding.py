@@ -27,6 +27,7 @@ from gates.services.refusals import (
     already_decided,
     audit,
 )
+from loops.crash_points import CrashPoint, reach
 from loops.engine import canonical
 from loops.models import Run
 from loops.storage import mailbox
@@ -133,6 +134,7 @@ def settle(gate: Gate, decision: Decision, now: datetime) -> None:
         "by": by.get_username() if by else "",
         "digest": gate.digest,
     }
+    transaction.on_commit(lambda: reach(CrashPoint.DECIDED))
     mailbox.put(gate.run_id, "decision", message, actor=by)
     publish_queue_on_commit(gate.project_id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loops import crash_points
 from loops.driver.ports import Ports
 from loops.engine import facts as f
 from loops.engine import ports as p
@@ -42,7 +43,10 @@ class Desk:
         """Commit what is buffered, together with ``within``, in one transaction. Raises LeaseLost or ApprovalVoid."""
         if not self._buffer and not within:
             return
-        self.ports.journal.append(self._buffer, within)
+        moments = crash_points.moments(type(fact).__name__ for fact, _ in self._buffer)
+        moments.before()
+        self.ports.journal.append(self._buffer, (*within, *moments.inside))
+        moments.after()
         self._committed = self.state
         self._buffer = []
 

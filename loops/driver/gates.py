@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
 from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
@@ -54,6 +55,7 @@ async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
         f.GateOpened(gate=request.id, kind=request.kind, title=request.title, call_id=request.call_id, detail=detail)
     )
     desk.flush(desk.ports.gatekeeper.open(request))
+    reach(CrashPoint.GATE_OPENED)
 
 
 def _view(desk: Desk, call: ToolCall) -> dict[str, Any]:

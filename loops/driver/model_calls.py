@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
 from loops.driver.watch import Interrupted, Watch
 from loops.engine import effects as e
@@ -22,6 +23,7 @@ async def call_model(desk: Desk, watch: Watch, effect: e.CallModel) -> None:
     desk.note(f.ModelRequested(role=effect.role, model=model, request_sha256=sha256, attempt=effect.attempt))
     desk.flush()
     request = desk.transcript.request(role=effect.role, model=model, tools=desk.specs, max_tokens=effect.max_tokens)
+    reach(CrashPoint.MODEL_ASKED)
     stream = ModelStream(desk.ports.feed, desk.state.step, desk.state.seq)
     try:
         async with asyncio.timeout(_seconds_left(desk.state)):
@@ -34,6 +36,7 @@ async def call_model(desk: Desk, watch: Watch, effect: e.CallModel) -> None:
         desk.note(f.ModelInterrupted(reason="a person"))
         raise
     else:
+        reach(CrashPoint.MODEL_ANSWERED)
         desk.note(_answer(effect, model, reply))
     finally:
         stream.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
 from loops.driver.watch import STOP, STOP_OR_PAUSE, Interrupted, Watch
 from loops.engine import effects as e
@@ -106,6 +107,7 @@ class ToolCalls:
                 stopped = ToolResult(ok=False, content="", error="Stopped by a person before it ended.")
                 self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=stopped))
             raise
+        reach(CrashPoint.EFFECT_DONE)
         self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=result))
 
     async def execute(self, call: ToolCall, context: p.CallContext, heeds: frozenset[str]) -> ToolResult:

@@ -7,6 +7,7 @@ import time
 import uuid
 from typing import Any
 
+from loops.crash_points import CrashPoint, reach
 from loops.driver import Driver, Ports
 from loops.engine import facts as f
 from loops.engine.canonical import sha256
@@ -41,9 +42,11 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
     An error of AgentOps itself leaves the lease to run out: the sweeper finds the run, another try is made, and after
     ``RECOVERIES_AT_MOST`` the run ends with a FailureReport instead of going round for ever.
     """
+    reach(CrashPoint.BELL_HEARD)
     held = journal.claim(run_id, owner)
     if held is None:
         return "taken"
+    reach(CrashPoint.CLAIMED)
     run = Run.objects.select_related("task__workspace", "agent__actor_model", "project").get(pk=run_id)
     store = journal.PgJournal(held, run.project_id, publisher())
     try:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from loops.crash_points import CrashPoint, reach
 from loops.engine import loops
 from loops.engine.complexity import estimate
 from loops.engine.values import ModelRole
@@ -153,6 +154,7 @@ def _create(task: Task) -> Submission:
     )
     detail = {"task": task.pk, "title": task.title, "complexity": reason, "content_sha256": task.content_sha256}
     audit.record("task.submitted", actor=task.created_by, project=task.project, run=run, detail=detail)
+    transaction.on_commit(lambda: reach(CrashPoint.SUBMITTED))
     bell.ring(run.pk)
     return Submission(task, run, created=True)
 

@@ -17,6 +17,8 @@ from typing import Any
 import redis
 from django.conf import settings
 
+from loops.crash_points import CrashPoint, reach
+
 log = logging.getLogger(__name__)
 CHANNEL = "agentops:feed"
 WAITING_AT_MOST = 10_000
@@ -34,6 +36,7 @@ class Publisher:
 
     def facts(self, run_id: uuid.UUID, project_id: str, seq: int) -> None:
         """Facts of the run up to ``seq`` are committed."""
+        reach(CrashPoint.BEFORE_PUBLISH)
         self._put({"t": "facts", "run": str(run_id), "project": project_id, "seq": seq})
 
     def queue(self, project_id: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from loops.crash_points import CrashPoint, reach
 from loops.engine import canonical
 from loops.engine.codec import to_plain
 from loops.engine.ports import Within
@@ -46,6 +47,7 @@ def _write(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) ->
     prev = bytes(last[0]) if last else b""
     body = canonical.encode(_record(cursor, state, report, at))
     digest = hashlib.sha256(prev + body).digest()
+    reach(CrashPoint.IN_PROVENANCE)
     cursor.execute(_INSERT, [run_id, body, prev, digest, datetime.fromtimestamp(at / 1e6, UTC)])
 
 
