@@ -120,9 +120,12 @@ def worker_process(django_db_setup: None) -> Iterator[Any]:
 
 
 @pytest.fixture
-def live_worker(worker_process: Any, transactional_db: None) -> Any:
-    """A real worker that performs the jobs the test rings for."""
-    return worker_process
+def live_worker(worker_process: Any, transactional_db: None) -> Iterator[Any]:
+    """A real worker that performs the jobs the test rings for. Tests without this fixture ring, and nobody comes."""
+    from tests import stack
+
+    with stack.listening():
+        yield worker_process
 
 
 # --- Browser --------------------------------------------------------------------------------------------------------

@@ -59,6 +59,28 @@ def worker(*extra: str) -> Iterator[subprocess.Popen[bytes]]:
         yield running
 
 
+@contextlib.contextmanager
+def listening() -> Iterator[None]:
+    """Let the worker hear bells, from now on and until the end of the block.
+
+    Else it would take, and end, the runs of tests that only look at pages: their gates would close under their hands.
+    """
+    from agentops.celery import app
+
+    queue = app.conf.task_default_queue
+
+    def heard(act: Callable[..., object]) -> bool:
+        """Ask again until the worker is up and does what it was told."""
+        act(queue, reply=True, timeout=2, limit=1)
+        listed = app.control.inspect(timeout=2, limit=1).active_queues()
+        return listed is not None and any(map(len, listed.values())) is (act == app.control.add_consumer)
+
+    app.control.purge()  # bells of earlier tests
+    wait_until(lambda: heard(app.control.add_consumer), "the worker to listen")
+    yield
+    wait_until(lambda: heard(app.control.cancel_consumer), "the worker to stop listening")
+
+
 def free_port() -> int:
     """Ask the system for a port nobody uses."""
     import socket
