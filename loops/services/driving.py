@@ -64,7 +64,7 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
     if held.abandoned and not state.is_ended:
         state = _note(store, state, f.RunTakenOver(epoch=held.epoch, worker=owner))
         if held.recoveries > RECOVERIES_AT_MOST:
-            _fail(store, state, "internal_error", f"{held.recoveries} workers were lost in a row at this point")
+            state = _fail(store, state, "internal_error", f"{held.recoveries} workers were lost in a row at this point")
     if state.is_ended and not store.mail_kinds():
         store.release()
         return "ended"
