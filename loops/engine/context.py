@@ -197,12 +197,19 @@ def _message(transcript: Transcript, fact: f.MessageReceived) -> Transcript:
     return _say(transcript, f"Message from {fact.by or 'the operator'}:\n{fact.text}")
 
 
+def _forked(transcript: Transcript, fact: f.Forked) -> Transcript:
+    if not fact.message:
+        return transcript
+    return _say(transcript, f"Message from {fact.by or 'the operator'}:\n{fact.message}")
+
+
 def _diagnosed(transcript: Transcript, fact: f.DiagnosisMade) -> Transcript:
     return _say(transcript, fact.feedback)
 
 
 _HANDLERS: dict[type[f.Fact], Callable[[Transcript, Any], Transcript]] = {
     f.RunStarted: _started,
+    f.Forked: _forked,
     f.ModelAnswered: _answered,
     f.ToolCompleted: _completed,
     f.ToolRefused: _refused,

@@ -41,8 +41,8 @@ def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict
         "reason": reason,
         "explanation": REASONS.get(reason, reason),
         "usage": {
-            "steps": state.step,
-            "model_calls": state.model_calls,
+            "steps": state.step - state.reused_steps,
+            "model_calls": state.model_calls - state.reused_answers,
             "tool_calls": state.tool_calls,
             "tokens": state.tokens,
             "cost_microusd": state.cost_microusd,

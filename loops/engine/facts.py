@@ -21,6 +21,16 @@ class Fact:
     at: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The point another run was forked at: its fact ``seq`` in step ``step``, whose hash (hex) is ``head``."""
+
+    run_id: str
+    seq: int
+    step: int
+    head: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunStarted(Fact):
     """The first fact: everything that was decided before the first step."""
@@ -31,6 +41,30 @@ class RunStarted(Fact):
     prompt_version: str
     tools_sha256: str
     sandbox_level: int = 0
+    forked_from: Origin | None = None
+    """Set for a fork: the facts up to ``Forked`` are that run's (SPEC K3)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forked(Fact):
+    """The end of what was taken over from another run; from here on this one goes its own way (SPEC K3).
+
+    ``changed`` names what differs: model, instructions, limits. ``workspace`` says how sure it is that the folder holds
+    what it held at that point; empty: certain. The amounts are what
+    the other run paid for it.
+    """
+
+    HEAVY: ClassVar[tuple[str, ...]] = ("message",)
+    run_id: str
+    seq: int
+    step: int
+    by: str = ""
+    message: str = ""
+    changed: tuple[str, ...] = ()
+    workspace: str = ""
+    tokens: int = 0
+    cost_microusd: int = 0
+    cost_unknown: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,6 +338,7 @@ KINDS: Mapping[str, type[Fact]] = {
     kind.__name__: kind
     for kind in (
         RunStarted,
+        Forked,
         RunTakenOver,
         PhaseEntered,
         ModelRequested,

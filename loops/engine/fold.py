@@ -12,6 +12,7 @@ from typing import Any
 from loops.engine import facts as f
 from loops.engine.decided import CHARS_PER_TOKEN, ImpossibleFact, decided, with_call
 from loops.engine.evolving import evolve
+from loops.engine.forking import forked
 from loops.engine.lifecycle import TERMINAL, Phase, transition
 from loops.engine.state import RECENT_ERRORS, OpenGate, PendingCall, RunState
 from loops.engine.values import Json, StopReason
@@ -27,6 +28,7 @@ def initial(started: f.RunStarted) -> RunState:
         started_at=started.at,
         last_at=started.at,
         context_tokens=size // CHARS_PER_TOKEN + 600,
+        reusing=started.forked_from.run_id if started.forked_from else "",
     )
 
 
@@ -288,6 +290,7 @@ def _ended(state: RunState, fact: f.RunEnded) -> RunState:
 _AFTER_THE_END = (f.RunEnded, f.RunResumed, f.RunTakenOver, f.MessageReceived)
 
 _HANDLERS: dict[type[f.Fact], Callable[[RunState, Any], RunState]] = {
+    f.Forked: forked,
     f.RunTakenOver: _taken_over,
     f.PhaseEntered: _phase_entered,
     f.ModelRequested: _model_requested,

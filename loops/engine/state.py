@@ -103,6 +103,10 @@ class RunState:
     fatal: str = ""
     """A reason code that ends the run at the next decision."""
     recoveries: int = 0
+    reusing: str = ""
+    """The run whose facts are being taken over: this one is a fork that has not begun (SPEC K3)."""
+    reused_steps: int = 0
+    reused_answers: int = 0
 
     @property
     def is_ended(self) -> bool:
@@ -120,7 +124,7 @@ class RunState:
     @property
     def is_resting(self) -> bool:
         """Waiting for a person (or over): no time is charged and no worker is held."""
-        return self.gate is not None or self.paused or self.awaiting_message or self.is_ended
+        return self.gate is not None or self.paused or self.awaiting_message or self.is_ended or bool(self.reusing)
 
     def call(self, call_id: str) -> PendingCall:
         """The pending call with this id. Raises KeyError."""

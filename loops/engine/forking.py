@@ -1,0 +1,113 @@
+"""What a fork is: facts another run recorded, taken over as they stand, and a run that goes on from there (SPEC K3).
+
+The journal of a fork begins with a RunStarted of its own that names its origin. The facts of the other run follow, the
+same bytes under the same sequence numbers, up to the point of the fork. ``Forked`` ends them. Until then the state is
+``reusing``: no time is charged and nothing is decided.
+
+* A fork begins while the agent acts. Verification and review belong to the result of one run and are done afresh, so a
+  point that lies behind them, or behind the end, moves back to where the agent stopped acting.
+* What a person permitted is spent with the run it was permitted in: an open call is judged again, whatever was decided.
+* A call that was begun and has no outcome here is never begun again by itself: the model is told, and may propose it.
+* What was spent was paid by the other run. Limits and totals count from the fork on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from loops.engine import facts as f
+from loops.engine.decided import CHARS_PER_TOKEN, ImpossibleFact
+from loops.engine.evolving import evolve
+from loops.engine.lifecycle import TERMINAL, Phase
+from loops.engine.state import PendingCall, RunState
+
+ACTING = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.ACT, Phase.REPAIR})
+BEGUN = (
+    "This call was begun in the run that this one was forked from, and its outcome is not part of this history. "
+    "It was not begun again. Find out whether it took effect before you propose it again."
+)
+
+
+def point(moves: Iterable[tuple[int, f.Fact]], wanted: int) -> int:
+    """Sequence number of the last fact to take over, at most ``wanted``: the agent acts right after it.
+
+    ``moves``: the PhaseEntered and RunResumed of the run with their sequence numbers, in order.
+    """
+    phase, resumed_in, left = Phase.PLAN, Phase.PLAN, 0
+    for seq, move in moves:
+        if seq > wanted:
+            break
+        if isinstance(move, f.PhaseEntered):
+            phase, resumed_in = move.phase, move.came_from
+        elif phase in TERMINAL:
+            phase = resumed_in
+        left = 0 if phase in ACTING else left or seq
+    return left - 1 if left else wanted
+
+
+def unfinished(state: RunState) -> tuple[f.ToolRefused, ...]:
+    """The facts that close the calls which were begun before the point of the fork and have no outcome there."""
+    return tuple(
+        f.ToolRefused(call_id=pending.call.id, tool=pending.call.name, why="in_doubt", message=BEGUN)
+        for pending in state.calls
+        if pending.status == "intended" or (state.gate and state.gate.kind == "in_doubt" and pending.status == "gated")
+    )
+
+
+def forked(state: RunState, fact: f.Forked) -> RunState:
+    """The state in which the fork goes on: the conversation so far, fresh bounds, and nothing permitted."""
+    if not state.reusing:
+        raise ImpossibleFact("this run is no fork, or has begun already")
+    own = fact.run_id == state.reusing  # the other run may have been a fork itself: its ``Forked`` is history here
+    if any(pending.status == "intended" for pending in state.calls):
+        raise ImpossibleFact("a call of the other run is still open")
+    told = bool(fact.message)
+    open_step = state.step_is_open
+    return evolve(
+        _with_fresh_bounds(state),
+        reusing="" if own else state.reusing,
+        reused_steps=state.step - open_step,
+        reused_answers=state.model_calls,
+        started_at=fact.at,
+        step_base=state.step - open_step,
+        requested=open_step,
+        model_attempt=0,
+        wake_at=0,
+        calls=tuple(p if p.status == "done" else PendingCall(call=p.call) for p in state.calls),
+        gate=None,
+        paused=False,
+        stop_requested=False,
+        awaiting_message=state.awaiting_message and not told,
+        result=None if told else state.result,
+        checks=None,
+        checking=False,
+        reviewed=False,
+        approver="",
+        review_rejection="",
+        context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN,
+    )
+
+
+def _with_fresh_bounds(state: RunState) -> RunState:
+    """Nothing is used up yet, nothing was warned of, and no failure counts."""
+    return evolve(
+        state,
+        limits=state.spec.limits,
+        tokens=0,
+        cost_microusd=0,
+        cost_unknown=False,
+        tool_calls=0,
+        warned=frozenset(),
+        reached="",
+        refused_limit="",
+        extensions=0,
+        loop_found="",
+        recent_errors=(),
+        failures_in_row=0,
+        plain_answers=0,
+        repairs=0,
+        recoveries=0,
+        fatal="",
+        resume_phase=None,
+        end_reason="",
+    )
