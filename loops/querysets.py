@@ -38,6 +38,10 @@ class RunQuerySet(ProjectScoped):
     def live(self) -> Self:
         return self.exclude(status__in=["completed", "failed", "interrupted", "escalated"])
 
+    def dead_lettered(self) -> Self:
+        """Given up by AgentOps itself, and kept for a person to try again."""
+        return self.filter(status="failed", end_reason__in=["internal_error", "journal_unreadable"])
+
     def with_names(self) -> Self:
         return self.select_related("task", "agent", "project")
 

@@ -18,7 +18,7 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
         case "pause":
             return () if state.is_ended or state.paused else (f.RunPaused(by=mail.by),)
         case "resume":
-            resumable = state.paused or state.phase is Phase.HALT
+            resumable = state.can_be_reentered if state.is_ended else state.paused
             return (f.RunResumed(by=mail.by),) if resumable else ()
         case "message":
             late = state.is_ended and state.phase is not Phase.HALT

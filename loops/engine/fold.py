@@ -251,10 +251,14 @@ def _paused(state: RunState, fact: f.RunPaused) -> RunState:
 
 
 def _resumed(state: RunState, fact: f.RunResumed) -> RunState:
-    if state.phase is not Phase.HALT:
+    if not state.is_ended:
         return evolve(state, paused=False)
+    if not state.can_be_reentered:
+        raise ImpossibleFact(f"a run that ended in {state.phase} ({state.end_reason}) does not go on")
     if state.resume_phase is None:
-        raise ImpossibleFact("a halted run without a phase to go back to")
+        raise ImpossibleFact("an ended run without a phase to go back to")
+    if state.fatal == "model_unavailable" and state.phase is Phase.FAIL:  # it gets its tries again, in the same step
+        state = evolve(state, fatal="", model_attempt=1)
     return evolve(state, phase=state.resume_phase, paused=False, stop_requested=False, end_reason="", resume_phase=None)
 
 

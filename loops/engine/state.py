@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loops.engine.facts import Check
-from loops.engine.lifecycle import TERMINAL, Phase
+from loops.engine.lifecycle import RETRIABLE, TERMINAL, Phase
 from loops.engine.spec import Limits, RunSpec
 from loops.engine.values import Access, ToolCall
 
@@ -111,6 +111,11 @@ class RunState:
     @property
     def is_ended(self) -> bool:
         return self.phase in TERMINAL
+
+    @property
+    def can_be_reentered(self) -> bool:
+        """A person may have this ended run go on where it was (SPEC A5)."""
+        return self.phase is Phase.HALT or (self.phase is Phase.FAIL and self.end_reason in RETRIABLE)
 
     @property
     def steps_used(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import transaction
 
+from loops.engine.lifecycle import RETRIABLE
 from loops.models import MailboxItem, Run
 from loops.querysets import OPERATE
 from loops.services import access, audit
@@ -17,6 +18,7 @@ Kind = MailboxItem.Kind
 Status = Run.Status
 RESUMABLE = (Status.PAUSED, Status.INTERRUPTED)
 FINAL = (Status.COMPLETED, Status.FAILED, Status.ESCALATED)
+RETRY, UNREADABLE = "retry", "journal_unreadable"
 
 
 class NotPossible(Exception):
@@ -42,7 +44,12 @@ def resume_run(*, actor: Any, run: Run) -> MailboxItem:
     return _steer(actor, run, Kind.RESUME)
 
 
-STEERING = {"stop": stop_run, "pause": pause_run, "resume": resume_run}
+def retry_run(*, actor: Any, run: Run) -> MailboxItem:
+    """Have a run go on that ended because AgentOps or its model could not: exactly where it was (ADR 0009)."""
+    return _steer(actor, run, RETRY)
+
+
+STEERING = {"stop": stop_run, "pause": pause_run, "resume": resume_run, RETRY: retry_run}
 
 
 def send_message(*, actor: Any, run: Run, text: str) -> MailboxItem:
@@ -54,9 +61,12 @@ def send_message(*, actor: Any, run: Run, text: str) -> MailboxItem:
     return _steer(actor, run, Kind.MESSAGE, {"text": text})
 
 
-def obstacle(kind: str, status: str) -> str:
+def obstacle(kind: str, status: str, end_reason: str = "") -> str:
     """Why ``kind`` makes no sense for a run in ``status``; empty when it does. Pages ask this for their buttons."""
     label = Status(status).label.lower()
+    if kind == RETRY:
+        possible = status == Status.FAILED and (end_reason in RETRIABLE or end_reason == UNREADABLE)
+        return "" if possible else f"This run ({label}) did not fail by a fault of AgentOps or its model."
     if status in FINAL:
         return f"This run has already ended ({label}). Submit a new task to go on."
     if kind == Kind.RESUME and status not in RESUMABLE:
@@ -73,16 +83,25 @@ def obstacle(kind: str, status: str) -> str:
 def _steer(actor: Any, run: Run, kind: str, payload: dict[str, Any] | None = None) -> MailboxItem:
     verb = "send messages" if kind == Kind.MESSAGE else f"{kind} runs"
     access.require(actor, run.project, OPERATE, what=verb, run=run)
-    status = Run.objects.values_list("status", flat=True).get(pk=run.pk)
-    why_not = obstacle(kind, status)
+    status, end_reason = Run.objects.values_list("status", "end_reason").get(pk=run.pk)
+    why_not = obstacle(kind, status, end_reason)
     if why_not:
         audit.record(f"run.{kind}_refused", actor=actor, run=run, detail={"status": status, "why": why_not})
         raise NotPossible(why_not)
     with transaction.atomic():
-        item = mailbox.put(run.pk, kind, payload, actor=actor)
+        item = mailbox.put(run.pk, Kind.RESUME if kind == RETRY else kind, payload, actor=actor)
+        if kind == RETRY:
+            _forgive(run)
         detail = {"status": status, "mailbox": str(item.pk), **(payload or {})}
         audit.record(f"run.{kind}", actor=actor, run=run, detail=detail)
     return item
+
+
+def _forgive(run: Run) -> None:
+    """Workers lost so far count no more. A condemned run has no fact of its end: only its row said so."""
+    Run.objects.filter(pk=run.pk).update(recoveries=0)
+    alive = {"status": Status.QUEUED, "final_status": "", "end_reason": "", "completed_at": None, "waiting_on": ""}
+    Run.objects.filter(pk=run.pk, end_reason=UNREADABLE).update(escalation_reason="", **alive)
 
 
 def _check_text(text: str) -> None:

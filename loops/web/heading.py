@@ -45,6 +45,7 @@ class Button:
 BUTTONS = (
     ("pause", "Pause", "pause", "outline", "Holds the run after what it is doing now. Nothing is lost."),
     ("resume", "Resume", "play", "outline", "Goes on where the run was."),
+    ("retry", "Try again", "refresh-cw", "outline", "Goes on where the run was when AgentOps or its model failed it."),
     ("stop", "Stop", "square", "destructive", "Ends the run now. What it has done stays; it can be resumed later."),
 )
 
@@ -58,7 +59,7 @@ def heading(run: Run, audience: Audience) -> dict[str, Any]:
         "run": run,
         "audience": audience,
         "meters": _meters(run, limits, waits),
-        "buttons": [Button(*button, why_not=steering.obstacle(button[0], run.status)) for button in BUTTONS],
+        "buttons": [Button(*button, why_not=steering.obstacle(button[0], run.status, run.end_reason)) for button in BUTTONS],
         "can_talk": audience.operate and not steering.obstacle("message", run.status),
         "seconds": ((run.completed_at or timezone.now()) - run.started_at).total_seconds(),
     }

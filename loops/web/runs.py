@@ -26,6 +26,8 @@ STATES = {
     "failed": ("Failed or escalated", [Status.FAILED, Status.ESCALATED]),
     "interrupted": ("Interrupted", [Status.INTERRUPTED]),
 }
+DEAD = "dead"
+"""Given up by AgentOps itself: wait for a person to try again."""
 FILTERS = ("state", "q", "agent", "project")
 
 
@@ -47,7 +49,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "newest": urlencode(kept) if request.GET.get("before") else None,
         "chosen": chosen,
         "filtered": bool(kept),
-        "states": {name: label for name, (label, _) in STATES.items()},
+        "states": {name: label for name, (label, _) in STATES.items()} | {DEAD: "Given up (dead letters)"},
         "agents": Agent.objects.visible_to(request.user).select_related("project").order_by("project__name", "name"),
         "roles": roles,
         "any_to_steer": any(run.may_steer for run in shown),
@@ -59,6 +61,8 @@ def runs(request: HttpRequest) -> HttpResponse:
 def _matching(found: RunQuerySet, chosen: dict[str, str]) -> RunQuerySet:
     if chosen["state"] in STATES:
         found = found.filter(status__in=STATES[chosen["state"]][1])
+    elif chosen["state"] == DEAD:
+        found = found.dead_lettered()
     elif chosen["state"] in Status.values:
         found = found.filter(status=chosen["state"])
     if words := chosen["q"].replace("\0", ""):

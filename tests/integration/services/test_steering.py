@@ -38,6 +38,36 @@ def test_what_is_possible_in_which_state(world, kind, status):
     assert AuditEvent.objects.filter(kind=f"run.{kind}_refused", run=run).count() == 1
 
 
+FAILURES = {"internal_error": True, "journal_unreadable": True, "model_unavailable": True, "max_steps": False}
+
+
+@pytest.mark.spec("A5", "E6")
+@pytest.mark.parametrize("reason", FAILURES)
+def test_only_a_failure_of_ours_or_the_models_is_tried_again(world, reason):
+    run = world.run(Status.FAILED)
+    Run.objects.filter(pk=run.pk).update(end_reason=reason, recoveries=6)
+    if not FAILURES[reason]:
+        with pytest.raises(steering.NotPossible):
+            steering.retry_run(actor=world.operator, run=run)
+        assert AuditEvent.objects.filter(kind="run.retry_refused", run=run, actor=world.operator).count() == 1
+        return
+    item = steering.retry_run(actor=world.operator, run=run)
+    run.refresh_from_db()
+    assert (item.kind, run.recoveries, run.runnable) == ("resume", 0, True)
+    assert AuditEvent.objects.filter(kind="run.retry", run=run, actor=world.operator).count() == 1
+    assert run.status == (Status.QUEUED if reason == "journal_unreadable" else Status.FAILED)
+
+
+@pytest.mark.spec("A5", "S4")
+@pytest.mark.parametrize("who", ["reviewer", "viewer", "outsider"])
+def test_only_operators_try_again(world, who):
+    run = world.run(Status.FAILED)
+    Run.objects.filter(pk=run.pk).update(end_reason="internal_error")
+    with pytest.raises(NotAllowed):
+        steering.retry_run(actor=getattr(world, who), run=run)
+    assert not MailboxItem.objects.exists()
+
+
 @pytest.mark.spec("K1", "S4")
 @pytest.mark.parametrize("kind", POSSIBLE)
 @pytest.mark.parametrize("who", ["reviewer", "viewer", "outsider"])

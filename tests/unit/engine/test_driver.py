@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from loops.engine import facts as f
+from loops.engine.fold import ImpossibleFact, apply
 from loops.engine.lifecycle import Phase
 from loops.engine.ports import ModelError, Verified
 from loops.engine.values import Access, FailureKind, StopReason, ToolCall, ToolResult
@@ -240,6 +241,31 @@ def test_a_model_that_stays_away_ends_the_run_with_a_report(kind: FailureKind) -
         why = world.drive()
     assert (world.state.phase, world.state.end_reason) == (Phase.FAIL, "model_unavailable")
     assert len(world.models.requests) == (3 if kind is FailureKind.TRANSIENT else 1)
+
+
+@pytest.mark.spec("A5", "E6")
+def test_a_run_whose_model_was_away_goes_on_when_a_person_asks() -> None:
+    down = ModelError("down", kind=FailureKind.UNRECOVERABLE, code="x")
+    world = World([says("look", ("look", {"at": 1})), down, done()])
+    world.drive()
+    assert (world.state.phase, world.state.end_reason, world.state.step) == (Phase.FAIL, "model_unavailable", 2)
+    world.send("resume")
+    assert world.drive() == "ended"
+    assert (world.state.phase, world.state.step, world.state.tool_calls) == (Phase.COMMIT, 2, 1)
+
+
+@pytest.mark.spec("A1")
+def test_a_failure_of_the_agents_own_is_final() -> None:
+    world = World([done("no")] * 9, limits={"max_repairs": 1}, output_schema={"type": "object"})
+    while world.drive() != "ended":
+        world.decide("reject")
+    assert world.state.phase is Phase.FAIL
+    before = len(world.journal.facts)
+    world.send("resume")
+    assert world.drive() == "ended"
+    assert len(world.journal.facts) == before
+    with pytest.raises(ImpossibleFact):
+        apply(world.state, f.RunResumed(by="ana"))
 
 
 @pytest.mark.spec("D1")
