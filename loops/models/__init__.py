@@ -1,6 +1,7 @@
 """Tables of the loops app. Behaviour of one row lives on its model, reads in ``querysets``, writes in ``services``."""
 
 from loops.models.agents import Agent, ModelConfig
+from loops.models.forks import Fork
 from loops.models.journal import Blob, Checkpoint, Fact, MailboxItem
 from loops.models.people import Membership, Project
 from loops.models.policies import AccessRule, ComplexityProfile, Policy, PolicyVersion
@@ -17,6 +18,7 @@ __all__ = [
     "Checkpoint",
     "ComplexityProfile",
     "Fact",
+    "Fork",
     "MailboxItem",
     "Membership",
     "ModelCall",
