@@ -2,8 +2,8 @@
 
 An undefined (phase, event) pair is an error, never ignored. COMMIT, FAIL and HALT are terminal. A halted run that is
 resumed does not leave HALT by an event: it is *re-entered* at the phase its HaltRecord names (CH15 15.11.2), which is
-why there is no arrow out of HALT. A person may re-enter a failed run in the same way, at the checkpoint its FailureReport
-names (SPEC A5), if it failed for one of ``RETRIABLE``: nothing the agent did (ADR 0009).
+why there is no arrow out of HALT. A person may re-enter a failed run in the same way, at the checkpoint its
+FailureReport names (SPEC A5), if it failed for one of ``RETRIABLE``: nothing the agent did (ADR 0009).
 """
 
 from __future__ import annotations

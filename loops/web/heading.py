@@ -59,7 +59,7 @@ def heading(run: Run, audience: Audience) -> dict[str, Any]:
         "run": run,
         "audience": audience,
         "meters": _meters(run, limits, waits),
-        "buttons": [Button(*button, why_not=steering.obstacle(button[0], run.status, run.end_reason)) for button in BUTTONS],
+        "buttons": [Button(*one, why_not=steering.obstacle(one[0], run.status, run.end_reason)) for one in BUTTONS],
         "can_talk": audience.operate and not steering.obstacle("message", run.status),
         "seconds": ((run.completed_at or timezone.now()) - run.started_at).total_seconds(),
     }

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from loops.engine import facts as f
 from loops.engine.lifecycle import Phase
 from loops.models import AuditEvent, Fact, Project, Run
 from loops.services import driving, steering
@@ -130,5 +129,3 @@ def test_the_api_tries_again() -> None:
     assert (answer.status_code, answer.json()["kind"]) == (202, "resume")
     fine = make.run(project, status="failed", end_reason="max_steps")
     assert api.post(f"/api/v1/runs/{fine.pk}/steer/", {"action": "retry"}, format="json").status_code == 409
-
-
