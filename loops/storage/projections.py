@@ -18,11 +18,13 @@ from loops.engine.context import tool_content
 from loops.engine.fold import answer_call_id
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
-from loops.engine.values import ArtifactRef
+from loops.engine.values import ArtifactRef, Usage
 
 REASONING_CHARS = 20_000
 SHOWN_CHARS = 2_000
 """Of one string in a row for display; the fact holds the whole."""
+NOTHING_SPENT = Usage(cost_microusd=0)
+"""On an answer that was taken over from another run: that run paid for it (SPEC K3)."""
 _NAMESPACE = uuid_utils.UUID("6f0f9a4e-0b7e-4f6a-9a35-7a7c0f6f1b11")
 
 
@@ -100,11 +102,13 @@ def _answered(rows: Rows, fact: f.ModelAnswered, state: RunState) -> None:
     step = rows.step(state.step, state.seq)
     step["reasoning"] = clean(fact.thinking or fact.text)[:REASONING_CHARS]
     step["said"] = clean(fact.text if fact.thinking else "")[:REASONING_CHARS]
-    step["tokens_used"] = fact.usage.total_tokens
-    step["cost_usd"] = (fact.usage.cost_microusd or 0) / 1e6
+    usage = NOTHING_SPENT if state.reusing else fact.usage
+    step["tokens_used"] = usage.total_tokens
+    step["cost_usd"] = (usage.cost_microusd or 0) / 1e6
     calls = [{"tool": clean(call.name), "arguments": _arguments(call.arguments)} for call in fact.calls]
     step["action"] = {"calls": calls, "stop_reason": fact.stop.value}
-    usage = fact.usage
+    if state.reusing:
+        step["action"]["reused"] = {"tokens": fact.usage.total_tokens, "cost_microusd": fact.usage.cost_microusd}
     rows.models.append(
         {
             "id": rows.row_id("model", state.seq),
@@ -148,7 +152,7 @@ def _judged(rows: Rows, fact: f.CallJudged, state: RunState) -> None:
 
 
 def _gate_opened(rows: Rows, fact: f.GateOpened, state: RunState) -> None:
-    if fact.call_id:
+    if fact.call_id and not state.reusing:  # a gate of another run is nothing that waits here
         rows.call(fact.call_id).update(state="IN_DOUBT" if fact.kind == "in_doubt" else "WAITING", gate_id=fact.gate)
 
 
