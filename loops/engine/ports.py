@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import Any, Protocol
 
 from loops.engine.facts import Fact
@@ -48,7 +49,12 @@ class Models(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Who calls, from where. ``workspace`` is an absolute path; tools open it once and work by descriptor."""
+    """Who calls, from where. ``workspace`` is an absolute path; tools open it once and work by descriptor.
+
+    ``lease_ends`` is when the caller's ownership of the run ends, in seconds of a clock nobody sets; nothing may touch
+    the world after it (RELIABILITY 3.1). ``expects`` is what INTENT recorded of the world: hashes by path, "before"
+    and "after" the call, where they could be known.
+    """
 
     run_id: str
     step: int
@@ -57,6 +63,8 @@ class CallContext:
     workspace: str
     idempotency_key: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    lease_ends: Callable[[], float] = lambda: inf
+    expects: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

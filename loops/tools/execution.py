@@ -12,6 +12,7 @@ from loops.engine.ports import OnOutput
 from loops.engine.values import ArtifactRef, FailureKind, Json, ToolResult
 from loops.tools.clean import clean_text, sha256_hex, show
 from loops.tools.diffs import DiffError
+from loops.tools.fence import LeaseOver
 from loops.tools.registry import ArgumentError, Arguments, Tool, ToolRun
 from loops.tools.sandbox.beneath import PathRefused
 from loops.tools.sandbox.user import NoUserNamespace
@@ -49,6 +50,8 @@ def explain(error: Exception, name: str) -> ToolResult:
             return _failure(f"{name} took too long")
         case NoUserNamespace():
             return _failure(f"the sandbox does not start: {error}", FailureKind.UNRECOVERABLE)
+        case LeaseOver():
+            return _failure(str(error), FailureKind.TRANSIENT)
         case OSError():
             return _failure(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
     return _failure(f"{name} failed inside: {type(error).__name__}: {error}")

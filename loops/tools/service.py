@@ -15,6 +15,7 @@ from loops.tools.canonical import canonical, problems
 from loops.tools.clean import SaveBlob, clean_text
 from loops.tools.diffs import DiffError
 from loops.tools.execution import perform
+from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.matrix import AccessRule, Verdict, evaluate, may_ask
 from loops.tools.registry import ArgumentError, Operands, Registered, ToolRegistry, ToolRun
@@ -240,7 +241,7 @@ class ToolAccessService:
             self._bound.popitem(last=False)
 
     def _workspace(self, context: CallContext) -> Workspace:
-        return Workspace(context.workspace, self._limits, file_owner())
+        return Workspace(context.workspace, self._limits, file_owner(), Fence(context.lease_ends))
 
     def _run(self, context: CallContext, workspace: Workspace, on_output: OnOutput = lambda s, c: None) -> ToolRun:
         return ToolRun(context, workspace, self._limits, self._sandbox, self._save_blob, on_output)

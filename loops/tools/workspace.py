@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from loops.tools.clean import sha256_hex
+from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.protected import protecting
 from loops.tools.sandbox.beneath import Beneath, PathRefused, kind, relative
@@ -24,11 +25,15 @@ _DEEPEST = 100
 class Workspace:
     """One opened workspace. ``owner`` (uid, gid) is given to new files when the worker runs as root (sandbox/user.py).
 
-    Every method raises PathRefused for what is forbidden and OSError for what the disk refuses.
+    Every method raises PathRefused for what is forbidden, OSError for what the disk refuses, and LeaseOver when a
+    change comes after the end of the lease: each change is one system call, made inside the fence.
     """
 
-    def __init__(self, root: str, limits: Limits, owner: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, root: str, limits: Limits, owner: tuple[int, int] | None = None, fence: Fence | None = None
+    ) -> None:
         self.limits = limits
+        self.fence = fence or Fence()
         self.owner = owner
         self.beneath = Beneath(root)
 
@@ -83,7 +88,8 @@ class Workspace:
             temporary = f".agentops-{secrets.token_hex(8)}.tmp"
             try:
                 self._fill(directory, temporary, data, mode)
-                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+                with self.fence.armed():
+                    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
             except BaseException:
                 with suppress(FileNotFoundError):
                     os.unlink(temporary, dir_fd=directory)
@@ -102,7 +108,11 @@ class Workspace:
         self.check_write(target)
         if self.beneath.stat(target) is not None:
             raise PathRefused(f"{target!r} exists already; delete it first")
-        with self._parent(source) as (from_directory, old), self._parent(target, make=True) as (to_directory, new):
+        with (
+            self._parent(source) as (from_directory, old),
+            self._parent(target, make=True) as (to_directory, new),
+            self.fence.armed(),
+        ):
             os.rename(old, new, src_dir_fd=from_directory, dst_dir_fd=to_directory)
 
     def delete(self, path: str) -> None:
@@ -110,10 +120,9 @@ class Workspace:
         name = relative(path)
         self._refuse_protected(name)
         with self._parent(name) as (directory, last):
-            if stat.S_ISDIR(os.stat(last, dir_fd=directory, follow_symlinks=False).st_mode):
-                os.rmdir(last, dir_fd=directory)
-            else:
-                os.unlink(last, dir_fd=directory)
+            is_folder = stat.S_ISDIR(os.stat(last, dir_fd=directory, follow_symlinks=False).st_mode)
+            with self.fence.armed():
+                (os.rmdir if is_folder else os.unlink)(last, dir_fd=directory)
 
     def walk(self, path: str = ".", *, hidden: bool = False) -> Iterator[tuple[str, os.stat_result]]:
         """(relative path, status) of everything below, links not followed, sorted, depth first.
@@ -176,7 +185,8 @@ class Workspace:
         made = ""
         for part in path.split("/"):
             with self.beneath.opened(made or ".", os.O_RDONLY | os.O_DIRECTORY) as directory, suppress(FileExistsError):
-                os.mkdir(part, 0o755, dir_fd=directory)
+                with self.fence.armed():
+                    os.mkdir(part, 0o755, dir_fd=directory)
                 if self.owner:
                     os.chown(part, *self.owner, dir_fd=directory, follow_symlinks=False)
             made = f"{made}/{part}".strip("/")

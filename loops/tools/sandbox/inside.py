@@ -65,7 +65,9 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput) -> Out
                 report=job.report,
             )
             prepared = prepare(command, user, workspace.limits, environment(job.environment))
-            finished = await run(prepared, workspace.limits, job.timeout_s, on_output, workspace.over_quota)
+            finished = await run(
+                prepared, workspace.limits, job.timeout_s, on_output, workspace.over_quota, workspace.fence
+            )
         finally:
             restored += guarded.restore(workspace.beneath)
         return Outcome(finished, tuple(restored))

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 import psutil
 
 from loops.engine.ports import OnOutput
+from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.sandbox.bubblewrap import Prepared
+from loops.tools.sandbox.leash import ENDED_BY_LEASE, Leash, leash
 
 _CHUNK = 64 * 1024
 _WATCH_S = 0.25
@@ -50,15 +52,23 @@ class _Running:
 
 
 async def run(
-    prepared: Prepared, limits: Limits, timeout_s: float, on_output: OnOutput, over_quota: Callable[[], str]
+    prepared: Prepared,
+    limits: Limits,
+    timeout_s: float,
+    on_output: OnOutput,
+    over_quota: Callable[[], str],
+    fence: Fence,
 ) -> Finished:
     """Run to the end, a limit or cancellation. In every case no process of the command lives when this returns.
 
-    ``over_quota`` is called in a thread now and then and returns a reason to stop, or "".
+    ``over_quota`` is called in a thread now and then and returns a reason to stop, or "". With ``fence`` the command
+    ends with the lease at the latest, and does not begin after it.
     """
     started = time.monotonic()
-    running = await _start(prepared, limits, on_output)
+    held = leash(fence)
+    running = await _start(prepared, limits, on_output, held)
     watcher = asyncio.create_task(_watch(running, over_quota))
+    teller = asyncio.create_task(held.keep_told()) if held else None
     try:
         async with asyncio.timeout(timeout_s):
             await asyncio.gather(_read(running, "stdout"), _read(running, "stderr"), running.process.wait())
@@ -67,7 +77,12 @@ async def run(
     finally:
         watcher.cancel()
         await asyncio.shield(_end(running))
+        if teller and held:
+            teller.cancel()
+            held.close()
     code = running.process.returncode
+    if code == ENDED_BY_LEASE:
+        running.killed = running.killed or "stopped: the lease of this run was over"
     return Finished(
         exit_code=-1 if running.killed or code is None else code,
         stdout=bytes(running.kept["stdout"]),
@@ -77,10 +92,13 @@ async def run(
     )
 
 
-async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput) -> _Running:
+async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput, held: Leash | None) -> _Running:
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     os.set_blocking(writing, True)
     argv = [prepared.argv[0], "--json-status-fd", str(writing), *prepared.argv[1:]]
+    descriptors = (*prepared.descriptors, *prepared.kept, writing)
+    if held:
+        argv, descriptors = [*held.argv, *argv], (*descriptors, *held.descriptors)
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
@@ -90,14 +108,18 @@ async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput) -> _Ru
             env={},  # bwrap's own environment is readable inside as /proc/1/environ
             cwd="/",
             start_new_session=True,
-            pass_fds=(*prepared.descriptors, *prepared.kept, writing),
+            pass_fds=descriptors,
         )
     except BaseException:
         os.close(reading)
+        if held:
+            held.close()
         raise
     finally:
         os.close(writing)
         prepared.close()
+    if held:
+        held.started()
     running = _Running(process, limits, on_output, reading)
     asyncio.get_running_loop().add_reader(reading, _note_first, running)
     return running

@@ -1,0 +1,176 @@
+"""Whoever was frozen past the lease does nothing any more: file tools in a thread, commands in their sandbox.
+
+Each test has its negative control: with the fence switched off, the late effect happens.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from loops.tools import fence
+from tests.stack import wait_until
+
+ROUNDS = 5
+LEASE_S = 0.7
+"""What is left of the lease when a child begins, beyond the margin."""
+
+IN_A_THREAD = """
+import os, signal, sys, threading, time
+from loops.tools import fence
+from loops.tools.limits import Limits
+from loops.tools.workspace import Workspace
+
+real = os.rename
+def rename(*words, **places):  # after the look at the clock, before the effect
+    print("ready", flush=True)
+    time.sleep(0.4)
+    return real(*words, **places)
+
+fence.make_deadly()
+os.rename = rename
+ends = fence.now() + fence.MARGIN_S + float(sys.argv[2])
+def act():
+    with Workspace(sys.argv[1], Limits(), fence=fence.Fence(lambda: ends)) as workspace:
+        workspace.write("note", b"late")
+thread = threading.Thread(target=act)
+thread.start()
+thread.join()
+"""
+
+COMMAND = """
+import asyncio, sys
+from loops.tools import fence
+from loops.tools.limits import Limits
+from loops.tools.sandbox.inside import Job, run_inside
+from loops.tools.workspace import Workspace
+
+ends = fence.now() + fence.MARGIN_S + float(sys.argv[2])
+async def act():
+    with Workspace(sys.argv[1], Limits(), fence=fence.Fence(lambda: ends)) as workspace:
+        print("ready", flush=True)
+        await run_inside(workspace, Job(("sh", "-c", "sleep 1.5; echo late > note"), 60), lambda stream, chunk: None)
+asyncio.run(act())
+"""
+
+
+@contextmanager
+def running(code: str, folder: Path, *, fenced: bool, lease_s: float = LEASE_S) -> Iterator[subprocess.Popen[str]]:
+    """A worker of its own, from the moment when it is about to act."""
+    environ = os.environ | {"AGENTOPS_FENCE": "on" if fenced else "off"}
+    words = [sys.executable, "-c", code, str(folder), str(lease_s)]
+    with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "ready\n"
+            yield worker
+        finally:
+            worker.kill()
+
+
+def frozen_for(worker: subprocess.Popen[str], seconds: float) -> None:
+    worker.send_signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    worker.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.spec("J2", "J3")
+def test_a_thread_that_wakes_after_its_lease_dies_before_it_acts(tmp_path: Path) -> None:
+    for _ in range(ROUNDS):
+        with running(IN_A_THREAD, tmp_path, fenced=True) as worker:
+            frozen_for(worker, LEASE_S + 0.2)
+            assert worker.wait(20) == -signal.SIGALRM
+            assert not (tmp_path / "note").exists()
+
+
+@pytest.mark.spec("J2", "J3")
+def test_without_the_fence_the_thread_acts(tmp_path: Path) -> None:
+    """Negative control."""
+    with running(IN_A_THREAD, tmp_path, fenced=False) as worker:
+        frozen_for(worker, LEASE_S + 0.2)
+        assert worker.wait(20) == 0
+        assert (tmp_path / "note").read_bytes() == b"late"
+
+
+def test_a_thread_in_time_is_let_alone(tmp_path: Path) -> None:
+    with running(IN_A_THREAD, tmp_path, fenced=True, lease_s=30) as worker:
+        frozen_for(worker, 0.2)
+        assert worker.wait(20) == 0
+        assert (tmp_path / "note").read_bytes() == b"late"
+
+
+@pytest.mark.spec("J2")
+def test_the_clock_is_looked_at_as_well() -> None:
+    """Even where the alarm cannot be armed."""
+    with pytest.raises(fence.LeaseOver, match="nothing was done"), fence.Fence(lambda: fence.now()).armed():
+        pytest.fail("it acted")
+
+
+@pytest.mark.spec("J3")
+def test_a_process_in_which_somebody_handles_the_alarm_does_not_act() -> None:
+    code = (
+        "import signal; from loops.tools import fence\n"
+        "fence.make_deadly(); signal.signal(signal.SIGALRM, lambda *a: None)\n"
+        "with fence.Fence(lambda: fence.now() + 60).armed(): print('acted')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "something handles SIGALRM" in done.stderr
+    assert done.stdout == ""
+
+
+class TestACommand:
+    @pytest.mark.spec("J2", "J3")
+    def test_of_a_frozen_worker_ends_with_the_lease(self, tmp_path: Path) -> None:
+        with running(COMMAND, tmp_path, fenced=True) as worker:
+            wait_until(lambda: len(below(worker)) >= 3, "the command to start")
+            tree = below(worker)
+            worker.send_signal(signal.SIGSTOP)
+            wait_until(lambda: not any(alive(one) for one in tree), "the end of the command", 1.5 + LEASE_S)
+            assert not (tmp_path / "note").exists()
+
+    def test_of_a_frozen_worker_goes_on_without_the_fence(self, tmp_path: Path) -> None:
+        """Negative control."""
+        with running(COMMAND, tmp_path, fenced=False) as worker:
+            wait_until(lambda: len(below(worker)) >= 2, "the command to start")
+            worker.send_signal(signal.SIGSTOP)
+            wait_until((tmp_path / "note").exists, "the late effect", 10)
+
+    @pytest.mark.spec("J2", "J3")
+    def test_is_not_begun_after_the_lease(self, tmp_path: Path) -> None:
+        with running(COMMAND, tmp_path, fenced=True, lease_s=-1) as worker:
+            assert worker.wait(20) == 0
+            assert not (tmp_path / "note").exists()
+
+    @pytest.mark.spec("J3")
+    def test_lives_on_while_the_lease_is_renewed(self, tmp_path: Path) -> None:
+        renewing = COMMAND.replace("lambda: ends", "lambda: fence.now() + fence.MARGIN_S + 1")
+        with running(renewing, tmp_path, fenced=True) as worker:
+            assert worker.wait(20) == 0
+            assert (tmp_path / "note").read_text() == "late\n"
+
+    @pytest.mark.spec("I8", "J4")
+    def test_of_a_killed_worker_leaves_nothing(self, tmp_path: Path) -> None:
+        with running(COMMAND, tmp_path, fenced=True, lease_s=60) as worker:
+            wait_until(lambda: len(below(worker)) >= 3, "the command to start")
+            tree = below(worker)
+            worker.kill()
+            worker.wait()
+            wait_until(lambda: not any(alive(one) for one in tree), "the end of the tree", 2)
+            assert not (tmp_path / "note").exists()
+
+
+def below(worker: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(worker.pid).children(recursive=True)
+
+
+def alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
