@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from loops.engine import facts as f
 from loops.engine import ports as p
+from loops.engine import rollback
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 
@@ -26,18 +27,20 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
         case "decision":
             gate = str(mail.payload.get("gate", ""))
             payload = mail.payload.get("payload")
-            if state.is_ended or state.gate is None or state.gate.id != gate:
+            if state.gate is None or state.gate.id != gate:
                 return ()
-            return (
-                f.GateDecided(
-                    gate=gate,
-                    kind=state.gate.kind,
-                    verdict=str(mail.payload.get("verdict", "")),
-                    reason=str(mail.payload.get("reason", "")),
-                    payload=dict(payload) if isinstance(payload, Mapping) else {},
-                    call_id=state.gate.call_id,
-                    by=str(mail.payload.get("by") or mail.by),
-                ),
+            decided = f.GateDecided(
+                gate=gate,
+                kind=state.gate.kind,
+                verdict=str(mail.payload.get("verdict", "")),
+                reason=str(mail.payload.get("reason", "")),
+                payload=dict(payload) if isinstance(payload, Mapping) else {},
+                call_id=state.gate.call_id,
+                by=str(mail.payload.get("by") or mail.by),
             )
+            goes_on = decided.kind == rollback.GATE and decided.verdict == "continue"
+            return (decided, f.RunResumed(by=decided.by)) if goes_on else (decided,)
+        case "rollback":
+            return (f.RollbackRequested(by=mail.by),) if rollback.can_be_rolled_back(state) else ()
         case _:
             return ()

@@ -14,6 +14,7 @@ CHARS_PER_TOKEN = 3
 """A cautious estimate for text the provider has not counted yet."""
 GATE_CHARS = 160
 """Of our own words around a person's decision."""
+ROLLBACK_VERDICTS = {"roll_back": "wanted", "continue": "continued"}
 CONTINUE_VERDICTS = frozenset({"approve", "respond", "extend", "approve_with_edits"})
 
 
@@ -40,6 +41,8 @@ def decided(state: RunState, fact: f.GateDecided) -> RunState:
             return with_call(state, gate.call_id, status="done", ok=goes_on, error="" if goes_on else fact.reason)
         case "in_doubt":
             return _doubt_decided(state, gate.call_id, fact)
+        case "rollback_choice":  # whatever is not "roll_back" keeps the work, the passing of time too
+            return evolve(state, rollback=ROLLBACK_VERDICTS.get(fact.verdict, "settled"))
         case _ if not gate.call_id:
             return state if goes_on else evolve(state, fatal="escalated")
         case _:

@@ -79,10 +79,33 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class AskRollback:
+    """The run has ended and something it did is still there: roll back, keep or continue? (SPEC O3)"""
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack:
+    """Undo what the run did, the latest effect first (SPEC O2)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     """Nothing to do until the outside says something: give the worker back."""
 
     why: str
 
 
-Effect = Record | CallModel | JudgeCall | RunTool | RecoverTool | OpenGate | RunChecks | Wait | End | Rest
+Effect = (
+    Record
+    | CallModel
+    | JudgeCall
+    | RunTool
+    | RecoverTool
+    | OpenGate
+    | RunChecks
+    | Wait
+    | End
+    | AskRollback
+    | RollBack
+    | Rest
+)

@@ -12,7 +12,18 @@ from typing import ClassVar
 
 from loops.engine.lifecycle import Event, Phase
 from loops.engine.spec import RunSpec
-from loops.engine.values import Access, Block, FailureKind, Json, ModelRole, StopReason, ToolCall, ToolResult, Usage
+from loops.engine.values import (
+    Access,
+    Block,
+    Compensation,
+    FailureKind,
+    Json,
+    ModelRole,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +54,8 @@ class RunStarted(Fact):
     sandbox_level: int = 0
     forked_from: Origin | None = None
     """Set for a fork: the facts up to ``Forked`` are that run's (SPEC K3)."""
+    snapshot: str = ""
+    """SHA-256 of the blob that lists the workspace as the run found it; empty where it was too large (SPEC O3)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +165,8 @@ class CallJudged(Fact):
     gate_kind: str = ""
     risk: str = "low"
     policy_version: str = ""
+    reversibility: str = ""
+    """Of this call with these arguments: what is too large to keep makes a reversible tool irreversible (SPEC O1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +202,7 @@ class ApprovalVoided(Fact):
 class ToolIntended(Fact):
     """INTENT of the write-ahead log: committed before the call may touch anything (SPEC J1)."""
 
-    HEAVY: ClassVar[tuple[str, ...]] = ("arguments",)
+    HEAVY: ClassVar[tuple[str, ...]] = ("arguments", "compensation")
     call_id: str
     tool: str
     arguments: Mapping[str, Json]
@@ -196,16 +211,21 @@ class ToolIntended(Fact):
     gate: str = ""
     policy_version: str = ""
     sandbox_level: int = 0
+    reversibility: str = ""
+    compensation: Compensation | None = None
+    """How it will be undone; None for a call that changes nothing (SPEC O2)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCompleted(Fact):
-    HEAVY: ClassVar[tuple[str, ...]] = ("result",)
+    HEAVY: ClassVar[tuple[str, ...]] = ("result", "compensation")
     call_id: str
     tool: str
     result: ToolResult
     recovered: bool = False
     """The outcome was learnt from the world after an interruption, not from the execution itself."""
+    compensation: Compensation | None = None
+    """What only the execution could tell of how to undo it; takes the place of the INTENT's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,6 +352,50 @@ class RunEnded(Fact):
     reason: str
     report: Mapping[str, Json]
     report_kind: str
+    amends: bool = False
+    """The run had ended already; only its report is new, because it was rolled back since."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollbackRequested(Fact):
+    """A person wants an ended run undone, without having been asked (SPEC O3)."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompensationIntended(Fact):
+    """INTENT of undoing one call. ``undoes`` is the call's id, with "/<attempt>" behind it when it was begun again."""
+
+    HEAVY: ClassVar[tuple[str, ...]] = ("arguments",)
+    undoes: str
+    tool: str
+    arguments: Mapping[str, Json]
+    idempotency_key: str
+    attempt: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompensationCompleted(Fact):
+    """``outcome``: undone, nothing (it was so already), or partly, failed, blocked, by_hand: then ``left`` names the
+    paths that stay as they are, and ``message`` says why. Without an INTENT before it nothing was tried."""
+
+    HEAVY: ClassVar[tuple[str, ...]] = ("left",)
+    undoes: str
+    tool: str
+    outcome: str
+    message: str = ""
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollbackEnded(Fact):
+    """``outcome``: undone, partly (a person has to look), nothing. ``asked`` is false when there was nothing to ask."""
+
+    outcome: str
+    undone: int = 0
+    left: int = 0
+    asked: bool = True
 
 
 KINDS: Mapping[str, type[Fact]] = {
@@ -368,5 +432,9 @@ KINDS: Mapping[str, type[Fact]] = {
         ChecksCompleted,
         DiagnosisMade,
         RunEnded,
+        RollbackRequested,
+        CompensationIntended,
+        CompensationCompleted,
+        RollbackEnded,
     )
 }

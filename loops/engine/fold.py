@@ -158,6 +158,8 @@ def _judged(state: RunState, fact: f.CallJudged) -> RunState:
 def _gate_opened(state: RunState, fact: f.GateOpened) -> RunState:
     if state.gate is not None:
         raise ImpossibleFact("a second gate was opened")
+    if state.is_ended and fact.kind != "rollback_choice":
+        raise ImpossibleFact(f"a gate about {fact.kind} after the end")
     limit = str(fact.detail.get("limit", ""))
     opened = evolve(state, gate=OpenGate(fact.gate, fact.kind, fact.call_id, limit))
     return with_call(opened, fact.call_id, status="gated", gate=fact.gate) if fact.call_id else opened
@@ -170,6 +172,8 @@ def _approval_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
 
 def _intended(state: RunState, fact: f.ToolIntended) -> RunState:
     state = with_call(state, fact.call_id, status="intended", attempt=fact.attempt, gate=fact.gate)
+    if fact.compensation is not None:
+        state = evolve(state, effects=state.effects + 1, rollback="")
     return evolve(state, tool_calls=state.tool_calls + (fact.attempt == 1))
 
 
@@ -250,9 +254,28 @@ def _paused(state: RunState, fact: f.RunPaused) -> RunState:
     return evolve(state, paused=True)
 
 
+def _let_on(state: RunState) -> RunState:
+    """A person read why it failed and wants it to go on all the same: what stopped it is asked again, afresh."""
+    if state.rollback != "continued" or state.phase is not Phase.FAIL:
+        return state
+    limits = replace(state.limits, max_repairs=max(state.limits.max_repairs, state.repairs))
+    return evolve(
+        state,
+        limits=limits,
+        extensions=state.extensions + 1,
+        fatal="",
+        reached="",
+        loop_found="",
+        recent_errors=(),
+        failures_in_row=0,
+        model_attempt=0,
+    )
+
+
 def _resumed(state: RunState, fact: f.RunResumed) -> RunState:
     if not state.is_ended:
         return evolve(state, paused=False)
+    state = _let_on(evolve(state, gate=None))  # whether to undo it is no question while it goes on
     if not state.can_be_reentered:
         raise ImpossibleFact(f"a run that ended in {state.phase} ({state.end_reason}) does not go on")
     if state.resume_phase is None:
@@ -291,7 +314,36 @@ def _ended(state: RunState, fact: f.RunEnded) -> RunState:
     return evolve(state, end_reason=fact.reason)
 
 
-_AFTER_THE_END = (f.RunEnded, f.RunResumed, f.RunTakenOver, f.MessageReceived)
+def _rollback_requested(state: RunState, fact: f.RollbackRequested) -> RunState:
+    if state.phase not in {Phase.FAIL, Phase.HALT} or not state.effects:
+        raise ImpossibleFact(f"nothing to roll back ({state.phase}, {state.effects} effects)")
+    return evolve(state, gate=None, rollback="wanted")
+
+
+def _compensation(state: RunState, fact: f.CompensationIntended | f.CompensationCompleted) -> RunState:
+    if state.rollback != "wanted":
+        raise ImpossibleFact("a compensation that nobody asked for")
+    return state
+
+
+def _rollback_ended(state: RunState, fact: f.RollbackEnded) -> RunState:
+    if not state.is_ended:
+        raise ImpossibleFact("a rollback of a run that goes on")
+    return evolve(state, rollback="settled")
+
+
+_AFTER_THE_END = (
+    f.RunEnded,
+    f.RunResumed,
+    f.RunTakenOver,
+    f.MessageReceived,
+    f.GateOpened,
+    f.GateDecided,
+    f.RollbackRequested,
+    f.CompensationIntended,
+    f.CompensationCompleted,
+    f.RollbackEnded,
+)
 
 _HANDLERS: dict[type[f.Fact], Callable[[RunState, Any], RunState]] = {
     f.Forked: forked,
@@ -324,6 +376,10 @@ _HANDLERS: dict[type[f.Fact], Callable[[RunState, Any], RunState]] = {
     f.ChecksCompleted: _checks_completed,
     f.DiagnosisMade: _diagnosed,
     f.RunEnded: _ended,
+    f.RollbackRequested: _rollback_requested,
+    f.CompensationIntended: _compensation,
+    f.CompensationCompleted: _compensation,
+    f.RollbackEnded: _rollback_ended,
 }
 
 __all__ = ["ImpossibleFact", "answer_call_id", "apply", "initial", "replay"]

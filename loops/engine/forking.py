@@ -97,6 +97,8 @@ def _with_fresh_bounds(state: RunState) -> RunState:
         cost_microusd=0,
         cost_unknown=False,
         tool_calls=0,
+        effects=0,
+        rollback="",
         warned=frozenset(),
         reached="",
         refused_limit="",

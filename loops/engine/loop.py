@@ -24,7 +24,7 @@ is Rest, and the driver gives the run back.
 
 from __future__ import annotations
 
-from loops.engine import loops
+from loops.engine import loops, rollback
 from loops.engine.effects import Effect, End, OpenGate, Record, Rest, RunChecks, Wait
 from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.fold import ImpossibleFact, apply, initial, replay
@@ -57,7 +57,7 @@ def decide(state: RunState) -> Effect:
 def _people_first(state: RunState) -> Effect | None:
     """What people decided, or have to decide, comes before anything the run would do by itself."""
     if state.is_ended:
-        return Rest("ended")
+        return rollback.after_the_end(state)
     if state.stop_requested:
         return End(Event.HALTED, "operator_stop")
     if state.gate is not None:

@@ -103,6 +103,11 @@ class RunState:
     fatal: str = ""
     """A reason code that ends the run at the next decision."""
     recoveries: int = 0
+    effects: int = 0
+    """Calls begun that may have changed something: what they changed is folded from the journal when it is to be
+    undone (``rollback.py``)."""
+    rollback: str = ""
+    """Of an ended run: "" not asked yet, "wanted", "continued" or "settled"; the next effect begins it anew."""
     reusing: str = ""
     """The run whose facts are being taken over: this one is a fork that has not begun (SPEC K3)."""
     reused_steps: int = 0
@@ -115,7 +120,8 @@ class RunState:
     @property
     def can_be_reentered(self) -> bool:
         """A person may have this ended run go on where it was (SPEC A5)."""
-        return self.phase is Phase.HALT or (self.phase is Phase.FAIL and self.end_reason in RETRIABLE)
+        by_itself = self.end_reason in RETRIABLE or self.rollback == "continued"
+        return self.phase is Phase.HALT or (self.phase is Phase.FAIL and by_itself)
 
     @property
     def steps_used(self) -> int:

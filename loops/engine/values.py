@@ -115,6 +115,18 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Compensation:
+    """How one call is undone: a call of ``tool`` that asserts a former state, or ``why_not`` (SPEC O1, O2, I2).
+
+    It is data, recorded with the INTENT of what it undoes, and safe to perform any number of times.
+    """
+
+    tool: str = ""
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ArtifactRef:
     """Something a call made or the whole of an output that was cut. ``sha256`` names a blob (hex)."""
 
