@@ -20,11 +20,12 @@ from loops.engine.lifecycle import Event, Phase
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
 from loops.ids import new_key
-from loops.llm import prompts
 from loops.llm.registry import ModelService
 from loops.models import Run
 from loops.services import audit
+from loops.services.instructions import system_prompt
 from loops.services.models import model_configs
+from loops.services.reusing import fork_of, take_over
 from loops.services.tasks import run_spec
 from loops.services.workspaces import WorkspaceUnusable, prepare
 from loops.storage import journal
@@ -57,7 +58,7 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
         journal.condemn(held, f"the journal cannot be read: {type(error).__name__}: {error}")
         audit.record("run.condemned", actor=None, run=run, detail={"error": str(error)[:2000]})
         return "condemned"
-    if loaded is None:
+    if loaded is None or loaded.state.reusing:
         state, transcript = _start(run, store)
     else:
         state, transcript = loaded.state, loaded.transcript
@@ -93,19 +94,22 @@ async def _drive(
 
 def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
     """The first fact. A workspace that cannot be made ends the run with a report, it never blocks it."""
+    if fork := fork_of(run):
+        state, transcript, problem = take_over(run, fork, store)
+        return (_fail(store, state, "workspace_unusable", problem) if problem else state), transcript
     problem = ""
     try:
         prepare(run)
     except (WorkspaceUnusable, OSError) as error:
         problem = str(error)
     spec = from_plain(RunSpec, run_spec(run))
-    prompt = prompts.load(f"{spec.loop}")
+    system, version = system_prompt(spec)
     tools = tools_of(run, store.connection)
     started = f.RunStarted(
         at=int(time.time() * 1e6),
         spec=spec,
-        system=_system(prompt, spec),
-        prompt_version=f"{prompt.name}:{prompt.version_hash}",
+        system=system,
+        prompt_version=version,
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
     )
@@ -114,11 +118,6 @@ def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
     if problem:
         state = _fail(store, state, "workspace_unusable", problem)
     return state, extend(Transcript(), started)
-
-
-def _system(prompt: prompts.Prompt, spec: RunSpec) -> str:
-    values = {"agent_name": spec.agent.name, "instructions": spec.agent.instructions or "None."}
-    return prompt.fill(**{name: values[name] for name in prompt.places})
 
 
 def _note(store: journal.PgJournal, state: RunState, fact: f.Fact) -> RunState:

@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from django.conf import settings
@@ -29,8 +30,37 @@ def prepare(run: Run) -> str:
         return _remember(run, _existing(workspace))
     folder = root() / str(run.pk)
     if not folder.is_dir():
-        _make(folder, workspace)
+        _make(folder, lambda draft: _fill(draft, workspace))
     return _remember(run, folder)
+
+
+def prepare_fork(run: Run, parent: Run, seq: int) -> bool:
+    """Make the folder of a fork: what the parent's held after its fact ``seq``. False when that was not kept, and the
+    folder is a copy of what the parent's holds now. Later calls find it again, and say False.
+
+    A fork has a folder of its own even where runs share one: what it does must not reach the run it came from.
+    """
+    folder = root() / str(run.pk)
+    if folder.is_dir():
+        _remember(run, folder)
+        return False
+    kept = False
+
+    def fill(draft: Path) -> None:
+        nonlocal kept
+        kept = workspace_at(parent, seq, draft)
+        if not kept:
+            _fill_from(draft, parent)
+
+    _make(folder, fill)
+    _remember(run, folder)
+    return kept
+
+
+def workspace_at(run: Run, seq: int, target: Path) -> bool:
+    """Fill the empty folder ``target`` with what the workspace of ``run`` held after its fact ``seq``; False, and
+    nothing done, when that was not kept."""
+    return False
 
 
 def root() -> Path:
@@ -39,14 +69,25 @@ def root() -> Path:
     return Path(chosen) if chosen else settings.PATHS.state / "workspaces"
 
 
-def _make(folder: Path, workspace: Workspace | None) -> None:
+def _fill_from(draft: Path, parent: Run) -> None:
+    source = Path(parent.workspace_path)
+    if not source.is_absolute() or not source.is_dir():
+        raise WorkspaceUnusable(f"The folder of run {parent.pk} is not on this machine any more.")
+    _Copy(source, draft).run()
+
+
+def _fill(draft: Path, workspace: Workspace | None) -> None:
+    if workspace is not None and workspace.path:
+        _Copy(_existing(workspace), draft).run()
+
+
+def _make(folder: Path, fill: Callable[[Path], None]) -> None:
     """Copy beside the final place and rename: nobody ever sees half a copy, and of two makers the first wins."""
     folder.parent.mkdir(mode=TRAVERSABLE, parents=True, exist_ok=True)
     draft = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     draft.mkdir()
     try:
-        if workspace is not None and workspace.path:
-            _Copy(_existing(workspace), draft).run()
+        fill(draft)
         try:
             draft.rename(folder)
         except OSError:  # an empty folder would have been replaced, a filled one is the other maker's

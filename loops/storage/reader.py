@@ -32,12 +32,12 @@ class _Blobs:
             raise MissingBlob(sha256) from None
 
 
-def history(run_id: uuid.UUID | str, after: int = 0) -> list[Fact]:
-    """The facts after sequence number ``after``, in order, whole."""
-    bodies = [
-        bytes(body)
-        for body in FactRow.objects.filter(run_id=run_id, seq__gt=after).order_by("seq").values_list("body", flat=True)
-    ]
+def history(run_id: uuid.UUID | str, after: int = 0, until: int | None = None) -> list[Fact]:
+    """The facts after sequence number ``after``, up to ``until`` (None: all), in order, whole."""
+    rows = FactRow.objects.filter(run_id=run_id, seq__gt=after)
+    if until is not None:
+        rows = rows.filter(seq__lte=until)
+    bodies = [bytes(body) for body in rows.order_by("seq").values_list("body", flat=True)]
     blobs = _Blobs(bodies)
     return [decode_fact(body, blobs) for body in bodies]
 

@@ -1,0 +1,153 @@
+"""The beginning of a fork, made by its worker: the folder, then the other run's facts under a chain of its own (K3).
+
+Facts are taken over as they stand, the same bytes under the same numbers, so nothing of them is executed, asked or paid
+again. A worker that is lost in the middle leaves a beginning that the next one completes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from django.db.models import Q
+
+from loops.engine import facts as f
+from loops.engine.canonical import sha256
+from loops.engine.codec import from_plain, to_plain
+from loops.engine.context import Transcript, extend
+from loops.engine.fold import apply, initial, replay
+from loops.engine.forking import unfinished
+from loops.engine.ports import Tools
+from loops.engine.spec import RunSpec
+from loops.engine.state import RunState
+from loops.models import Fact, Fork, Run, ToolCallRecord
+from loops.services.instructions import system_prompt
+from loops.services.tasks import run_spec
+from loops.services.workspaces import WorkspaceUnusable, prepare_fork
+from loops.storage import reader
+from loops.storage.journal import PgJournal
+from loops.wiring import sandbox_level, tool_registry, tools_of
+
+BATCH = 1000
+"""Facts in one transaction."""
+IN_PLACE = "Its folder is shared with other runs: this is a copy of what it held when the fork began."
+NOT_KEPT = (
+    "No copy of the folder was kept at that step, and later steps may have changed it: this is a copy of what it held "
+    "when the fork began."
+)
+
+
+def fork_of(run: Run) -> Fork | None:
+    """What the run was forked from; None for a run with a history of its own."""
+    found: Fork | None = Fork.objects.select_related("parent__task__workspace", "created_by").filter(run=run).first()
+    return found
+
+
+def take_over(run: Run, fork: Fork, store: PgJournal) -> tuple[RunState, Transcript, str]:
+    """Write what the fork begins with, or the rest of it. Returns state, conversation, and why it cannot go on ("")."""
+    history = reader.history(fork.parent_id, until=fork.seq)
+    there = replay(history)
+    problem = unsure = ""
+    try:
+        unsure = _folder(run, fork, there)
+    except (WorkspaceUnusable, OSError) as error:
+        problem = str(error)
+    written = reader.history(run.pk)
+    first = written[0] if written else _started(run, fork, history[0], there, tools_of(run, store.connection))
+    now = int(time.time() * 1e6)
+    closing = [replace(fact, at=now) for fact in unfinished(there)]
+    facts = [first, *history[1:], *closing, _forked(fork, there, unsure, now)]
+    entries, transcript = _folded(facts)
+    for start in range(len(written), len(entries), BATCH):
+        store.append(entries[start : start + BATCH])
+    return entries[-1][1], transcript, problem
+
+
+def _folded(facts: Sequence[f.Fact]) -> tuple[list[tuple[f.Fact, RunState]], Transcript]:
+    first = facts[0]
+    assert isinstance(first, f.RunStarted)
+    entries: list[tuple[f.Fact, RunState]] = [(first, initial(first))]
+    transcript = extend(Transcript(), first)
+    for fact in facts[1:]:
+        entries.append((fact, apply(entries[-1][1], fact)))
+        transcript = extend(transcript, fact)
+    return entries, transcript
+
+
+def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, tools: Tools) -> f.RunStarted:
+    """The other run's first fact with what a person changed. The rules are today's, the limits those in force there."""
+    assert isinstance(theirs, f.RunStarted)
+    today = from_plain(RunSpec, run_spec(run))
+    old = theirs.spec
+    spec = replace(
+        old,
+        run_id=today.run_id,
+        workspace=run.workspace_path,
+        limits=replace(there.limits, **fork.limits),
+        models=_models(old, fork.model),
+        policy_version=today.policy_version,
+        final_review=today.final_review,
+    )
+    system, version = theirs.system, theirs.prompt_version
+    if fork.instructions is not None:
+        spec = replace(spec, agent=replace(old.agent, instructions=fork.instructions))
+        system, version = system_prompt(spec)
+    return replace(
+        theirs,
+        spec=spec,
+        system=system,
+        prompt_version=version,
+        tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
+        sandbox_level=sandbox_level().level,
+        forked_from=f.Origin(run_id=old.run_id, seq=fork.seq, step=fork.step, head=bytes(fork.head).hex()),
+    )
+
+
+def _models(spec: RunSpec, chosen: str) -> dict[str, str]:
+    """The chosen model in the actor's place, and wherever else the actor's served."""
+    actor = spec.models["actor"]
+    return {role: chosen if chosen and name == actor else name for role, name in spec.models.items()}
+
+
+def _forked(fork: Fork, there: RunState, unsure: str, now: int) -> f.Forked:
+    changed = {"model": bool(fork.model), "instructions": fork.instructions is not None, "limits": bool(fork.limits)}
+    return f.Forked(
+        at=max(now, there.last_at),
+        run_id=there.spec.run_id,
+        seq=fork.seq,
+        step=fork.step,
+        by=fork.created_by.get_username(),
+        message=fork.message,
+        changed=tuple(name for name, is_changed in changed.items() if is_changed),
+        workspace=unsure,
+        tokens=there.tokens,
+        cost_microusd=there.cost_microusd,
+        cost_unknown=there.cost_unknown,
+    )
+
+
+def _folder(run: Run, fork: Fork, there: RunState) -> str:
+    """Make the folder; "" when it certainly holds what it held at the point of the fork, else what is unsure."""
+    if prepare_fork(run, fork.parent, fork.seq):
+        return ""
+    workspace = fork.parent.task.workspace
+    if workspace is not None and workspace.path and not workspace.copy_for_each_run:
+        return IN_PLACE
+    return NOT_KEPT if _changed_since(fork, there) else ""
+
+
+def _changed_since(fork: Fork, there: RunState) -> bool:
+    """May anything have touched the folder after that point? Asked after the copy was made: INTENTs come first."""
+    later = Fact.objects.filter(run_id=fork.parent_id, seq__gt=fork.seq)
+    if later.filter(kind="ChecksStarted").exists():
+        return True
+    still_open = [pending.call.id for pending in there.calls if pending.status != "done"]
+    begun = ToolCallRecord.objects.filter(run_id=fork.parent_id, started_at__isnull=False)
+    begun = begun.filter(Q(step_number__gt=fork.step) | Q(call_id__in=still_open))
+    return not set(begun.order_by().values_list("tool", flat=True).distinct()) <= _only_reading()
+
+
+def _only_reading() -> set[str]:
+    """Tools of our own that change nothing; what a server says of its tools is only its word."""
+    return {spec.name for spec in tool_registry().specs() if spec.operation == "read" and not spec.server}
