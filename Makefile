@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run setup test unit check fix smoke bench shots spec lock system-tools
+.PHONY: help run setup test unit check fix smoke faults bench shots spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -38,7 +38,12 @@ fix: .venv/.development ## repair style
 smoke: .venv/.development ## start it for real and walk through it
 	$(BIN)/python manage.py smoke $(ARGS)
 
+faults: .venv/.development system-tools ## break everything thousands of times, and compare
+	$(BIN)/python -m tests.faults $(ARGS)
+
+# Without a network the peers stay away, and the bench says so.
 bench: .venv/.development ## measure
+	@$(MAKE) --silent .venv-bench/.peers 2>/dev/null || true
 	$(BIN)/python -m tests.bench $(ARGS)
 
 shots: .venv/.development system-tools ## take screenshots of every page
@@ -50,6 +55,7 @@ spec: .venv/.development ## rows of the specification that have tests
 lock: $(UV) ## resolve the locks anew from pyproject.toml
 	$(UV) pip compile $(LOCK) pyproject.toml -o requirements.lock
 	$(UV) pip compile $(LOCK) -c requirements.lock --group dev pyproject.toml -o requirements-dev.lock
+	$(UV) pip compile $(LOCK) --group bench -o requirements-bench.lock
 
 LOCK := --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 
@@ -80,4 +86,11 @@ $(UV): requirements-uv.lock
 .venv/.development: requirements-dev.lock $(UV)
 	@echo "installing ..."
 	@VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements-dev.lock
+	@touch $@
+
+.venv-bench/.peers: requirements-bench.lock $(UV)
+	@rm -f $@
+	@echo "installing the peers of the benchmark ..."
+	@[ -x .venv-bench/bin/python ] || $(UV) venv --quiet --clear --python $(BIN)/python .venv-bench
+	@VIRTUAL_ENV=.venv-bench $(UV) pip sync --quiet --require-hashes requirements-bench.lock
 	@touch $@

@@ -1,0 +1,58 @@
+"""``make faults``: every promise under real faults. ``python -m tests.faults P4 --count 20`` for one of them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import random
+import sys
+import time
+
+from tests.faults import stand
+from tests.faults.outcome import HEAD, Outcome, told
+
+SUITE: dict[str, tuple[str, int, int]] = {
+    # promises: (module, faults in full form, faults in the short form)
+    "P1 P2 P3": ("kills", 4000, 38),
+}
+"""In the order in which they run."""
+
+
+def main(argv: list[str]) -> int:
+    asked = _arguments(argv)
+    random.seed(asked.seed)
+    print(f"seed {asked.seed}")
+    outcomes: list[Outcome] = []
+    with stand.running():
+        print(HEAD, flush=True)
+        for names, (module, full, short) in SUITE.items():
+            if asked.promises and not set(names.split()) & set(asked.promises):
+                continue
+            began = time.monotonic()
+            found = importlib.import_module(f"tests.faults.{module}").check(
+                asked.count or (short if asked.short else full)
+            )
+            for outcome in found:
+                outcome.seconds = time.monotonic() - began
+                print(told(outcome), flush=True)
+            outcomes += found
+    broken = [outcome.promise for outcome in outcomes if not outcome.held]
+    print(f"not kept: {', '.join(broken)}" if broken else "all kept")
+    return 1 if broken or not outcomes else 0
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults")
+    known = [name for names in SUITE for name in names.split()]
+    parser.add_argument("promises", nargs="*", metavar="P1", help=f"default: all of {' '.join(known)}")
+    parser.add_argument("--count", type=int, default=0, help="faults for each promise")
+    parser.add_argument("--short", action="store_true", help="the counts of `make test`")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    asked = parser.parse_args(argv)
+    if unknown := set(asked.promises) - set(known):
+        parser.error(f"there is no {', '.join(sorted(unknown))}")
+    return asked
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

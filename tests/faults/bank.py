@@ -1,0 +1,49 @@
+"""Tools of a fake bank and a fake messenger: everything they do is a line in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from loops.engine.values import Access, Reversibility, ToolResult, ToolSpec
+from loops.tools.arguments import schema, string, text
+from loops.tools.registry import Arguments, Tool, ToolRegistry, ToolRun
+from tests.faults import ledger
+
+LONG = "receipt " * 3000
+"""Long enough to be stored as a blob, in a transaction of several statements."""
+
+
+def _tool(name: str, *, drops_repeated_keys: bool = False, **spec: Any) -> Tool:
+    async def run(arguments: Arguments, run: ToolRun) -> ToolResult:
+        label, pause = text(arguments, "label"), float(text(arguments, "pause", "0"))
+        ledger.append(
+            run.context.run_id,
+            tool=name,
+            label=label,
+            key=run.context.idempotency_key,
+            drops_repeated_keys=drops_repeated_keys,
+        )
+        await asyncio.sleep(pause)
+        return ToolResult(ok=True, content=f"{label} done. {LONG if text(arguments, 'long') else ''}")
+
+    parameters = schema(("label",), label=string("What"), long=string("Whether to say much"), pause=string("Seconds"))
+    given = {"description": name, "parameters": parameters, "default_access": Access.ALLOW, "operation": "bank"}
+    return Tool(ToolSpec(name=name, **{**given, **spec}), run=run)
+
+
+TOOLS = (
+    _tool("notify", retriable=True),
+    _tool("notify_once", retriable=True, drops_repeated_keys=True),
+    _tool("charge", reversibility=Reversibility.REVERSIBLE),
+    _tool("pay", reversibility=Reversibility.IRREVERSIBLE),
+)
+AT_MOST_ONCE = frozenset({"charge", "pay"})
+AT_LEAST_ONCE = frozenset({"notify", "notify_once"})
+
+
+def install(registry: ToolRegistry) -> None:
+    """Offer them, in this process."""
+    for tool in TOOLS:
+        if registry.get(tool.spec.name) is None:
+            registry.add(tool)

@@ -1,0 +1,94 @@
+"""The guards that the negative controls switch off, each by replacing one function in a process of the test's own.
+
+Nothing here is a setting of the product: a child applies it to itself after its fork or at its start.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+VARIABLE = "AGENTOPS_FAULTS_OFF"
+
+
+def intent() -> None:
+    """Effects begin before their INTENT is durable."""
+    from loops.driver.desk import Desk
+    from loops.engine import facts as f
+
+    flush = Desk.flush
+
+    def late(self: Any, *within: Any) -> None:
+        if not within and self._buffer and isinstance(self._buffer[-1][0], f.ToolIntended):
+            return
+        flush(self, *within)
+
+    Desk.flush = late  # type: ignore[method-assign]
+
+
+def doubt() -> None:
+    """An INTENT without outcome is simply run again."""
+    from loops.driver.tool_calls import ToolCalls
+    from loops.engine import effects as e
+
+    async def again(self: Any, effect: e.RecoverTool) -> None:
+        await self.run(e.RunTool(effect.call, attempt=effect.attempt + 1))
+
+    ToolCalls.recover = again  # type: ignore[method-assign, assignment]
+
+
+def key() -> None:
+    """Every attempt has an idempotency key of its own."""
+    from loops.driver import tool_calls
+
+    tool_calls.idempotency_key = lambda run_id, call: uuid.uuid4().hex  # type: ignore[assignment]
+
+
+def claim() -> None:
+    """Whoever asks becomes the owner."""
+    from loops.services import driving
+    from loops.storage import journal
+
+    def take(run_id: uuid.UUID, owner: str, ttl_s: float = journal.TTL_S) -> Any:
+        connection = journal.raw_connection()
+        connection.execute("UPDATE agent_execution_history SET lease_until = NULL WHERE id = %s", [run_id])
+        return original(run_id, owner, ttl_s)
+
+    original = journal.claim
+    driving.journal.claim = take
+
+
+def fence() -> None:
+    """A writer takes for granted that it is the owner still: it writes at the head, whoever wrote there meanwhile."""
+    from loops.storage.journal import PgJournal
+
+    append = PgJournal.append
+    head = "SELECT epoch, head_seq, head_hash FROM agent_execution_history WHERE id = %s"
+
+    def anyway(self: Any, entries: Any, within: Any = ()) -> None:
+        self._epoch, self._seq, self._head = self.connection.execute(head, [self._run]).fetchone()
+        append(self, entries, within)
+
+    PgJournal.append = anyway  # type: ignore[method-assign]
+    PgJournal.renew = lambda self: None  # type: ignore[method-assign]
+
+
+GUARDS: dict[str, Callable[[], None]] = {
+    "intent": intent,
+    "doubt": doubt,
+    "key": key,
+    "claim": claim,
+    "fence": fence,
+}
+
+
+def off(*names: str) -> None:
+    """Switch guards off in this process."""
+    for name in names:
+        GUARDS[name]()
+
+
+def off_by_environment() -> None:
+    off(*filter(None, os.environ.get(VARIABLE, "").split(",")))

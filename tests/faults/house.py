@@ -1,0 +1,75 @@
+"""A project with one agent for each script, and a person who submits and decides truthfully."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gates.models import Gate
+from loops.models import Agent, Project, Run
+from tests.faults import ledger
+
+SLUG = "faults"
+
+
+def project() -> Project:
+    from django.contrib.auth import get_user_model
+
+    from loops.services import people
+
+    found = Project.objects.filter(slug=SLUG).first()
+    if found is None:
+        boss = get_user_model().objects.create_superuser("boss", password="boss")
+        found = people.create_project(actor=boss, name="Faults", slug=SLUG)
+    return found
+
+
+def boss() -> Any:
+    from django.contrib.auth import get_user_model
+
+    return get_user_model().objects.get(username="boss")
+
+
+def agent(script: str, pace: float = 0.0) -> Agent:
+    from loops.services.models import ensure_script
+
+    name = f"{script} {pace}" if pace else script
+    found = Agent.objects.filter(name=name).first()
+    if found is None:
+        model = ensure_script(script, pace=pace)
+        found = Agent.objects.create(project=project(), name=name, actor_model=model)
+    return found
+
+
+def submit(script: str, *, key: str | None = None, pace: float = 0.0, **task: Any) -> Run:
+    from loops.services.tasks import submit_task
+
+    given = {"goal": f"Play {script}", "final_review": "never", "title": script}
+    return submit_task(
+        actor=boss(),
+        project=project(),
+        agent=agent(script, pace),
+        workspace=None,
+        idempotency_key=key,
+        **{**given, **task},
+    ).run
+
+
+def decide(gate: Gate) -> None:
+    """Approve what is asked; say of a call in doubt what the ledger says of it."""
+    from gates import services
+
+    verdict, payload = "approve", {"confirm": gate.tool}
+    if gate.kind == "in_doubt":
+        verdict, payload = "respond", {"outcome": "done" if took_effect(gate) else "not_done"}
+    services.decide(actor=boss(), gate_id=gate.pk, verdict=verdict, digest=gate.digest, payload=payload)
+
+
+def took_effect(gate: Gate) -> bool:
+    from loops.models import ToolCallRecord
+
+    key = ToolCallRecord.objects.get(run_id=gate.run_id, call_id=gate.call_id).idempotency_key
+    return key in ledger.keys(ledger.of(gate.run_id))
+
+
+def open_gate(run: Run) -> Gate | None:
+    return Gate.objects.filter(run_id=run.pk, status="open").first()

@@ -1,0 +1,129 @@
+"""Drive runs in forked children: prepared once, so that a kill costs milliseconds instead of a worker's start."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from loops.crash_points import CrashPoint, arm
+from loops.models import Run
+from tests.faults import guards, house
+from tests.faults.stand import forget_connections
+
+T = TypeVar("T")
+LONGEST_S = 40.0
+
+
+@dataclass(frozen=True)
+class Death:
+    """A point, how often it is passed before, and what happens there."""
+
+    point: CrashPoint
+    count: int = 1
+    how: signal.Signals = signal.SIGKILL
+
+
+def fork(work: Callable[[], object], *, death: Death | None = None, off: Sequence[str] = ()) -> int:
+    """Do ``work`` in a child with connections of its own; its process id."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        forget_connections()
+        guards.off(*off)
+        if death is not None:
+            arm(death.point, death.count, death.how)
+        work()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def wait(child: int, patience: float = LONGEST_S) -> int:
+    """0 when it ended well, the signal's number when it was killed, -1 for an error, -2 when it had to be ended."""
+    deadline = time.monotonic() + patience
+    while True:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.WTERMSIG(status) if os.WIFSIGNALED(status) else -1 if os.WEXITSTATUS(status) else 0
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return -2
+        time.sleep(0.002)
+
+
+def drive(run: Run, **how: Any) -> int:
+    """A worker for as long as there is something to do; see ``wait`` for what comes back."""
+    return wait(start(run, **how))
+
+
+def start(run: Run, *, death: Death | None = None, off: Sequence[str] = (), setup: Any = None) -> int:
+    from loops.services.driving import drive
+
+    def work() -> None:
+        if setup is not None:
+            setup()
+        drive(run.pk, f"lean:{os.getpid()}")
+
+    return fork(work, death=death, off=off)
+
+
+def lapse(run: Run) -> None:
+    """The lease of a lost owner runs out, by the database's clock."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE agent_execution_history SET lease_until = clock_timestamp() - interval '1 second' "
+            "WHERE id = %s AND owner <> ''",
+            [run.pk],
+        )
+
+
+def finish(run: Run, *, off: Sequence[str] = (), setup: Any = None, rounds: int = 25) -> bool:
+    """Workers and a person do what there is to do until the run has ended; False when it does not end."""
+    for _ in range(rounds):
+        run.refresh_from_db()
+        if run.completed_at is not None:
+            return True
+        if (gate := house.open_gate(run)) is not None:
+            house.decide(gate)
+        lapse(run)
+        drive(run, off=off, setup=setup)
+    return False
+
+
+def lanes(work: Callable[[int, int], list[T]], count: int, number: int = 2) -> list[T]:
+    """``work(lane, share)`` in forked lanes side by side; all that they found."""
+    shares = [count // number + (lane < count % number) for lane in range(number)]
+    running = []
+    for lane, share in enumerate(shares):
+        reading, writing = os.pipe()
+
+        def one(lane: int = lane, share: int = share, writing: int = writing) -> None:
+            with os.fdopen(writing, "wb") as pipe:
+                pickle.dump(work(lane, share), pipe)
+
+        running.append((fork(one), reading))
+        os.close(writing)
+    found: list[T] = []
+    for child, reading in running:
+        with os.fdopen(reading, "rb") as pipe, suppress(EOFError):
+            found += pickle.load(pipe)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, f"a lane ended with {status}"
+    return found

@@ -1,0 +1,8 @@
+"""Settings of the fault suite: those of an installation, which the stand gives a state folder of its own."""
+
+import os
+
+from agentops.settings import *  # noqa: F403
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+AGENTOPS_CELERY = os.environ.get("AGENTOPS_FAULTS_BELLS", "tests.faults.bells.silent")

@@ -1,0 +1,165 @@
+"""The test stand: a Postgres that waits for the disk, a Valkey, both of the suite's own and both easy to hurt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+STAND: Stand
+
+
+class Stand:
+    """Both servers and the processes that were started beside them."""
+
+    def __init__(self) -> None:
+        from django.conf import settings
+
+        self.paths = settings.PATHS
+        self.postgres: subprocess.Popen[bytes] | None = None
+        self.valkey: subprocess.Popen[bytes] | None = None
+
+    def start_postgres(self) -> None:
+        from agentops.embedded import postgres
+        from tests.stack import wait_until
+
+        self.postgres = start(postgres.command(self.paths))
+        wait_until(lambda: postgres.is_ready(self.paths), "Postgres")
+
+    def start_valkey(self) -> None:
+        from agentops.embedded import valkey
+        from tests.stack import wait_until
+
+        self.valkey = start(valkey.command(self.paths))
+        wait_until(lambda: valkey.is_ready(self.paths), "Valkey")
+
+    def crash_postgres(self) -> None:
+        """``pg_ctl stop -m immediate``: every backend is gone at once, nothing is written down."""
+        assert self.postgres is not None
+        self.postgres.send_signal(signal.SIGQUIT)
+        self.postgres.wait()
+        forget_connections()
+
+    def stop(self) -> None:
+        from agentops.embedded.process import stop
+
+        forget_connections()
+        for server, how in ((self.valkey, signal.SIGTERM), (self.postgres, signal.SIGINT)):
+            if server is not None:
+                server.send_signal(signal.SIGCONT)
+                stop(server, how)
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Stand]:
+    """Set Django up on new servers, with everything that forked children need already imported."""
+    global STAND
+    state = Path(tempfile.mkdtemp(prefix="ao-faults-", dir="/tmp"))
+    state.chmod(0o711)
+    os.environ |= {"AGENTOPS_STATE": str(state), "DJANGO_SETTINGS_MODULE": "tests.faults.settings"}
+    os.environ |= {"LOG_LEVEL": "ERROR"}
+    try:
+        import django
+
+        django.setup()
+        from django.core.management import call_command
+
+        from agentops.embedded import postgres
+
+        STAND = stand = Stand()
+        postgres.prepare(stand.paths)
+        try:
+            stand.start_postgres()
+            stand.start_valkey()
+            postgres.create_roles(stand.paths)
+            call_command("migrate", verbosity=0)
+            prepare()
+            yield stand
+        finally:
+            stand.stop()
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
+
+
+def prepare() -> None:
+    """Everything that forked children need, done once."""
+    from loops.services import driving  # noqa: F401 - imported before the forks
+    from loops.wiring import sandbox_level
+    from tests.faults import house
+
+    offer()
+    sandbox_level()
+    house.project()
+
+
+def offer() -> None:
+    """The suite's own scripts and tools, in this process."""
+    from loops.llm import scripts
+    from loops.wiring import tool_registry
+    from tests.faults import bank
+
+    scripts.__path__.append(str(Path(__file__).parent / "scripts"))
+    bank.install(tool_registry())
+
+
+def start(command: Any, **environ: str) -> subprocess.Popen[bytes]:
+    """Start a command of the embedded stack, its output in the stand's log folder."""
+    from django.conf import settings
+
+    from agentops.embedded.process import Command
+    from agentops.embedded.process import start as launch
+
+    with (settings.PATHS.logs / f"{command.name}.log").open("ab") as log:
+        more = {"PYTHONPATH": str(settings.BASE_DIR), **command.environ, **environ}
+        return launch(
+            Command(command.name, command.argv, command.stop_signal, command.unprivileged, more, command.before), log
+        )
+
+
+def forget_connections() -> None:
+    """Let go of connections whose server is gone, or that belong to a parent process: never say goodbye on them."""
+    from django.db import connections
+
+    for connection in connections.all(initialized_only=True):
+        connection.connection = None
+        connection.in_atomic_block = False
+        connection.savepoint_ids = []
+        connection.needs_rollback = False
+        connection.run_on_commit = []
+        connection.closed_in_transaction = False
+
+
+def python(*argv: str, name: str, **environ: str) -> subprocess.Popen[bytes]:
+    from agentops.embedded.process import Command
+
+    return start(Command(name, [sys.executable, *argv]), **environ)
+
+
+def wait_for(condition: Any, patience: float, every: float = 0.01) -> float:
+    """Seconds until the condition held; -1 when it never did."""
+    began = time.monotonic()
+    while time.monotonic() - began < patience:
+        if condition():
+            return time.monotonic() - began
+        time.sleep(every)
+    return -1.0
+
+
+def tail(names: Sequence[str], lines: int = 15) -> str:
+    """The last words of processes, for people who read why a fault did harm."""
+    from django.conf import settings
+
+    found: Mapping[str, Path] = {name: settings.PATHS.logs / f"{name}.log" for name in names}
+    return "\n".join(
+        f"--- {name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+        for name, log in found.items()
+        if log.exists()
+    )
