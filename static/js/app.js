@@ -110,8 +110,14 @@ function keepChoices() {
     (name === "checked" && node.hasAttribute("data-keep-checked")) || (name === "open" && node.tagName === "DETAILS"));
 }
 
+// A form that is used again is emptied when it was sent, but not of what somebody has begun to write meanwhile.
+const sent = new WeakMap();
+document.addEventListener("htmx:beforeSend", (event) => {
+  if (event.target.matches("form[data-reset]")) sent.set(event.target, String(new URLSearchParams(new FormData(event.target))));
+});
 document.addEventListener("htmx:afterRequest", (event) => {
-  if (event.detail.successful && event.target.matches("form[data-reset]")) event.target.reset();
+  const form = event.target;
+  if (event.detail.successful && form.matches("form[data-reset]") && sent.get(form) === String(new URLSearchParams(new FormData(form)))) form.reset();
 });
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-back]") && history.length > 1) { event.preventDefault(); history.back(); }

@@ -10,17 +10,21 @@ const typing = () => {
   return at && (at.isContentEditable || ["TEXTAREA", "SELECT"].includes(at.tagName)
     || (at.tagName === "INPUT" && !["checkbox", "radio", "button", "submit"].includes(at.type)));
 };
-// A key pressed while the page takes in an answer is meant for what comes: acting on what goes would be lost.
-const swapping = () => one(".htmx-swapping, .htmx-settling");
+// While a card is on its way, its keys are not for the one that goes: they would be lost with it, or worse, the rest of
+// what somebody types would be taken for commands to the next. While it is being taken in, they wait for it; but nobody
+// approves a card before it is there.
+const onItsWay = () => one("[data-gate] form.htmx-request, .row-link.htmx-request");
+const arriving = () => one("#review.htmx-settling, [data-gate].htmx-settling");
 const free = (act) => (event) => {
   if (event.repeat || typing() || one("dialog[open]")) return;
-  if (swapping()) {
-    event.preventDefault();
-    document.addEventListener("htmx:afterSettle", () => setTimeout(act, 0, event), { once: true });
-    return;
-  }
   if (act(event) !== false) event.preventDefault();
 };
+const onCard = (act) => free((event) => {
+  if (onItsWay()) return true;
+  if (!arriving()) return act(event);
+  if (act !== approve) document.addEventListener("htmx:afterSettle", () => setTimeout(() => { if (!typing()) act(event); }), { once: true });
+  return true;
+});
 const inView = (element) => {
   const box = element.getBoundingClientRect();
   return box.height > 0 && box.top >= 0 && box.bottom <= window.innerHeight;
@@ -96,7 +100,8 @@ function openPane(name) {
 }
 
 function submitPresent(event) {
-  const form = document.activeElement?.closest("[data-gate] form[data-verdict]");
+  // Who looks something up on the card and leaves the field has still written there.
+  const form = document.activeElement?.closest("[data-gate] form[data-verdict]") ?? (typing() ? null : one("[data-pane-of]:not([hidden])", card() ?? document.createElement("i")));
   const button = form && one("button[type=submit]:not([name])", form);
   if (!button) return;
   event.preventDefault();
@@ -137,9 +142,9 @@ document.addEventListener("keydown", (event) => {
 tinykeys(window, {
   j: free(() => move(1)),
   k: free(() => move(-1)),
-  a: free(approve),
-  e: free(() => openPane("edit")),
-  r: free(() => openPane("reject")),
+  a: onCard(approve),
+  e: onCard(() => openPane("edit")),
+  r: onCard(() => openPane("reject")),
   x: free(toggle),
   "$mod+Enter": submitPresent,
 });

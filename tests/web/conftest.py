@@ -8,6 +8,7 @@ from django.test import Client
 
 from loops.models import Project, Run
 from tests import factories as make
+from tests.integration.gates.making import make_world
 
 
 @dataclass
@@ -43,3 +44,17 @@ def house(db: None) -> House:
         admin=make.superuser("root"),
         run=make.run(make.task(project, title="Fix the rounding", created_by=operator)),
     )
+
+
+@pytest.fixture
+def desk(live_site: str, page: Any) -> Any:
+    """A browser in which the reviewer of a new project is logged in."""
+    world = make_world()
+    client = Client()
+    client.force_login(world.reviewer)
+    page.context.add_cookies(
+        [{"name": "agentops_session", "value": client.cookies["agentops_session"].value, "url": live_site}]
+    )
+    page.world, page.site = world, live_site
+    page.set_viewport_size({"width": 1280, "height": 800})
+    return page

@@ -6,27 +6,12 @@ import contextlib
 from typing import Any
 
 import pytest
-from django.test import Client
 from playwright.sync_api import TimeoutError
 
 from gates.models import Decision, Gate
-from tests.integration.gates.making import make_world, open_gate, tool_view
+from tests.integration.gates.making import open_gate, tool_view
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q7")]
-
-
-@pytest.fixture
-def desk(live_site: str, page: Any) -> Any:
-    """A browser in which the reviewer of a new project is logged in."""
-    world = make_world()
-    client = Client()
-    client.force_login(world.reviewer)
-    page.context.add_cookies(
-        [{"name": "agentops_session", "value": client.cookies["agentops_session"].value, "url": live_site}]
-    )
-    page.world, page.site = world, live_site
-    page.set_viewport_size({"width": 1280, "height": 800})
-    return page
 
 
 def wait_decided(desk: Any, gate: Gate) -> Decision:
