@@ -12,6 +12,7 @@ from loops.engine.facts import Fact
 from loops.engine.state import RunState
 from loops.engine.values import (
     Access,
+    Compensation,
     FailureKind,
     Json,
     ModelEvent,
@@ -63,6 +64,8 @@ class CallContext:
     workspace: str
     idempotency_key: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    undoes: str = ""
+    """The effect that this call undoes because a person said so; empty for everything an agent proposes."""
     lease_ends: Callable[[], float] = lambda: inf
     expects: Mapping[str, Json] = field(default_factory=dict)
 
@@ -84,6 +87,8 @@ class Judgement:
     risk: str = "low"
     policy_version: str = ""
     subject: Mapping[str, Json] = field(default_factory=dict)
+    reversibility: str = ""
+    """Of this very call, which may be less than its tool promises (SPEC O1)."""
     view: Mapping[str, Json] = field(default_factory=dict)
     """What the reviewer is shown beside the subject: a diff, the file before, a command line."""
 
@@ -118,6 +123,15 @@ class Tools(Protocol):
 
     async def verify(self, call: ToolCall, context: CallContext) -> Verified:
         """Ask the world whether an interrupted call took effect."""
+        ...
+
+    async def plan_undo(self, call: ToolCall, context: CallContext) -> Compensation | None:
+        """Right before INTENT: how the call will be undone, with the bytes for it handed to the journal; None for a
+        call that changes nothing (SPEC O2)."""
+        ...
+
+    async def learn_undo(self, call: ToolCall, context: CallContext, planned: Compensation) -> Compensation | None:
+        """Right after the call, however it ended: what it really changed; None when the plan says it all."""
         ...
 
 
@@ -195,6 +209,10 @@ class Journal(Protocol):
 
     def renew(self) -> None:
         """Keep owning the run. Raises LeaseLost."""
+        ...
+
+    def history(self, kinds: Sequence[str]) -> Sequence[Fact]:
+        """The committed facts of these kinds, in order: for what no state holds."""
         ...
 
     def mail_kinds(self) -> frozenset[str]:

@@ -47,8 +47,9 @@ LEFT = ("partly", "failed", "blocked", "by_hand")
 class Undo:
     """One call that had an effect, and how far it is undone.
 
-    ``outcome`` is "" while it is to be undone, else UNDONE, NOTHING (it was so already) or one of LEFT. ``begun`` counts
-    the INTENTs of its compensation; ``open`` is true while the latest of them has no outcome.
+    ``outcome`` is "" while it is to be undone, else UNDONE, NOTHING (it was so already) or one of LEFT; ``left`` names
+    the paths that stay. ``learnt``: the compensation was told by the execution itself. ``begun`` counts the INTENTs of
+    the compensation; ``open`` is true while the latest of them has no outcome.
     """
 
     id: str
@@ -113,7 +114,7 @@ def can_be_rolled_back(state: RunState) -> bool:
 # --- the ledger: a fold of the journal ------------------------------------------------------------------------------
 
 
-def ledger(history: Iterable[f.Fact]) -> tuple[Undo, ...]:
+def ledger(history: Iterable[f.Fact]) -> tuple[Undo, ...]:  # noqa: C901 - one case for each kind of fact
     """Every effect of the run in the order in which it began."""
     found: dict[str, Undo] = {}
     latest: dict[str, str] = {}
@@ -158,7 +159,9 @@ def _learnt(found: dict[str, Undo], name: str, fact: f.ToolCompleted) -> None:
     if compensation.tool == RESTORE and not files(compensation) and "snapshot" not in compensation.arguments:
         del found[name]  # looked at before and after: it changed nothing
         return
-    found[name] = replace(found[name], compensation=compensation, ok=fact.result.ok, learnt=fact.compensation is not None)
+    found[name] = replace(
+        found[name], compensation=compensation, ok=fact.result.ok, learnt=fact.compensation is not None
+    )
 
 
 def _try_again(found: dict[str, Undo]) -> None:
@@ -284,7 +287,7 @@ def workspace_after(start: Mapping[str, str], history: Iterable[f.Fact]) -> dict
 
 
 def outcome_of(undos: Sequence[Undo]) -> str:
-    """"undone", "partly" or "nothing", of a rollback that has come to its end."""
+    """ "undone", "partly" or "nothing", of a rollback that has come to its end."""
     if any(undo.outcome in LEFT for undo in undos):
         return "partly"
     return UNDONE if any(undo.outcome == UNDONE for undo in undos) else NOTHING
