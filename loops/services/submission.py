@@ -81,6 +81,15 @@ def clean(raw: Mapping[str, Any], loops: Sequence[str]) -> Content:
     return content
 
 
+def clean_limits(raw: Mapping[str, Any] | None) -> dict[str, int]:
+    """Limits alone, as ``clean`` takes them. Raises InvalidTask."""
+    faults: dict[str, str] = {}
+    found = _limits(raw, faults)
+    if faults:
+        raise InvalidTask(faults)
+    return found
+
+
 def clean_key(key: str | None) -> str | None:
     """An idempotency key: short printable ASCII, or none at all."""
     if key is None or key == "":

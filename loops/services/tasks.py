@@ -188,9 +188,9 @@ def _by_key(draft: Task) -> Submission | None:
 
 
 def _by_content(draft: Task) -> Submission | None:
-    """A committed run of the same content: its result is the answer (SPEC J6)."""
+    """A committed run of the same content: its result is the answer (SPEC J6). A fork may have been told more."""
     committed = Run.objects.filter(
-        project=draft.project, task__content_sha256=draft.content_sha256, status=Run.Status.COMPLETED
+        project=draft.project, task__content_sha256=draft.content_sha256, status=Run.Status.COMPLETED, fork=None
     )
     run = committed.select_related("task").order_by("-id").first()
     return Submission(run.task, run, created=False) if run else None

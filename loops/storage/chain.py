@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from loops.engine import canonical
 from loops.models import Artifact, Blob, Fact, ProvenanceRecord, Run
+from loops.storage import ancestry
 from loops.storage.encoding import link, references
 
 BATCH = 2000
@@ -36,6 +37,7 @@ def verify(run_id: uuid.UUID | str | None = None) -> ChainReport:
         runs = runs.filter(pk=run_id)
     for run in runs.only("id", "head_seq", "head_hash").iterator(chunk_size=200):
         _verify_run(run, report)
+    report.problems.extend(ancestry.faults(run_id))
     _verify_records(report, run_id)
     return report
 

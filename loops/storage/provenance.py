@@ -17,6 +17,7 @@ from loops.engine.codec import to_plain
 from loops.engine.ports import Within
 from loops.engine.state import RunState
 from loops.engine.values import Json
+from loops.storage import ancestry
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext('loops_provenancerecord'))"
 _LAST = "SELECT hash FROM loops_provenancerecord ORDER BY number DESC LIMIT 1"
@@ -61,6 +62,7 @@ def _record(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -
         "schema": 1,
         "task": {"id": spec.task_id, "goal_sha256": canonical.sha256(spec.goal), "project": spec.project_id},
         "run": run_id,
+        "forked_from": ancestry.line(cursor, run_id),
         "agent": to_plain(spec.agent),
         "plan_sha256": canonical.sha256({"loop": spec.loop, "nodes": [spec.goal]}),
         "evidence": [],

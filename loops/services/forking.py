@@ -1,0 +1,169 @@
+"""Fork a run: a new run that begins with the history of another, up to a step of it (SPEC K3).
+
+Only the wish is stored here; the run's worker builds its beginning (``services.reusing``), so that forking a run of a
+thousand steps answers as soon as forking one of ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from loops.engine import canonical
+from loops.engine.forking import point
+from loops.engine.recorded import read_fact
+from loops.models import Fact, Fork, ModelConfig, Run
+from loops.querysets import OPERATE
+from loops.services import access, audit, policies
+from loops.services.submission import InvalidTask, clean_key, clean_limits, unstorable
+from loops.storage import bell
+
+MAX_MESSAGE = 20_000
+MAX_INSTRUCTIONS = 50_000
+MOVES = ("PhaseEntered", "RunResumed")
+
+
+class ForkConflict(Exception):
+    """The key was used before, for another fork of this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forking:
+    """``created`` is false when an earlier fork is given back."""
+
+    run: Run
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The last fact that a fork takes over."""
+
+    seq: int
+    step: int
+    head: bytes
+
+
+def fork_run(  # noqa: PLR0913 - what a person may change
+    *,
+    actor: Any,
+    run: Run,
+    step: int | None = None,
+    seq: int | None = None,
+    message: str = "",
+    instructions: str | None = None,
+    model: str = "",
+    limits: Mapping[str, Any] | None = None,
+    idempotency_key: str | None = None,
+) -> Forking:
+    """Fork ``run`` after ``step`` (0: before the first; None: where it stands), or after fact ``seq``.
+
+    What is not given stays as it was at that point. Raises NotAllowed, InvalidTask or ForkConflict.
+    """
+    access.require(actor, run.project, OPERATE, what="fork runs", run=run)
+    found, faults = point_of(run, step, seq), _faults(message, instructions, model)
+    try:
+        changed_limits = clean_limits(limits)
+    except InvalidTask as error:
+        faults |= error.errors
+    if faults:
+        raise InvalidTask(faults)
+    draft = Fork(
+        parent=run,
+        seq=found.seq,
+        step=found.step,
+        head=found.head,
+        message=message.strip(),
+        instructions=instructions,
+        model=model,
+        limits=changed_limits,
+        idempotency_key=clean_key(idempotency_key),
+        created_by=actor,
+    )
+    asked = {"step": step, "seq": seq, "message": draft.message, "instructions": instructions}
+    draft.content_sha256 = canonical.sha256({**asked, "model": model, "limits": changed_limits})
+    return _earlier(draft) or _create_once(draft)
+
+
+def point_of(run: Run, step: int | None = None, seq: int | None = None) -> Point:
+    """Where a fork begins: the last fact up to ``step`` (or ``seq``) after which the agent acts. Raises InvalidTask."""
+    facts = Fact.objects.filter(run=run).order_by("seq")
+    wanted = facts.filter(seq__lte=seq) if seq is not None else facts
+    wanted = wanted.filter(step__lte=step) if step is not None else wanted
+    if (seq is not None and not 1 <= seq <= run.head_seq) or (step is not None and not 0 <= step <= run.total_steps):
+        raise InvalidTask({"seq" if seq is not None else "step": "the run has no such point"})
+    last = wanted.order_by("-seq").values_list("seq", flat=True).first()
+    if last is None:
+        raise InvalidTask({"step": "the run has not begun, so there is nothing to take over"})
+    moves = facts.filter(kind__in=MOVES, seq__lte=last).values_list("seq", "body")
+    cut = point(((at, read_fact(canonical.decode(bytes(body)))) for at, body in moves), last)
+    found_seq, found_step, head = facts.filter(seq=cut).values_list("seq", "step", "hash").get()
+    return Point(found_seq, found_step, bytes(head))
+
+
+def _faults(message: str, instructions: str | None, model: str) -> dict[str, str]:
+    faults = {}
+    for name, text, most in (
+        ("message", message, MAX_MESSAGE),
+        ("instructions", instructions or "", MAX_INSTRUCTIONS),
+    ):
+        if len(text) > most:
+            faults[name] = f"has {len(text):,} characters; at most {most:,} are possible"
+        elif fault := unstorable(text):
+            faults[name] = fault
+    if model and not ModelConfig.objects.filter(name=model.replace("\0", "")).exists():
+        faults["model"] = "there is no model of that name"
+    return faults
+
+
+def _earlier(draft: Fork) -> Forking | None:
+    if draft.idempotency_key is None:
+        return None
+    same = Fork.objects.filter(
+        parent=draft.parent, created_by=draft.created_by, idempotency_key=draft.idempotency_key
+    ).select_related("run")
+    found = same.first()
+    if found is None:
+        return None
+    if found.content_sha256 != draft.content_sha256:
+        raise ForkConflict("This idempotency key was already used for another fork of this run. Use a new key.")
+    return Forking(found.run, created=False)
+
+
+def _create_once(draft: Fork) -> Forking:
+    try:
+        return _create(draft)
+    except IntegrityError:
+        # Somebody with the same key was faster. The unique constraint waited for their commit, so it can be read now.
+        earlier = _earlier(draft)
+        if earlier is None:
+            raise
+        return earlier
+
+
+@transaction.atomic
+def _create(draft: Fork) -> Forking:
+    parent, actor = draft.parent, draft.created_by
+    model = ModelConfig.objects.filter(name=draft.model).first() if draft.model else None
+    run = Run.objects.create(
+        task_id=parent.task_id,
+        agent_id=parent.agent_id,
+        project=parent.project,
+        status=Run.Status.QUEUED,
+        runnable=True,
+        policy_version=policies.current_version(parent.project, actor=actor),
+        max_steps=draft.limits.get("max_steps", parent.max_steps),
+        scripted=model.is_scripted if model else parent.scripted,
+    )
+    draft.run = run
+    draft.save(force_insert=True)
+    detail = {"parent": str(parent.pk), "step": draft.step, "seq": draft.seq, "limits": draft.limits}
+    audit.record("run.forked", actor=actor, project=parent.project, run=run, detail=detail)
+    bell.ring(run.pk)
+    return Forking(run, created=True)
+
+
+__all__ = ["ForkConflict", "Forking", "InvalidTask", "Point", "fork_run", "point_of"]
