@@ -14,14 +14,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import rfc8785
 
 SHOWN_LEVELS = 100
 _SAFE = 2**53
 _UTF16_KEY = "$utf16:"
+_NEEDS_A_LOOK = re.compile(rb'"\$|(?:^|[\[:,])-?(?:\d{17}|9\d{15})')
+"""What the fast reader would read otherwise: mapped values, and digits beyond 2**53, which were a float."""
 _dumps = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -32,18 +36,22 @@ class _NotPlain(Exception):
 def encode(value: Any) -> bytes:
     """RFC 8785 bytes of ``value``.
 
-    The standard encoder already gives RFC 8785 for values made of plain text, safe integers, booleans and ASCII keys
+    An ordinary encoder already gives RFC 8785 for values made of plain text, safe integers, booleans and ASCII keys
     (same escapes, same order); everything else takes the slower road through ``rfc8785``.
     """
     try:
         _must_be_plain(value)
-        return _dumps(value).encode()
-    except (_NotPlain, UnicodeEncodeError):
+    except _NotPlain:
         return rfc8785.dumps(_mapped(value))
+    return encode_plain(value)
 
 
 def encode_plain(value: Any) -> bytes:
     """``encode`` for a value whose types are known to be plain: no look at every part of it first."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # deeper than it goes, or a lone surrogate
+        pass
     try:
         return _dumps(value).encode()
     except UnicodeEncodeError:
@@ -52,6 +60,11 @@ def encode_plain(value: Any) -> bytes:
 
 def decode(data: bytes | memoryview) -> Any:
     """Inverse of ``encode``, mapped values included."""
+    if not _NEEDS_A_LOOK.search(data):
+        try:
+            return orjson.loads(data)
+        except orjson.JSONDecodeError:  # deeper than it goes
+            pass
     return json.loads(bytes(data), object_hook=_unmapped, parse_int=_number)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 import psycopg
 from django.db import connection
 
@@ -38,7 +39,10 @@ STALE_EPOCH, MOVED_ON = "AO001", "AO002"
 _CLAIM = (
     "SELECT epoch, head_seq, head_hash, abandoned, recoveries FROM journal_claim(%s, %s, make_interval(secs => %s))"
 )
-_APPEND = "SELECT journal_append(%s, %s::bigint, %s::bigint, %s, %s::jsonb)"
+_APPEND = (
+    "SELECT journal_append(%s, %s::bigint, %s::bigint, %s, %s::text[], %s::int[], %s::bigint[], %s::text[], %s, "
+    "%s, %s, %s::bigint, %s::bigint, %s, %s::float8, %s, %s::int, %s, %s, %s::jsonb)"
+)
 _BLOBS = (
     "INSERT INTO loops_blob (sha256, size, body) SELECT b.name, length(b.body), b.body "
     "FROM unnest(%s::text[], %b::bytea[]) AS b(name, body) ON CONFLICT DO NOTHING"
@@ -181,36 +185,32 @@ class PgJournal:
             raise
 
     def _batch(self, entries: Sequence[tuple[f.Fact, RunState]]) -> _Batch:
-        facts: list[dict[str, Any]] = []
+        kinds, steps, ats, hashes, bodies = [], [], [], [], []
         blobs = dict(self._staged)
         head = self._head
-        for number, (fact, state) in enumerate(entries, self._seq + 1):
+        for fact, state in entries:
             encoded = encode_fact(fact, head)
-            facts.append(
-                {
-                    "seq": number,
-                    "kind": encoded.kind,
-                    "step": state.step,
-                    "at": _timestamp(fact.at),
-                    "body": encoded.body.decode(),
-                    "prev": head.hex(),
-                    "hash": encoded.hash.hex(),
-                }
-            )
             head = encoded.hash
+            kinds.append(encoded.kind)
+            steps.append(str(state.step))
+            ats.append(str(fact.at))
+            hashes.append(head.hex())
+            bodies.append(encoded.body.decode())
             if encoded.blobs:
                 blobs.update(encoded.blobs)
             if isinstance(fact, f.RunEnded):
                 blobs[canonical.sha256(to_plain(fact.report))] = canonical.encode(to_plain(fact.report))
         last, state = entries[-1]
-        seq = self._seq + len(entries)
-        payload = project(str(self._run), entries)
-        payload["facts"] = facts
-        payload["head"] = _head_row(state, len(entries), head, last.at)
+        rows = project(str(self._run), entries)
         if _checkpoint_due(entries, state):
-            payload["checkpoint"] = checkpoint_row(self._run, seq, last.at, state)
-        text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
-        return _Batch([self._run, self._epoch, self._seq, self._head, text], blobs, head)
+            rows["checkpoint"] = checkpoint_row(self._run, self._seq + len(entries), last.at, state)
+        lists = [f"{{{','.join(items)}}}" for items in (kinds, steps, ats, hashes)]
+        params = [
+            *(self._run, self._epoch, self._seq, self._head, *lists, "\n".join(bodies)),
+            *_head_columns(state),
+            _rows_text(rows) if rows else None,
+        ]
+        return _Batch(params, blobs, head)
 
     def _cursor(self) -> psycopg.Cursor[Any]:
         """A plain psycopg cursor: server-side binding, prepared statements."""
@@ -253,25 +253,28 @@ class _Batch:
     head: bytes
 
 
-def _head_row(state: RunState, count: int, head: bytes, at: int) -> dict[str, Any]:
-    """What the run's own row says from now on."""
+def _rows_text(rows: dict[str, Any]) -> str:
+    try:
+        return orjson.dumps(rows).decode()
+    except orjson.JSONEncodeError:  # integers of any length are JSON, and jsonb holds them
+        return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+
+
+def _head_columns(state: RunState) -> tuple[Any, ...]:
+    """What the run's own row says from now on, in the order of ``journal_append``."""
     shown, waiting_on = status(state)
-    return {
-        "n": count,
-        "hash": head.hex(),
-        "status": shown,
-        "phase": state.phase.value,
-        "step": state.step,
-        "tokens": state.tokens,
-        "cost": state.cost_microusd / 1e6,
-        "cost_unknown": state.cost_unknown,
-        "progress": state.progress,
-        "waiting_on": canonical.clean(waiting_on)[:200],
-        "max_steps": state.limits.max_steps + state.step_base,
-        "end_reason": state.end_reason if state.is_ended else "",
-        "final_status": FINAL.get(state.phase, ""),
-        "at": _timestamp(at),
-    }
+    return (
+        shown,
+        state.phase.value,
+        state.tokens,
+        state.cost_microusd,
+        state.cost_unknown,
+        state.progress,
+        canonical.clean(waiting_on)[:200],
+        state.limits.max_steps + state.step_base,
+        state.end_reason if state.is_ended else "",
+        FINAL.get(state.phase, ""),
+    )
 
 
 def _checkpoint_due(entries: Sequence[tuple[f.Fact, RunState]], state: RunState) -> bool:

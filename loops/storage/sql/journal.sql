@@ -38,21 +38,26 @@ BEGIN
     RETURN again;
 END $$;
 
-CREATE OR REPLACE FUNCTION journal_append(p_run uuid, p_epoch bigint, p_expected bigint, p_prev bytea, p jsonb)
+-- Facts come as lists of equal length: kinds, steps, times (microseconds since the epoch), hashes (hex) and bodies, the
+-- bodies one a line, since canonical JSON holds no line break. What is parsed as jsonb is only what becomes rows.
+CREATE OR REPLACE FUNCTION journal_append(
+    p_run uuid, p_epoch bigint, p_expected bigint, p_prev bytea,
+    p_kinds text[], p_steps int[], p_ats bigint[], p_hashes text[], p_bodies text,
+    p_status text, p_phase text, p_tokens bigint, p_cost_microusd bigint, p_cost_unknown boolean, p_progress float8,
+    p_waiting_on text, p_max_steps int, p_end_reason text, p_final_status text, p_rows jsonb)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    h record;
+    n int := cardinality(p_kinds);
+    v_at timestamptz := to_timestamp(p_ats[n] / 1e6);
 BEGIN
-    SELECT * INTO h FROM jsonb_to_record(p->'head') AS x(
-        n int, hash text, status text, phase text, step int, tokens bigint, cost numeric, cost_unknown boolean,
-        progress float8, waiting_on text, max_steps int, end_reason text, final_status text, at timestamptz);
     UPDATE agent_execution_history SET
-        head_seq = p_expected + h.n, head_hash = decode(h.hash, 'hex'),
-        status = h.status, phase = h.phase, total_steps = h.step, total_tokens = least(h.tokens, 2147483647)::int,
-        total_cost_usd = h.cost, cost_unknown = h.cost_unknown, progress = h.progress, waiting_on = h.waiting_on,
-        max_steps = h.max_steps, recoveries = CASE WHEN h.step > total_steps THEN 0 ELSE recoveries END,
-        end_reason = h.end_reason, final_status = h.final_status, last_activity_at = h.at,
-        completed_at = CASE WHEN h.final_status = '' THEN NULL ELSE coalesce(completed_at, h.at) END
+        head_seq = p_expected + n, head_hash = decode(p_hashes[n], 'hex'),
+        status = p_status, phase = p_phase, total_steps = p_steps[n], total_tokens = least(p_tokens, 2147483647)::int,
+        total_cost_usd = p_cost_microusd / 1e6, cost_unknown = p_cost_unknown, progress = p_progress,
+        waiting_on = p_waiting_on, max_steps = p_max_steps,
+        recoveries = CASE WHEN p_steps[n] > total_steps THEN 0 ELSE recoveries END,
+        end_reason = p_end_reason, final_status = p_final_status, last_activity_at = v_at,
+        completed_at = CASE WHEN p_final_status = '' THEN NULL ELSE coalesce(completed_at, v_at) END
     WHERE id = p_run AND epoch = p_epoch AND head_seq = p_expected AND head_hash = p_prev;
     IF NOT FOUND THEN
         IF EXISTS (SELECT 1 FROM agent_execution_history WHERE id = p_run AND epoch = p_epoch) THEN
@@ -62,12 +67,14 @@ BEGIN
     END IF;
 
     INSERT INTO loops_fact (run_id, seq, kind, step, at, body, prev, hash, epoch)
-    SELECT p_run, f.seq, f.kind, f.step, f.at, convert_to(f.body, 'UTF8'), decode(f.prev, 'hex'), decode(f.hash, 'hex'),
-           p_epoch
-    FROM jsonb_to_recordset(p->'facts') AS f(
-        seq bigint, kind text, step int, at timestamptz, body text, prev text, hash text);
+    SELECT p_run, p_expected + f.place, f.kind, f.step, to_timestamp(f.at / 1e6), convert_to(f.body, 'UTF8'),
+           CASE WHEN f.place = 1 THEN p_prev ELSE decode(p_hashes[f.place - 1], 'hex') END, decode(f.hash, 'hex'), p_epoch
+    FROM unnest(p_kinds, p_steps, p_ats, p_hashes, string_to_array(p_bodies, E'\n'))
+        WITH ORDINALITY AS f(kind, step, at, hash, body, place);
 
-    PERFORM journal_project(p_run, p);
+    IF p_rows IS NOT NULL THEN
+        PERFORM journal_project(p_run, p_rows);
+    END IF;
 END $$;
 
 CREATE OR REPLACE FUNCTION journal_project(p_run uuid, p_rows jsonb) RETURNS void LANGUAGE plpgsql AS $$
