@@ -177,7 +177,11 @@ def _decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
             return _result(transcript, fact.call_id, f"No answer: {why}. Go on with your best judgement.", True)
         case "in_doubt":
             if fact.payload.get("outcome") == "done":
-                return _result(transcript, fact.call_id, DONE, False)
+                result = fact.payload.get("result")
+                told = f"{DONE} Its result, as that person gives it:\n{result}" if result else DONE
+                return _result(transcript, fact.call_id, told, False)
+            if fact.verdict == "approve":  # the result is that of the next attempt
+                return transcript
             told = NOT_DONE if fact.payload.get("outcome") == "not_done" else UNKNOWN
             return _result(transcript, fact.call_id, told, True)
         case _ if not fact.call_id and fact.kind != "final_review":

@@ -82,6 +82,8 @@ def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunS
 def _doubt_decided(state: RunState, call_id: str, fact: f.GateDecided) -> RunState:
     if fact.payload.get("outcome") == "done":
         return with_call(state, call_id, status="done", ok=True)
+    if fact.verdict == "approve":  # it was not done: the same call again, under the same key
+        return with_call(state, call_id, status="again")
     known = (
         "it did not take effect" if fact.payload.get("outcome") == "not_done" else "whether it took effect is unknown"
     )

@@ -82,10 +82,14 @@ class Forked(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class RunTakenOver(Fact):
-    """A worker found the run without a living owner (SPEC J4)."""
+    """A worker found the run without a living owner (SPEC J4). ``lost`` is that owner, ``why`` what it said of itself
+    when it could still speak, ``lost_is_dead`` whether its process is proven to be gone (RELIABILITY 3.1)."""
 
     epoch: int
     worker: str
+    lost: str = ""
+    lost_is_dead: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,9 +215,24 @@ class ToolIntended(Fact):
     gate: str = ""
     policy_version: str = ""
     sandbox_level: int = 0
+    expects: Mapping[str, Json] = field(default_factory=dict)
+    """SHA-256 by path, "before" the call and, where that can be known, "after" it: what a recovery looks for."""
     reversibility: str = ""
     compensation: Compensation | None = None
     """How it will be undone; None for a call that changes nothing (SPEC O2)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolVerified(Fact):
+    """The world was asked about an INTENT without outcome: ``found`` is done, not_done or unknown (SPEC J2).
+
+    ``evidence`` holds hashes by path: "before" and "after" as INTENT expected them, "now" as they are.
+    """
+
+    call_id: str
+    tool: str
+    found: str
+    evidence: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -416,6 +435,7 @@ KINDS: Mapping[str, type[Fact]] = {
         GateDecided,
         ApprovalVoided,
         ToolIntended,
+        ToolVerified,
         ToolCompleted,
         ToolRefused,
         StepCompleted,

@@ -63,7 +63,11 @@ def answer_call_id(answers: int, position: int) -> str:
 
 
 def _taken_over(state: RunState, fact: f.RunTakenOver) -> RunState:
-    return evolve(state, recoveries=state.recoveries + 1)
+    calls = tuple(
+        evolve(call, may_live=call.may_live or not fact.lost_is_dead) if call.status == "intended" else call
+        for call in state.calls
+    )
+    return evolve(state, recoveries=state.recoveries + 1, calls=calls)
 
 
 def _phase_entered(state: RunState, fact: f.PhaseEntered) -> RunState:
@@ -166,15 +170,29 @@ def _gate_opened(state: RunState, fact: f.GateOpened) -> RunState:
 
 
 def _approval_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
-    state = with_call(state, fact.call_id, status="proposed", gate="")
+    """What was in doubt stays in doubt: voiding the permission to begin again does not make it new."""
+    begun = state.call(fact.call_id).status == "again"
+    state = with_call(state, fact.call_id, status="intended" if begun else "proposed", gate="")
     return with_call(state, fact.call_id, attempt=state.call(fact.call_id).attempt + 1)
 
 
 def _intended(state: RunState, fact: f.ToolIntended) -> RunState:
-    state = with_call(state, fact.call_id, status="intended", attempt=fact.attempt, gate=fact.gate)
+    state = with_call(
+        state,
+        fact.call_id,
+        status="intended",
+        attempt=fact.attempt,
+        gate=fact.gate,
+        since=fact.at,
+        expects=fact.expects,
+    )
     if fact.compensation is not None:
         state = evolve(state, effects=state.effects + 1, rollback="")
     return evolve(state, tool_calls=state.tool_calls + (fact.attempt == 1))
+
+
+def _verified(state: RunState, fact: f.ToolVerified) -> RunState:
+    return with_call(state, fact.call_id)
 
 
 def _completed(state: RunState, fact: f.ToolCompleted) -> RunState:
@@ -360,6 +378,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[RunState, Any], RunState]] = {
     f.GateDecided: decided,
     f.ApprovalVoided: _approval_voided,
     f.ToolIntended: _intended,
+    f.ToolVerified: _verified,
     f.ToolCompleted: _completed,
     f.ToolRefused: _refused,
     f.StepCompleted: _step_completed,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from loops.engine.facts import Check
 from loops.engine.lifecycle import RETRIABLE, TERMINAL, Phase
 from loops.engine.spec import Limits, RunSpec
-from loops.engine.values import Access, ToolCall
+from loops.engine.values import Access, Json, ToolCall
 
 RECENT_ERRORS = 3
 
@@ -16,7 +17,8 @@ RECENT_ERRORS = 3
 class PendingCall:
     """A call of the latest answer on its way through judgement, gate, intent and outcome.
 
-    ``status``: proposed -> judged -> (gated -> approved) -> intended -> done. ``ok`` is set once done.
+    ``status``: proposed -> judged -> (gated -> approved) -> intended (-> gated -> again) -> done. ``ok`` is set once
+    done.
     """
 
     call: ToolCall
@@ -31,6 +33,11 @@ class PendingCall:
     ok: bool | None = None
     error: str = ""
     rejection: str = ""
+    since: int = 0
+    """When its INTENT was written, in microseconds since the epoch."""
+    expects: Mapping[str, Json] = field(default_factory=dict)
+    may_live: bool = False
+    """The worker that began it was lost, and nobody could prove that its process is gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,8 +143,9 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
             return JudgeCall(call)
         case "judged":
             return _after_judgement(state, pending)
-        case "approved":
-            return RunTool(call, gate=pending.gate, attempt=1)
+        case "approved" | "again":
+            attempt = pending.attempt + 1 if pending.status == "again" else 1
+            return RunTool(call, gate=pending.gate, attempt=attempt)
         case "refused":
             return _refuse(pending, "rejected", f"A person rejected this call: {pending.rejection}")
         case _:
