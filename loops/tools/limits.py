@@ -22,13 +22,19 @@ PROTECTED = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes in bytes, times in seconds. ``shown`` is what the model reads, ``kept`` what is stored of one output."""
+    """Sizes in bytes, times in seconds. ``shown`` is what the model reads, ``kept`` what is stored of one output.
+
+    ``snapshot``: what is kept of former files so that a change can be undone; beyond it a call is irreversible.
+    """
 
     arguments_bytes: int = 1_000_000
     arguments_depth: int = 64
     shown_bytes: int = 16 * KIB
     kept_bytes: int = 10 * MIB
     file_bytes: int = 10 * MIB
+    snapshot_file_bytes: int = 4 * MIB
+    snapshot_bytes: int = 64 * MIB
+    snapshot_files: int = 5_000
     workspace_bytes: int = GIB
     workspace_files: int = 100_000
     found_lines: int = 200

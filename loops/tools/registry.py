@@ -7,12 +7,12 @@ Another package offers tools through the entry point group ``agentops.tools``: a
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 
 from loops.engine.ports import CallContext, OnOutput, Verified
-from loops.engine.values import Json, ToolResult, ToolSpec
+from loops.engine.values import Compensation, Json, ToolResult, ToolSpec
 from loops.tools.canonical import digest
 from loops.tools.clean import SaveBlob
 from loops.tools.limits import Limits
@@ -22,6 +22,10 @@ from loops.tools.workspace import Workspace
 
 ENTRY_POINTS = "agentops.tools"
 Arguments = Mapping[str, Json]
+
+
+ReadBlob = Callable[[str], bytes]
+StoredBlobs = Callable[[Sequence[str]], Collection[str]]
 
 
 class RegistrationError(Exception):
@@ -53,7 +57,9 @@ class Operands:
 class ToolRun:
     """What a tool gets besides its arguments. ``sealed`` holds approved bytes of scripts (path -> bytes).
 
-    ``cancelled`` is set when the caller gives up: a tool that loops in a thread looks at it.
+    ``cancelled`` is set when the caller gives up: a tool that loops in a thread looks at it. ``read_blob`` raises
+    KeyError for bytes that were never kept; it and ``stored_blobs`` (which of these hashes are kept?) belong to the
+    caller's own thread.
     """
 
     context: CallContext
@@ -64,12 +70,17 @@ class ToolRun:
     on_output: OnOutput = lambda stream, chunk: None
     sealed: Mapping[str, bytes] = field(default_factory=dict)
     cancelled: threading.Event = field(default_factory=threading.Event)
+    read_blob: ReadBlob = lambda sha256: {}[sha256]
+    stored_blobs: StoredBlobs = lambda names: ()
 
 
 Run = Callable[[Arguments, ToolRun], Awaitable[ToolResult]]
 Describe = Callable[[Arguments, ToolRun], Operands]
 Preview = Callable[[Arguments, ToolRun], Mapping[str, Json]]
 Verify = Callable[[Arguments, ToolRun], Verified]
+Lasting = Callable[[Arguments, ToolRun], str]
+PlanUndo = Callable[[Arguments, ToolRun], Compensation]
+LearnUndo = Callable[[Arguments, ToolRun, Compensation], Compensation]
 
 
 async def _handled_by_the_engine(arguments: Arguments, run: ToolRun) -> ToolResult:
@@ -78,7 +89,12 @@ async def _handled_by_the_engine(arguments: Arguments, run: ToolRun) -> ToolResu
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """``operands``, ``preview`` and ``verify`` must not change anything; preview is what a reviewer sees."""
+    """``operands``, ``preview`` and ``verify`` must not change anything; preview is what a reviewer sees.
+
+    A tool that changes something says how that is undone (SPEC I2, O1): ``undo`` right before the call, ``learn`` right
+    after it where only the world can tell. ``lasting`` says why this very call could not be undone, "" when it could;
+    without ``undo`` none can. An ``internal`` tool is no agent's: only an undoing calls it.
+    """
 
     spec: ToolSpec
     run: Run = _handled_by_the_engine
@@ -86,6 +102,10 @@ class Tool:
     preview: Preview = lambda arguments, run: {}
     verify: Verify = lambda arguments, run: Verified.UNKNOWN
     is_command: bool = False
+    undo: PlanUndo | None = None
+    learn: LearnUndo | None = None
+    lasting: Lasting = lambda arguments, run: ""
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

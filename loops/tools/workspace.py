@@ -15,7 +15,8 @@ from loops.tools.limits import Limits
 from loops.tools.protected import protecting
 from loops.tools.sandbox.beneath import Beneath, PathRefused, kind, relative
 
-_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+CACHES = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+SKIPPED = CACHES | {".git", "node_modules", ".venv"}
 _MEASURED: dict[tuple[int, int], tuple[float, int, int]] = {}
 _MEASURE_EVERY_S = 5.0
 _DEEPEST = 100
@@ -77,17 +78,20 @@ class Workspace:
         if status is not None and stat.S_ISLNK(status.st_mode):
             raise PathRefused(f"{path!r} is a symbolic link; name the file it points to", escape=True)
 
-    def write(self, path: str, data: bytes) -> None:
-        """Replace or create a file in one step (temporary file, then rename); parents are made. Durable on return."""
+    def write(self, path: str, data: bytes, mode: int | None = None) -> None:
+        """Replace or create a file in one step (temporary file, then rename); parents are made. Durable on return.
+
+        ``mode`` None keeps the permissions of the file that is there.
+        """
         if len(data) > self.limits.file_bytes:
             raise PathRefused(f"{len(data)} bytes are more than the limit of {self.limits.file_bytes} for one file")
         self.check_write(path)
         self._check_quota(len(data))
         with self._parent(path, make=True) as (directory, name):
-            mode = self._writable_mode(directory, name)
+            kept = self._writable_mode(directory, name)
             temporary = f".agentops-{secrets.token_hex(8)}.tmp"
             try:
-                self._fill(directory, temporary, data, mode)
+                self._fill(directory, temporary, data, kept if mode is None else mode & 0o777)
                 with self.fence.armed():
                     os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
             except BaseException:
@@ -95,6 +99,12 @@ class Workspace:
                     os.unlink(temporary, dir_fd=directory)
                 raise
             os.fsync(directory)
+
+    def link(self, path: str, target: str) -> None:
+        """Put back a symbolic link where nothing is; whoever follows it later stays beneath the workspace."""
+        self.check_write(path)
+        with self._parent(path, make=True) as (directory, name), self.fence.armed():
+            os.symlink(target, name, dir_fd=directory)
 
     def make_directory(self, path: str) -> None:
         self.check_write(path)
@@ -223,7 +233,7 @@ def _walk(directory: int, prefix: str, hidden: bool) -> Iterator[tuple[str, os.s
         except OSError:
             continue
         yield f"{prefix}{name}", status
-        if not stat.S_ISDIR(status.st_mode) or (name in _SKIPPED and not hidden) or prefix.count("/") >= _DEEPEST:
+        if not stat.S_ISDIR(status.st_mode) or (name in SKIPPED and not hidden) or prefix.count("/") >= _DEEPEST:
             continue
         try:
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
