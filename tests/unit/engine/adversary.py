@@ -325,7 +325,13 @@ class Tools(fakes.Tools):
     def effects_of(self, call: ToolCall) -> None:
         self.world.effects[call.id] += 1
         if call.name in {"write", "send"}:
-            assert self.world.effects[call.id] == 1, f"{call.name} took effect twice"
+            assert self.world.effects[call.id] <= 1 + self._let_again(call), f"{call.name} took effect twice"
+
+    def _let_again(self, call: ToolCall) -> int:
+        """How often a person said that it was not done, and to run it again; people may be wrong."""
+        decided = self.world.journal.of(f.GateDecided)
+        mine = [fact for fact in decided if fact.kind == "in_doubt" and fact.call_id == call.id]
+        return sum(fact.verdict == "approve" and fact.payload.get("outcome") != "done" for fact in mine)
 
     def _permitted(self, call: ToolCall) -> None:
         """Durable before it starts: an INTENT without outcome, and for an asked call a person's approval."""
