@@ -14,6 +14,8 @@ from tests.faults.outcome import HEAD, Outcome, told
 SUITE: dict[str, tuple[str, int, int]] = {
     # promises: (module, faults in full form, faults in the short form)
     "P1 P2 P3": ("kills", 4000, 38),
+    "P8": ("dispatch", 400, 6),
+    "P9": ("submissions", 100, 2),
 }
 """In the order in which they run."""
 

@@ -75,12 +75,20 @@ def fence() -> None:
     PgJournal.renew = lambda self: None  # type: ignore[method-assign]
 
 
+def idempotency() -> None:
+    """Nobody remembers the key of a submission."""
+    from loops.services import tasks
+
+    tasks.clean_key = lambda key: None
+
+
 GUARDS: dict[str, Callable[[], None]] = {
     "intent": intent,
     "doubt": doubt,
     "key": key,
     "claim": claim,
     "fence": fence,
+    "idempotency": idempotency,
 }
 
 

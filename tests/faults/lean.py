@@ -39,6 +39,7 @@ def fork(work: Callable[[], object], *, death: Death | None = None, off: Sequenc
         return child
     code = 1
     try:
+        _complain_to_a_log()
         forget_connections()
         guards.off(*off)
         if death is not None:
@@ -50,6 +51,14 @@ def fork(work: Callable[[], object], *, death: Death | None = None, off: Sequenc
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def _complain_to_a_log() -> None:
+    """A child whose guard is off ends badly, as it should; nobody needs to see how."""
+    from django.conf import settings
+
+    with (settings.PATHS.logs / "lean.log").open("ab") as log:
+        os.dup2(log.fileno(), sys.stderr.fileno())
 
 
 def wait(child: int, patience: float = LONGEST_S) -> int:
