@@ -9,11 +9,12 @@ from typing import Any
 
 from loops.engine import canonical
 from loops.engine.facts import KINDS, Fact
-from loops.engine.recorded import LABEL, fact_bytes, labelled, read_fact
+from loops.engine.recorded import LABEL, fact_bytes, keep, labelled, read_fact
 
 INLINE_BYTES = 4096
 """A fact up to this size is stored whole; above it, heavy fields move to blobs."""
 BLOB_FROM = 1024
+_MOVED = b'"#blob":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def plain_fact(body: bytes, blob: Callable[[str], bytes]) -> dict[str, Any]:
 
 def references(body: bytes) -> list[str]:
     """Blobs that a stored fact names."""
-    if b'"#blob":' not in body:
+    if _MOVED not in body:
         return []
     plain = canonical.decode(body)
     heavy = KINDS[plain[LABEL]].HEAVY
@@ -74,4 +75,7 @@ def _is_reference(value: Any) -> bool:
 
 def decode_fact(body: bytes, blob: Callable[[str], bytes]) -> Fact:
     """The fact itself. Raises KeyError for a kind this version does not know."""
-    return read_fact(plain_fact(body, blob))
+    fact = read_fact(plain_fact(body, blob))
+    if _MOVED not in body:
+        keep(fact, body)
+    return fact

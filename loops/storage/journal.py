@@ -96,12 +96,13 @@ def load(run_id: uuid.UUID) -> Loaded | None:
     The state is the latest checkpoint and the facts after it; a checkpoint that cannot be read or does not fit falls
     back to folding everything (SPEC J2).
     """
-    facts = reader.history(run_id)
+    facts: list[f.Fact] = []
+    transcript = Transcript()
+    for fact in reader.stream(run_id):
+        facts.append(fact)
+        transcript = extend(transcript, fact)
     if not facts:
         return None
-    transcript = Transcript()
-    for fact in facts:
-        transcript = extend(transcript, fact)
     first = facts[0]
     assert isinstance(first, f.RunStarted)
     latest = Checkpoint.objects.filter(run_id=run_id).order_by("-k").first()

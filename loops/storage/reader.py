@@ -34,12 +34,18 @@ class _Blobs:
 
 def history(run_id: uuid.UUID | str, after: int = 0, until: int | None = None) -> list[Fact]:
     """The facts after sequence number ``after``, up to ``until`` (None: all), in order, whole."""
+    return list(stream(run_id, after, until))
+
+
+def stream(run_id: uuid.UUID | str, after: int = 0, until: int | None = None) -> Iterator[Fact]:
+    """``history``, one fact at a time as it is decoded."""
     rows = FactRow.objects.filter(run_id=run_id, seq__gt=after)
     if until is not None:
         rows = rows.filter(seq__lte=until)
     bodies = [bytes(body) for body in rows.order_by("seq").values_list("body", flat=True)]
     blobs = _Blobs(bodies)
-    return [decode_fact(body, blobs) for body in bodies]
+    for body in bodies:
+        yield decode_fact(body, blobs)
 
 
 def raw(run_id: uuid.UUID | str, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
