@@ -29,8 +29,9 @@ from loops.storage import reader
 from loops.storage.journal import PgJournal
 from loops.wiring import sandbox_level, tool_registry, tools_of
 
-BATCH = 1000
-"""Facts in one transaction."""
+BATCH = 200
+"""Facts in one transaction: few enough that their bytes, made for the conversation, are still at hand for the journal;
+watchers see the steps arrive."""
 IN_PLACE = "Its folder is shared with other runs: this is a copy of what it held when the fork began."
 NOT_KEPT = (
     "No copy of the folder was kept at that step, and later steps may have changed it: this is a copy of what it held "
@@ -58,21 +59,24 @@ def take_over(run: Run, fork: Fork, store: PgJournal) -> tuple[RunState, Transcr
     now = int(time.time() * 1e6)
     closing = [replace(fact, at=now) for fact in unfinished(there)]
     facts = [first, *history[1:], *closing, _forked(fork, there, unsure, now)]
-    entries, transcript = _folded(facts)
-    for start in range(len(written), len(entries), BATCH):
-        store.append(entries[start : start + BATCH])
-    return entries[-1][1], transcript, problem
+    state, transcript = _write(facts, len(written), store)
+    return state, transcript, problem
 
 
-def _folded(facts: Sequence[f.Fact]) -> tuple[list[tuple[f.Fact, RunState]], Transcript]:
+def _write(facts: Sequence[f.Fact], written: int, store: PgJournal) -> tuple[RunState, Transcript]:
+    """Fold all facts and append those behind the first ``written``."""
     first = facts[0]
     assert isinstance(first, f.RunStarted)
-    entries: list[tuple[f.Fact, RunState]] = [(first, initial(first))]
-    transcript = extend(Transcript(), first)
-    for fact in facts[1:]:
-        entries.append((fact, apply(entries[-1][1], fact)))
+    state, transcript, batch = initial(first), Transcript(), []
+    for number, fact in enumerate(facts, 1):
+        state = apply(state, fact) if number > 1 else state
         transcript = extend(transcript, fact)
-    return entries, transcript
+        if number > written:
+            batch.append((fact, state))
+        if len(batch) >= BATCH or (batch and number == len(facts)):
+            store.append(batch)
+            batch = []
+    return state, transcript
 
 
 def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, tools: Tools) -> f.RunStarted:
