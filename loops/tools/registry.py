@@ -53,6 +53,10 @@ class Operands:
     method: str = ""
 
 
+def nothing_stored(sha256: str) -> bytes:
+    raise KeyError(sha256)
+
+
 @dataclass(frozen=True, slots=True)
 class ToolRun:
     """What a tool gets besides its arguments. ``sealed`` holds approved bytes of scripts (path -> bytes).
@@ -70,7 +74,7 @@ class ToolRun:
     on_output: OnOutput = lambda stream, chunk: None
     sealed: Mapping[str, bytes] = field(default_factory=dict)
     cancelled: threading.Event = field(default_factory=threading.Event)
-    read_blob: ReadBlob = lambda sha256: {}[sha256]
+    read_blob: ReadBlob = nothing_stored
     stored_blobs: StoredBlobs = lambda names: ()
 
 

@@ -10,7 +10,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from loops.engine.ports import CallContext, Judgement, OnOutput, Verified
-from loops.engine.values import Access, FailureKind, Json, Reversibility, ToolCall, ToolResult, ToolSpec
+from loops.engine.values import (
+    Access,
+    Compensation,
+    FailureKind,
+    Json,
+    Reversibility,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
 from loops.tools.canonical import canonical, problems
 from loops.tools.clean import SaveBlob, clean_text
 from loops.tools.diffs import DiffError
@@ -18,7 +27,16 @@ from loops.tools.execution import perform
 from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.matrix import AccessRule, Verdict, evaluate, may_ask
-from loops.tools.registry import ArgumentError, Operands, Registered, ToolRegistry, ToolRun
+from loops.tools.registry import (
+    ArgumentError,
+    Operands,
+    ReadBlob,
+    Registered,
+    StoredBlobs,
+    ToolRegistry,
+    ToolRun,
+    nothing_stored,
+)
 from loops.tools.sandbox.beneath import PathRefused, relative
 from loops.tools.sandbox.levels import FILES_ONLY, FULL, NOTHING, SandboxLevel
 from loops.tools.sandbox.user import file_owner
@@ -35,7 +53,8 @@ class ToolAccessService:
 
     ``rules`` and ``policy_version`` are one snapshot of the matrix; build a new service when it changes.
     ``agent_type`` decides which tools ``specs`` lists; a call is judged by its own context's agent type.
-    ``on_audit`` gets one event (JSON) for each judgement and each execution; it must not raise.
+    ``on_audit`` gets one event (JSON) for each judgement and each execution; it must not raise. ``read_blob`` and
+    ``stored_blobs`` read what ``save_blob`` kept: undoing needs it.
     """
 
     def __init__(  # noqa: PLR0913  # wired in one place, by keyword
@@ -49,6 +68,8 @@ class ToolAccessService:
         limits: Limits | None = None,
         agent_type: str = "",
         on_audit: OnAudit = lambda event: None,
+        read_blob: ReadBlob = nothing_stored,
+        stored_blobs: StoredBlobs = lambda names: (),
     ) -> None:
         self._registry = registry
         self._rules = tuple(rules)
@@ -58,6 +79,7 @@ class ToolAccessService:
         self._limits = limits or Limits()
         self._agent_type = agent_type
         self._on_audit = on_audit
+        self._read_blob, self._stored_blobs = read_blob, stored_blobs
         self._bound: OrderedDict[tuple[str, int, str], dict[str, Json]] = OrderedDict()
 
     def specs(self) -> list[ToolSpec]:
@@ -65,7 +87,7 @@ class ToolAccessService:
         return [
             spec
             for spec in self._registry.specs()
-            if may_ask(self._rules, spec, self._agent_type) and self._level_allows(spec.name)
+            if self._offered(spec.name) and may_ask(self._rules, spec, self._agent_type)
         ]
 
     async def judge(self, call: ToolCall, context: CallContext) -> Judgement:
@@ -80,7 +102,7 @@ class ToolAccessService:
         From then on ``execute`` runs the script bytes of exactly this subject, or refuses. Empty for a call that is
         not well formed or may not run at all.
         """
-        found = self._registry.get(call.name)
+        found = self._found(call, context)
         if found is None or self._malformed(call, found):
             return {}
         try:
@@ -108,7 +130,7 @@ class ToolAccessService:
 
     async def verify(self, call: ToolCall, context: CallContext) -> Verified:
         """Ask the world whether an interrupted call took effect."""
-        found = self._registry.get(call.name)
+        found = self._found(call, context)
         if found is None or self._malformed(call, found):
             return Verified.NOT_DONE
         try:
@@ -117,8 +139,37 @@ class ToolAccessService:
         except (ArgumentError, PathRefused, OSError):
             return Verified.UNKNOWN
 
-    def _judge(self, call: ToolCall, context: CallContext) -> Judgement:
+    async def plan_undo(self, call: ToolCall, context: CallContext) -> Compensation | None:
+        """How this call will be undone; None for one that changes nothing (SPEC O2)."""
+        found = self._found(call, context)
+        if found is None or found.tool.spec.reversibility is Reversibility.PURE:
+            return None
+        if found.tool.undo is None:
+            return Compensation(why_not=_NO_WAY)
+        try:
+            with self._workspace(context) as workspace:
+                return found.tool.undo(call.arguments, self._run(context, workspace))
+        except Exception as error:  # of somebody else's tool as well: not to be undone is no reason not to run
+            return Compensation(why_not=clean_text(f"how to undo it could not be recorded: {error}"))
+
+    async def learn_undo(self, call: ToolCall, context: CallContext, planned: Compensation) -> Compensation | None:
+        """What the call really changed, for tools that only the world can tell it of."""
+        found = self._found(call, context)
+        if found is None or found.tool.learn is None or not planned.tool:
+            return None
+        try:
+            with self._workspace(context) as workspace:
+                return found.tool.learn(call.arguments, self._run(context, workspace), planned)
+        except Exception as error:
+            return Compensation(why_not=clean_text(f"what it changed could not be recorded: {error}"))
+
+    def _found(self, call: ToolCall, context: CallContext) -> Registered | None:
+        """The tool by its exact name. What only an undoing may call does not exist for anybody else."""
         found = self._registry.get(call.name)
+        return None if found is not None and found.tool.internal and not context.undoes else found
+
+    def _judge(self, call: ToolCall, context: CallContext) -> Judgement:
+        found = self._found(call, context)
         if found is None:
             names = ", ".join(spec.name for spec in self.specs())
             reason = f"unknown tool {clean_text(call.name)[:80]!r}; the tools are: {names}"
@@ -139,8 +190,13 @@ class ToolAccessService:
         spec = found.tool.spec
         run = self._run(context, workspace)
         verdicts = self._verdicts(call, context, found, run)
+        if lasting:
+            verdicts.append(Verdict(Access.ASK, f"it cannot be undone: {lasting}"))
         access = max((verdict.access for verdict in verdicts), key=list(Access).index)
-        irreversible = spec.reversibility is Reversibility.IRREVERSIBLE
+        lasting = _lasting(call, found, run)
+        reversibility = Reversibility.IRREVERSIBLE if lasting else spec.reversibility
+        irreversible = reversibility is Reversibility.IRREVERSIBLE
+        shown: dict[str, Json] = {"reversibility": reversibility.value} if lasting else {}
         subject = {} if access is Access.DENY else self._subject(call, context, found, workspace)
         if access is Access.ASK:
             self._remember(call, context, subject)
@@ -152,7 +208,8 @@ class ToolAccessService:
             risk=spec.danger.value,
             policy_version=self._policy_version,
             subject=subject,
-            view={} if access is Access.DENY else found.tool.preview(call.arguments, run),
+            reversibility=reversibility.value,
+            view={} if access is Access.DENY else {**found.tool.preview(call.arguments, run), **shown},
         )
 
     def _verdicts(self, call: ToolCall, context: CallContext, found: Registered, run: ToolRun) -> list[Verdict]:
@@ -163,6 +220,8 @@ class ToolAccessService:
             run.workspace.check_read(path)
         for path in operands.writes:
             run.workspace.check_write(path)
+        if found.tool.internal:
+            return [Verdict(Access.ALLOW, "a person ordered the rollback")]
         verdicts = [
             evaluate(self._rules, found.tool.spec, context.agent_type, paths=paths, hosts=operands.hosts),
         ]
@@ -181,13 +240,13 @@ class ToolAccessService:
         if reasons := problems(call.arguments, self._limits.arguments_depth):
             return [clean_text(reason) for reason in reasons]
         size = len(canonical(call.arguments))
-        if size > self._limits.arguments_bytes:
+        if size > self._limits.arguments_bytes and not found.tool.internal:
             return [f"the arguments have {size} bytes; the limit is {self._limits.arguments_bytes}"]
         return found.validator.errors(call.arguments)
 
     def _refusal(self, call: ToolCall, context: CallContext) -> ToolResult | None:
         """Why this call may not run even if somebody asks; None when it may (after its gate, where it has one)."""
-        found = self._registry.get(call.name)
+        found = self._found(call, context)
         if found is None:
             return _failed(f"unknown tool {clean_text(call.name)[:80]!r}")
         if found.tool.spec.loop_breaking:
@@ -244,11 +303,23 @@ class ToolAccessService:
         return Workspace(context.workspace, self._limits, file_owner(), Fence(context.lease_ends))
 
     def _run(self, context: CallContext, workspace: Workspace, on_output: OnOutput = lambda s, c: None) -> ToolRun:
-        return ToolRun(context, workspace, self._limits, self._sandbox, self._save_blob, on_output)
+        return ToolRun(
+            context,
+            workspace,
+            self._limits,
+            self._sandbox,
+            self._save_blob,
+            on_output,
+            read_blob=self._read_blob,
+            stored_blobs=self._stored_blobs,
+        )
 
-    def _level_allows(self, name: str) -> bool:
+    def _offered(self, name: str) -> bool:
+        """Is it a tool for agents, and does the sandbox hold what it needs?"""
         found = self._registry.get(name)
-        return found is not None and not (found.tool.is_command and self._sandbox.level <= FILES_ONLY)
+        if found is None or found.tool.internal:
+            return False
+        return not (found.tool.is_command and self._sandbox.level <= FILES_ONLY)
 
     def _denied(self, call: ToolCall, *reasons: str, invalid: bool = False, risk: str = "low") -> Judgement:
         return Judgement(
@@ -272,6 +343,16 @@ class ToolAccessService:
             "sandbox_level": self._sandbox.level,
         }
         self._on_audit(event | more)
+
+
+_NO_WAY = "its tool names no way to undo it"
+
+
+def _lasting(call: ToolCall, found: Registered, run: ToolRun) -> str:
+    """Why this very call cannot be undone although its class says so; "" when it can, or when the class says enough."""
+    if found.tool.internal or found.tool.spec.reversibility in {Reversibility.PURE, Reversibility.IRREVERSIBLE}:
+        return ""
+    return _NO_WAY if found.tool.undo is None else found.tool.lasting(call.arguments, run)
 
 
 def _key(call: ToolCall, context: CallContext) -> tuple[str, int, str]:

@@ -80,9 +80,8 @@ def read_state(workspace: Workspace, path: str) -> tuple[str, bytes]:
 
 def too_large(workspace: Workspace) -> str:
     """Why no snapshot of the workspace can be kept; "" when one can. Nothing is read."""
-    limits, files, size = workspace.limits, 0, 0
-    for _, status in _paths(workspace):
-        files += 1
+    limits, size = workspace.limits, 0
+    for files, (_, status) in enumerate(_paths(workspace), 1):
         kept = stat.S_ISREG(status.st_mode) and status.st_size <= limits.snapshot_file_bytes
         size += status.st_size if kept else 0
         if files > limits.snapshot_files:
@@ -100,10 +99,8 @@ def take(workspace: Workspace) -> Snapshot:
     known: dict[str, tuple[_Signature, str]] = {}
     for path, found in _paths(workspace):
         signature = (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        if path in before and before[path][0] == signature:
-            state = before[path][1]
-        else:
-            state = _safely(workspace, path, found)
+        old = before.get(path)
+        state = old[1] if old and old[0] == signature else _safely(workspace, path, found)
         name = path if state != OTHER else clean_text(path)
         states[name] = state
         if time.time_ns() - found.st_ctime_ns > _SETTLED_NS:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from loops.tools.builtin import commands, ending, moving, reading, testing, writing
+from loops.tools.builtin import commands, ending, moving, reading, restoring, testing, writing
 from loops.tools.registry import ToolRegistry
 
-TOOLS = (*reading.TOOLS, *writing.TOOLS, *moving.TOOLS, *commands.TOOLS, *testing.TOOLS, *ending.TOOLS)
+TOOLS = (
+    *reading.TOOLS,
+    *writing.TOOLS,
+    *moving.TOOLS,
+    *commands.TOOLS,
+    *testing.TOOLS,
+    *ending.TOOLS,
+    *restoring.TOOLS,
+)
 
 
 def builtin_registry() -> ToolRegistry:

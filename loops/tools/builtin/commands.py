@@ -16,6 +16,7 @@ from loops.tools.sandbox.beneath import PathRefused, relative
 from loops.tools.sandbox.inside import Job, Outcome, run_inside
 from loops.tools.sandbox.levels import FILES_ONLY
 from loops.tools.sandbox.process import Finished
+from loops.tools.undoing import lasting_command, learn_command, of_command
 from loops.tools.workspace import Workspace
 
 _MOST_FILES = 32
@@ -200,5 +201,8 @@ TOOLS = (
         _operands,
         _preview,
         is_command=True,
+        undo=of_command,
+        learn=learn_command,
+        lasting=lasting_command,
     ),
 )

@@ -11,6 +11,7 @@ from loops.tools.arguments import PATH, schema, text
 from loops.tools.changes import describe, report
 from loops.tools.execution import in_thread
 from loops.tools.registry import Arguments, Operands, Tool, ToolRun
+from loops.tools.undoing import lasting_file, of_deletion, of_folder, of_move
 
 
 async def move_file(arguments: Arguments, run: ToolRun) -> ToolResult:
@@ -103,6 +104,8 @@ TOOLS = (
         _moves,
         _preview_move,
         _verify_move,
+        undo=of_move,
+        lasting=lasting_file("path"),
     ),
     Tool(
         ToolSpec(
@@ -116,6 +119,7 @@ TOOLS = (
         make_directory,
         _writes,
         verify=_verify_make,
+        undo=of_folder,
     ),
     Tool(
         ToolSpec(
@@ -131,5 +135,7 @@ TOOLS = (
         _writes,
         _preview_delete,
         _verify_delete,
+        undo=of_deletion,
+        lasting=lasting_file("path"),
     ),
 )

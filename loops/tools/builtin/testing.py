@@ -20,6 +20,7 @@ from loops.tools.clean import clean_text
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.beneath import Beneath, PathRefused
 from loops.tools.sandbox.bubblewrap import REPORT
+from loops.tools.undoing import lasting_command, learn_command, of_command
 
 DEFAULT_COMMAND = "python -m pytest -q"
 _FILE = "junit.xml"
@@ -142,5 +143,8 @@ TOOLS = (
         _operands,
         _preview,
         is_command=True,
+        undo=of_command,
+        learn=learn_command,
+        lasting=lasting_command,
     ),
 )

@@ -12,6 +12,7 @@ from loops.tools.clean import sha256_hex
 from loops.tools.diffs import DiffError, Edit, apply_edits, apply_unified
 from loops.tools.execution import in_thread
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
+from loops.tools.undoing import lasting_file, of_content
 
 
 async def write_file(arguments: Arguments, run: ToolRun) -> ToolResult:
@@ -109,6 +110,8 @@ TOOLS = (
         _writes,
         _preview_write,
         _verify_write,
+        undo=of_content(lambda arguments, run, before: text(arguments, "content").encode()),
+        lasting=lasting_file("path"),
     ),
     Tool(
         ToolSpec(
@@ -132,5 +135,7 @@ TOOLS = (
         _writes_edits,
         _preview_apply,
         _verify_apply,
+        undo=of_content(lambda a, run, before: _edited(a, as_text(before, text(a, "path"))).encode()),
+        lasting=lasting_file("path"),
     ),
 )
