@@ -6,65 +6,82 @@ import asyncio
 import json
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.db import close_old_connections, connections
 
-from loops.models import Fact, Run
-from loops.web import fragments, timeline
+from loops.models import Run
+from loops.web import fragments, tail, timeline
 from loops.web.access import Audience
 
 T = TypeVar("T")
 MOST_CARDS = timeline.WINDOW
 """A page that was away for longer gets the latest cards; older ones are behind "show earlier"."""
 THREADS = 2
-_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="live")
+_asking = ThreadPoolExecutor(THREADS, thread_name_prefix="live-asking")
+_telling = ThreadPoolExecutor(THREADS, thread_name_prefix="live-telling")
+"""Whoever comes, or comes back, waits for others who do; those who are up to date wait for neither."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Changes:
-    """Everything after fact ``after`` up to ``seq``."""
+    """Everything after fact ``after`` up to ``seq``: for each audience the text of one frame, made once for all."""
 
     after: int
     seq: int
-    html: dict[Audience, str] = field(default_factory=dict)
-    said: str = ""
-
-    def frame(self, audience: Audience, after: int | None = None) -> str:
-        """The bytes for everyone in the audience are the same, so they are made once."""
-        body = {"t": "cards", "after": self.after if after is None else after, "seq": self.seq}
-        return json.dumps({**body, "html": self.html[audience], "said": self.said})
+    frames: Mapping[Audience, str] = field(default_factory=dict)
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T], threads: ThreadPoolExecutor = _asking) -> T:
     """Run database work beside the event loop, in threads of our own: pages never wait for sockets."""
 
     def task() -> T:
         close_old_connections()
         return work()
 
-    return await asyncio.get_running_loop().run_in_executor(_threads, task)
+    return await asyncio.get_running_loop().run_in_executor(threads, task)
 
 
 def let_go() -> None:
     """Close the database connections of our threads, each in its own."""
-    together = threading.Barrier(THREADS)
+    for threads in (_asking, _telling):
+        together = threading.Barrier(THREADS)
 
-    def close() -> None:
-        together.wait(5)
-        connections.close_all()
+        def close(together: threading.Barrier = together) -> None:
+            together.wait(5)
+            connections.close_all()
 
-    for done in [_threads.submit(close) for _ in range(THREADS)]:
-        done.result()
+        for done in [threads.submit(close) for _ in range(THREADS)]:
+            done.result()
 
 
 async def read(run_id: uuid.UUID, after: int, audiences: Iterable[Audience]) -> Changes | None:
-    """None when the run is gone."""
-    return await in_thread(lambda: _read(run_id, after, list(audiences)))
+    """What happened, for those who watch; None when the run is gone."""
+    return await in_thread(lambda: _read(run_id, after, list(audiences)), _telling)
+
+
+class Missed:
+    """What those ask for who come or fell behind. Equal questions that wait for a thread get one answer: a reading
+    that has begun is not shared, for it may not hold what was committed before the question."""
+
+    def __init__(self, run_id: uuid.UUID) -> None:
+        self._run_id = run_id
+        self._waiting: dict[tuple[int, Audience], asyncio.Task[Changes | None]] = {}
+
+    async def since(self, after: int, audience: Audience) -> Changes | None:
+        """Everything after fact ``after``; None when the run is gone."""
+        asked = self._waiting.get((after, audience))
+        if asked is None:
+            asked = asyncio.create_task(in_thread(lambda: self._read(after, audience)))
+            self._waiting[after, audience] = asked
+        return await asyncio.shield(asked)  # who leaves takes the answer from nobody
+
+    def _read(self, after: int, audience: Audience) -> Changes | None:
+        self._waiting.pop((after, audience), None)
+        return _read(self._run_id, after, [audience])
 
 
 async def head(run_id: uuid.UUID) -> int:
@@ -73,33 +90,25 @@ async def head(run_id: uuid.UUID) -> int:
 
 
 def _read(run_id: uuid.UUID, after: int, audiences: list[Audience]) -> Changes | None:
-    facts = list(
-        Fact.objects.filter(run_id=run_id, seq__gt=after).order_by("seq").values_list("seq", "kind", "step", "at")
-    )
-    run = Run.objects.with_names().filter(pk=run_id).first()
-    if run is None:
+    found = tail.read(run_id, after, MOST_CARDS)
+    if found is None:
         return None
-    if not facts:
-        return Changes(after, after, dict.fromkeys(audiences, ""))
-    steps = sorted({step for _, _, step, _ in facts})[-MOST_CARDS:]
-    cards = timeline.some(run, steps)
-    _stamp(cards, facts)
-    found = Changes(after, facts[-1][0], said=_say(run, [kind for _, kind, _, _ in facts]))
-    ended = any(kind in ("RunEnded", "RunResumed") for _, kind, _, _ in facts)
+    if found.seq is None:
+        return Changes(after, after)
+    cards = timeline.opened(timeline.build(found.run, found.rows), found.at)
+    for card in cards:  # so that what a person waits for can be measured
+        card.committed_at = found.at[card.number]
+    end = fragments.end(found.run) if found.kinds & {"RunEnded", "RunResumed"} else ""
+    frames = {}
     for audience in audiences:
-        parts = [fragments.head(run, audience), *(fragments.card(run, card, audience) for card in cards)]
-        found.html[audience] = "".join([*parts, *([fragments.end(run)] if ended else [])])
-    return found
+        parts = [fragments.card(found.run, card, audience) for card in cards]
+        html = "".join([fragments.head(found.run, audience, found.waits), *parts, end])
+        body = {"t": "cards", "after": after, "seq": found.seq, "html": html, "said": _say(found.run, found.kinds)}
+        frames[audience] = json.dumps(body)
+    return Changes(after, found.seq, frames)
 
 
-def _stamp(cards: list[timeline.Card], facts: list[tuple[int, str, int, datetime]]) -> None:
-    """Let each card carry when its latest fact was made, so that what a person waits for can be measured."""
-    latest = {step: at for _, _, step, at in facts}
-    for card in cards:
-        card.committed_at = latest.get(card.number)
-
-
-def _say(run: Any, kinds: list[str]) -> str:
+def _say(run: Run, kinds: Set[str]) -> str:
     """One line for screen readers, not one a fact."""
     if "RunEnded" in kinds:
         return f"The run ended: {run.get_status_display()}."

@@ -148,10 +148,10 @@ class RunConsumer(Listener):
             self.at = frame.seq
 
     async def _catch_up(self) -> None:
-        found = await changes.read(self.run_id, self.at, [self.audience])
+        found = await hub().missed(self.run_id, self.at, self.audience)
         if found is None or found.seq <= self.at:
             return
-        await self.deliver(found.frame(self.audience))
+        await self.deliver(found.frames[self.audience])
         self.at = found.seq
 
 

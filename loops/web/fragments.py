@@ -7,12 +7,12 @@ from django.template.loader import render_to_string
 from loops.models import Run
 from loops.storage import reader
 from loops.web.access import Audience
-from loops.web.heading import heading
+from loops.web.heading import Waits, heading
 from loops.web.timeline import Card
 
 
-def head(run: Run, audience: Audience) -> str:
-    return render_to_string("console/_head.html", heading(run, audience))
+def head(run: Run, audience: Audience, waits: Waits) -> str:
+    return render_to_string("console/_head.html", heading(run, audience, waits))
 
 
 def card(run: Run, one: Card, audience: Audience) -> str:

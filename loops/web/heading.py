@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 from typing import Any
 
 from django.utils import timezone
@@ -50,10 +52,17 @@ BUTTONS = (
 )
 
 
-def heading(run: Run, audience: Audience) -> dict[str, Any]:
-    """Context of ``console/_head.html``: the same for a page and for a live frame."""
-    gates = waiting.gates().objects.filter(run=run)
-    waits = list(gates.values_list("kind", "status", "opened_at", "decided_at", "decision__payload"))
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What the gates of a run add to its head: seconds people took, and the bounds they granted, oldest first."""
+
+    seconds: float = 0.0
+    granted: Sequence[Mapping[str, Any]] = ()
+
+
+def heading(run: Run, audience: Audience, waits: Waits | None = None) -> dict[str, Any]:
+    """Context of ``console/_head.html``: the same for a page and for a live frame, which has read ``waits`` already."""
+    waits = waits or _waits(run)
     limits = _limits(run, waits)
     return {
         "run": run,
@@ -65,12 +74,20 @@ def heading(run: Run, audience: Audience) -> dict[str, Any]:
     }
 
 
-def _limits(run: Run, waits: list[Any]) -> Limits:
-    limits = _limits_at_start(run)
-    for kind, status, _, _, payload in waits:
-        if kind == "limit_reached" and status == "extended":
-            limits = extended(limits, payload or {})
-    return limits
+def _waits(run: Run) -> Waits:
+    gates = waiting.gates().objects.filter(run=run).order_by("id")
+    rows = list(gates.values_list("kind", "status", "opened_at", "decided_at", "decision__payload"))
+    now = timezone.now()
+    return Waits(
+        seconds=sum(((decided or now) - opened).total_seconds() for _, _, opened, decided, _ in rows),
+        granted=[
+            payload or {} for kind, status, *_, payload in rows if (kind, status) == ("limit_reached", "extended")
+        ],
+    )
+
+
+def _limits(run: Run, waits: Waits) -> Limits:
+    return reduce(extended, waits.granted, _limits_at_start(run))
 
 
 def _limits_at_start(run: Run) -> Limits:
@@ -87,7 +104,7 @@ def _limits_at_start(run: Run) -> Limits:
     return limits
 
 
-def _meters(run: Run, limits: Limits, waits: list[Any]) -> list[Meter]:
+def _meters(run: Run, limits: Limits, waits: Waits) -> list[Meter]:
     cost = float(run.total_cost_usd)
     at_most = limits.max_cost_microusd / 1e6
     working = _working_seconds(run, waits)
@@ -100,13 +117,11 @@ def _meters(run: Run, limits: Limits, waits: list[Any]) -> list[Meter]:
     ]
 
 
-def _working_seconds(run: Run, waits: list[Any]) -> float:
+def _working_seconds(run: Run, waits: Waits) -> float:
     """Time spent working: waiting for people is free (SPEC D2). Exact once ended, close while it goes on."""
     if run.is_ended and run.state_snapshot:
         return float(run.state_snapshot.get("active_us", 0)) / 1e6
-    now = timezone.now()
-    waited = sum(((decided or now) - opened).total_seconds() for _, _, opened, decided, _ in waits)
-    return max(0.0, _elapsed(run, now) - waited)
+    return max(0.0, _elapsed(run, timezone.now()) - waits.seconds)
 
 
 def _elapsed(run: Run, now: datetime) -> float:

@@ -29,6 +29,8 @@ FRAMES_HELD = 64
 """For one watcher; a slower one is told to re-read."""
 DELTA_PAUSE = 0.05
 """Seconds between two bundles of streamed pieces of a run: about 20 a second are enough for eyes."""
+READ_PAUSE = 0.005
+"""Seconds between two readings of a run: sockets write first, and what happened meanwhile goes into one frame."""
 LIST_PAUSE = 0.5
 """Seconds between two hints that a list changed."""
 DELTAS_HELD = 2_000
@@ -84,6 +86,7 @@ class RunFeed:
         self.run_id = run_id
         self.seq = seq
         self.watchers: set[Watcher] = set()
+        self.missed = changes.Missed(run_id)
         self._wanted = seq
         self._reading: asyncio.Task[None] | None = None
         self._deltas: list[dict[str, Any]] = []
@@ -106,13 +109,18 @@ class RunFeed:
                 return
             if found is None or found.seq <= self.seq:
                 return  # a pointer to what is not there (yet): the next one will bring it
-            for watcher in self.watchers:
-                if watcher.audience in found.html:
-                    watcher.put(Frame(found.frame(watcher.audience), found.after, found.seq))
-                else:
-                    watcher.missed = True  # joined while this was read
-                    watcher.wake()
-            self.seq = found.seq
+            self._hand_out(found)
+            await asyncio.sleep(READ_PAUSE)
+
+    def _hand_out(self, found: changes.Changes) -> None:
+        frames = {audience: Frame(text, found.after, found.seq) for audience, text in found.frames.items()}
+        for watcher in self.watchers:
+            if frame := frames.get(watcher.audience):
+                watcher.put(frame)
+            else:
+                watcher.missed = True  # joined while this was read
+                watcher.wake()
+        self.seq = found.seq
 
     def _tell_to_read_again(self) -> None:
         self.seq = self._wanted
@@ -165,6 +173,10 @@ class Hub:
         watcher = Watcher(audience)
         feed.watchers.add(watcher)
         return watcher
+
+    async def missed(self, run_id: uuid.UUID, after: int, audience: Audience) -> changes.Changes | None:
+        """Everything after fact ``after`` of a run that is watched; None when the run is gone."""
+        return await self._runs[run_id].missed.since(after, audience)
 
     async def watch_lists(self, projects: frozenset[str] | None) -> Watcher:
         await self._listen()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -73,6 +73,17 @@ class Card:
         return any(model.cost_microusd is None for model in self.models)
 
 
+@dataclass(slots=True)
+class Rows:
+    """What the tables hold of some steps. ``notes``: (seq, kind, step, at, body) of facts, in order."""
+
+    steps: Sequence[Step]
+    calls: Iterable[ToolCallRecord]
+    models: Iterable[ModelCall]
+    gates: Iterable[Any]
+    notes: Iterable[tuple[int, str, int, datetime, bytes]]
+
+
 def latest(run: Run, before: int | None = None) -> list[Card]:
     """A window of cards, oldest first: the latest ones, or those before step ``before``."""
     steps = run.steps.order_by("-step_number")
@@ -80,7 +91,7 @@ def latest(run: Run, before: int | None = None) -> list[Card]:
         steps = steps.filter(step_number__lt=before)
     found = list(steps[:WINDOW])[::-1]
     first = found[0].step_number if found and len(found) == WINDOW else 0
-    cards = build(run, found, first=first, last=before - 1 if before is not None else None)
+    cards = build(run, stored(run, found, first=first, last=before - 1 if before is not None else None))
     for position, card in enumerate(reversed(cards)):
         card.lazy = (position >= FULL or before is not None) and card.step is not None and card.look != "wait"
         card.open = before is None and (position < OPEN or card.look in ("wait", "busy"))
@@ -93,33 +104,55 @@ def some(run: Run, numbers: Iterable[int]) -> list[Card]:
     if not wanted:
         return []
     steps = list(run.steps.filter(step_number__in=wanted))
-    cards = build(run, steps, first=wanted[0], last=wanted[-1])
-    for card in cards:
+    cards = build(run, stored(run, steps, first=wanted[0], last=wanted[-1]))
+    return opened(cards, set(wanted))
+
+
+def opened(cards: Iterable[Card], numbers: Container[int]) -> list[Card]:
+    """Those of these steps, open."""
+    found = [card for card in cards if card.number in numbers]
+    for card in found:
         card.open = True
-    return [card for card in cards if card.number in wanted]
+    return found
 
 
-def build(run: Run, steps: Sequence[Step], *, first: int, last: int | None) -> list[Card]:
-    """Cards from step ``first`` to ``last`` (None: to the end); four queries."""
+def stored(run: Run, steps: Sequence[Step], *, first: int, last: int | None) -> Rows:
+    """What belongs to the steps ``first`` to ``last`` (None: to the end); four queries."""
     within = {"step_number__gte": first} | ({"step_number__lte": last} if last is not None else {})
-    cards: dict[int, Card] = {step.step_number: Card(step.step_number, step) for step in steps}
-    for call in ToolCallRecord.objects.filter(run=run, **within).defer("idempotency_key"):
+    return Rows(
+        steps=steps,
+        calls=ToolCallRecord.objects.filter(run=run, **within).defer("idempotency_key"),
+        models=ModelCall.objects.filter(run=run, **within),
+        gates=gates_of(run).filter(**within),
+        notes=_noted(run.pk, steps, first, last),
+    )
+
+
+def gates_of(run: Run) -> Any:
+    """The gates of a run as cards show them."""
+    gates = waiting.gates().objects.filter(run=run).select_related("decision__decided_by")
+    return gates.defer("subject").order_by("id")
+
+
+def build(run: Run, rows: Rows) -> list[Card]:
+    """A card for each step that something is known of."""
+    cards: dict[int, Card] = {step.step_number: Card(step.step_number, step) for step in rows.steps}
+    for call in rows.calls:
         if call.step_number in cards:
             cards[call.step_number].calls.append(call)
-    for model in ModelCall.objects.filter(run=run, **within):
+    for model in rows.models:
         if model.step_number in cards:
             cards[model.step_number].models.append(model)
-    gates = waiting.gates().objects.filter(run=run, **within).select_related("decision__decided_by").order_by("id")
-    for gate in gates.defer("subject"):
+    for gate in rows.gates:
         cards.setdefault(gate.step_number, Card(gate.step_number)).gates.append(gate)
-    _add_notes(run, cards, steps, first, last)
+    _add_notes(run, cards, rows)
     return [cards[number] for number in sorted(cards)]
 
 
-def _add_notes(run: Run, cards: dict[int, Card], steps: Sequence[Step], first: int, last: int | None) -> None:
+def _add_notes(run: Run, cards: dict[int, Card], rows: Rows) -> None:
     """Facts that no table holds, beside the step they fell into."""
     asked: dict[int, int] = {}
-    for seq, kind, step, at, body in _noted(run.pk, steps, first, last):
+    for seq, kind, step, at, body in rows.notes:
         if kind == "ModelRequested":
             asked[step] = seq
         note = note_of(seq, kind, at, bytes(body))
