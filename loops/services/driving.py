@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from dataclasses import replace
 from typing import Any
 
 from loops.crash_points import CrashPoint, reach
@@ -61,7 +62,7 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
     if loaded is None or loaded.state.reusing:
         state, transcript = _start(run, store)
     else:
-        state, transcript = loaded.state, loaded.transcript
+        state, transcript = _where_it_lies(run, loaded.state), loaded.transcript
     if held.abandoned and not state.is_ended:
         state = _note(store, state, f.RunTakenOver(epoch=held.epoch, worker=owner))
         if held.recoveries > RECOVERIES_AT_MOST:
@@ -90,6 +91,13 @@ async def _drive(
         return await driver.drive()
     finally:
         await models.close()
+
+
+def _where_it_lies(run: Run, state: RunState) -> RunState:
+    """A restored installation may keep the run's folder elsewhere; the first fact still names the old place."""
+    if run.workspace_path in ("", state.spec.workspace):
+        return state
+    return evolve(state, spec=replace(state.spec, workspace=run.workspace_path))
 
 
 def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
