@@ -8,6 +8,7 @@ same bytes under the same sequence numbers, up to the point of the fork. ``Forke
   point that lies behind them, or behind the end, moves back to where the agent stopped acting.
 * What a person permitted is spent with the run it was permitted in: an open call is judged again, whatever was decided.
 * A call that was begun and has no outcome here is never begun again by itself: the model is told, and may propose it.
+* What the other run changed is not this one's to undo.
 * What was spent was paid by the other run. Limits and totals count from the fork on.
 """
 
@@ -22,7 +23,8 @@ from loops.engine.lifecycle import TERMINAL, Phase
 from loops.engine.state import PendingCall, RunState
 
 ACTING = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.ACT, Phase.REPAIR})
-BEGUN = (
+BEGUN = frozenset({"intended", "again"})
+UNKNOWN = (
     "This call was begun in the run that this one was forked from, and its outcome is not part of this history. "
     "It was not begun again. Find out whether it took effect before you propose it again."
 )
@@ -48,9 +50,9 @@ def point(moves: Iterable[tuple[int, f.Fact]], wanted: int) -> int:
 def unfinished(state: RunState) -> tuple[f.ToolRefused, ...]:
     """The facts that close the calls which were begun before the point of the fork and have no outcome there."""
     return tuple(
-        f.ToolRefused(call_id=pending.call.id, tool=pending.call.name, why="in_doubt", message=BEGUN)
+        f.ToolRefused(call_id=pending.call.id, tool=pending.call.name, why="in_doubt", message=UNKNOWN)
         for pending in state.calls
-        if pending.status == "intended" or (state.gate and state.gate.kind == "in_doubt" and pending.status == "gated")
+        if pending.status in BEGUN or (pending.status == "gated" and state.gate and state.gate.kind == "in_doubt")
     )
 
 
@@ -59,7 +61,7 @@ def forked(state: RunState, fact: f.Forked) -> RunState:
     if not state.reusing:
         raise ImpossibleFact("this run is no fork, or has begun already")
     own = fact.run_id == state.reusing  # the other run may have been a fork itself: its ``Forked`` is history here
-    if any(pending.status == "intended" for pending in state.calls):
+    if any(pending.status in BEGUN for pending in state.calls):
         raise ImpossibleFact("a call of the other run is still open")
     told = bool(fact.message)
     open_step = state.step_is_open
@@ -97,6 +99,8 @@ def _with_fresh_bounds(state: RunState) -> RunState:
         cost_microusd=0,
         cost_unknown=False,
         tool_calls=0,
+        effects=0,
+        rollback="",
         effects=0,
         rollback="",
         warned=frozenset(),
