@@ -173,7 +173,7 @@ def _approval_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
     """What was in doubt stays in doubt: voiding the permission to begin again does not make it new."""
     begun = any(call.call.id == fact.call_id and call.status == "again" for call in state.calls)
     state = with_call(state, fact.call_id, status="intended" if begun else "proposed", gate="")
-    return with_call(state, fact.call_id, attempt=state.call(fact.call_id).attempt + 1)
+    return with_call(state, fact.call_id, voided=state.call(fact.call_id).voided + 1)
 
 
 def _intended(state: RunState, fact: f.ToolIntended) -> RunState:

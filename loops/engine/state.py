@@ -36,6 +36,8 @@ class PendingCall:
     since: int = 0
     """When its INTENT was written, in microseconds since the epoch."""
     expects: Mapping[str, Json] = field(default_factory=dict)
+    voided: int = 0
+    """How often its approval did not cover any more what was about to run."""
     may_live: bool = False
     """The worker that began it was lost, and nobody could prove that its process is gone."""
 

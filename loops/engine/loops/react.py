@@ -7,6 +7,7 @@ their order. A loop-breaking tool ends the answer: what comes after it is not ru
 from __future__ import annotations
 
 from loops.engine import limits
+from loops.engine.context import UNKNOWN
 from loops.engine.effects import CallModel, Effect, JudgeCall, OpenGate, Record, RecoverTool, RunTool
 from loops.engine.facts import (
     Fact,
@@ -138,7 +139,7 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
         return _refuse(pending, "malformed", f"The call could not be read: {call.error}. Nothing was run.")
     match pending.status:
         case "proposed":
-            if pending.attempt > VOIDED_AT_MOST:
+            if pending.voided >= VOIDED_AT_MOST:
                 return _refuse(pending, "void", "What was approved kept changing before it could run. Nothing was run.")
             return JudgeCall(call)
         case "judged":
@@ -149,7 +150,14 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
         case "refused":
             return _refuse(pending, "rejected", f"A person rejected this call: {pending.rejection}")
         case _:
-            return RecoverTool(call, attempt=pending.attempt)
+            return _recover(pending)
+
+
+def _recover(pending: PendingCall) -> Effect:
+    """Begun, and no outcome is known. People who let it run again and again, while it keeps changing, end it too."""
+    if pending.voided >= VOIDED_AT_MOST:
+        return _refuse(pending, "in_doubt", UNKNOWN)
+    return RecoverTool(pending.call, attempt=pending.attempt)
 
 
 def _surplus(state: RunState, pending: PendingCall) -> str:

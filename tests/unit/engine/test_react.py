@@ -99,8 +99,13 @@ STATES = {
     "an approved call runs": (state(call(status="approved", gate="g")), "RunTool c1.0"),
     "a rejected call is refused": (state(call(status="refused", rejection="no")), "record refused:rejected"),
     "an intent without outcome is recovered": (state(call(status="intended")), "RecoverTool c1.0"),
-    "a void approval is asked again": (state(call(attempt=VOIDED_AT_MOST)), "JudgeCall c1.0"),
-    "a void approval is given up": (state(call(attempt=VOIDED_AT_MOST + 1)), "record refused:void"),
+    "a call a person lets run again runs": (state(call(status="again", gate="g", attempt=2)), "RunTool c1.0"),
+    "a call in doubt that keeps changing is given up": (
+        state(call(status="intended", voided=VOIDED_AT_MOST)),
+        "record refused:in_doubt",
+    ),
+    "a void approval is asked again": (state(call(voided=VOIDED_AT_MOST - 1)), "JudgeCall c1.0"),
+    "a void approval is given up": (state(call(voided=VOIDED_AT_MOST)), "record refused:void"),
     "a ninth call is surplus": (
         state(*(finished(number=n) for n in range(8)), call(number=8)),
         "record refused:surplus",
