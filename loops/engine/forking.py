@@ -101,8 +101,6 @@ def _with_fresh_bounds(state: RunState) -> RunState:
         tool_calls=0,
         effects=0,
         rollback="",
-        effects=0,
-        rollback="",
         warned=frozenset(),
         reached="",
         refused_limit="",
