@@ -190,10 +190,10 @@ class ToolAccessService:
         spec = found.tool.spec
         run = self._run(context, workspace)
         verdicts = self._verdicts(call, context, found, run)
+        lasting = _lasting(call, found, run)
         if lasting:
             verdicts.append(Verdict(Access.ASK, f"it cannot be undone: {lasting}"))
         access = max((verdict.access for verdict in verdicts), key=list(Access).index)
-        lasting = _lasting(call, found, run)
         reversibility = Reversibility.IRREVERSIBLE if lasting else spec.reversibility
         irreversible = reversibility is Reversibility.IRREVERSIBLE
         shown: dict[str, Json] = {"reversibility": reversibility.value} if lasting else {}
