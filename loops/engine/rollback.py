@@ -134,8 +134,6 @@ def ledger(history: Iterable[f.Fact]) -> tuple[Undo, ...]:  # noqa: C901 - one c
                 _try_again(found)
             case f.RollbackRequested():
                 _try_again(found)
-            case f.Forked():
-                found, latest = {}, {}  # what the run it came from changed is not its own to undo
             case f.CompensationIntended() if fact.undoes in found:
                 found[fact.undoes] = replace(found[fact.undoes], begun=fact.attempt, open=True)
             case f.CompensationCompleted() if fact.undoes in found:
