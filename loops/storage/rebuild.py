@@ -9,7 +9,7 @@ import json
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from django.db import connection, transaction
@@ -79,7 +79,7 @@ def _head(state: RunState) -> dict[str, Any]:
         "phase": state.phase.value,
         "total_steps": state.step,
         "total_tokens": min(state.tokens, 2**31 - 1),
-        "total_cost_usd": Decimal(state.cost_microusd).scaleb(-6).quantize(Decimal("0.0001")),
+        "total_cost_usd": Decimal(state.cost_microusd).scaleb(-6).quantize(Decimal("0.0001"), ROUND_HALF_UP),
         "cost_unknown": state.cost_unknown,
         "progress": state.progress,
         "max_steps": state.limits.max_steps + state.step_base,
