@@ -57,9 +57,9 @@ def restore(file: Path, *, force: bool = False, say: Say = lambda line: None) ->
                 say("database loaded, owners of runs cleared; migrating and verifying")
                 call_command("migrate", verbosity=0, interactive=False)
                 report = _verify(manifest)
-                _put_in_place(draft, say)
                 detail = {"backup": manifest.made_at, "file": file.name, "runs": len(manifest.runs)}
                 audit.record("installation.restored", actor=None, detail=detail)
+                _put_in_place(draft, say)  # last: from then on the roles have other passwords
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
     if report.problems:

@@ -62,6 +62,8 @@ class Installation:
         for process in left:
             process.kill()
         code = self._up.wait()
+        if self._up.stdout:
+            self._up.stdout.close()
         if left or code:
             raise SmokeError(f"up ended with {code} and left {len(left)} processes behind")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
 from agentops.ops import OpsError, servers
 from agentops.ops.backup import back_up
@@ -34,4 +35,6 @@ class Command(BaseCommand):
                 audit.record("backup.made", actor=None, detail={"file": target.name, "runs": len(manifest.runs)})
         except OpsError as error:
             raise CommandError(str(error)) from error
+        except DatabaseError as error:
+            raise CommandError(f"the database does not answer as it should: {error}") from error
         self.stdout.write(str(target))

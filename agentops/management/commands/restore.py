@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
 from agentops.ops import OpsError
 from agentops.ops.restore import restore
@@ -26,5 +27,7 @@ class Command(BaseCommand):
             report = restore(options["file"], force=options["force"], say=self.stderr.write)
         except OpsError as error:
             raise CommandError(str(error)) from error
+        except DatabaseError as error:
+            raise CommandError(f"the database does not answer as it should: {error}") from error
         whole = f"{report.runs} runs, {report.facts} facts, {report.blobs} blobs, {report.records} provenance records"
         self.stdout.write(self.style.SUCCESS(f"Restored and intact: {whole}. Start AgentOps to go on."))
