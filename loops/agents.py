@@ -28,7 +28,7 @@ from loops.engine.lifecycle import Phase
 from loops.engine.loop import decide
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
-from loops.engine.values import Json, ModelRole, ToolCall, ToolResult, ToolSpec
+from loops.engine.values import Compensation, Json, ModelRole, ToolCall, ToolResult, ToolSpec
 from loops.orchestrator import Confidence, Orchestrator
 
 LOW_CONFIDENCE = 0.5
@@ -140,6 +140,9 @@ class _Ledger:
     def renew(self) -> None:
         self._journal.renew()
 
+    def history(self, kinds: Sequence[str]) -> Sequence[f.Fact]:
+        return self._journal.history(kinds)
+
     def mail_kinds(self) -> frozenset[str]:
         return self._journal.mail_kinds()
 
@@ -209,6 +212,14 @@ class _Routed:
 
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
         return await self._orchestrator.tools.verify(call, context)
+
+    async def plan_undo(self, call: ToolCall, context: p.CallContext) -> Compensation | None:
+        return await self._orchestrator.tools.plan_undo(call, context)
+
+    async def learn_undo(
+        self, call: ToolCall, context: p.CallContext, planned: Compensation
+    ) -> Compensation | None:
+        return await self._orchestrator.tools.learn_undo(call, context, planned)
 
     def open(self, request: p.GateRequest) -> p.Within:
         return self._orchestrator.create_gate(request)

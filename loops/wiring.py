@@ -18,7 +18,7 @@ from loops.driver import idempotency_key
 from loops.engine import ports as p
 from loops.engine.canonical import clean_json, sha256
 from loops.engine.codec import to_plain
-from loops.engine.values import Access, Json, ToolCall, ToolResult, ToolSpec
+from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult, ToolSpec
 from loops.ids import new_id
 from loops.models import Run, ToolCallRecord
 from loops.storage import blobs, journal
@@ -77,9 +77,15 @@ class LiveTools:
     """Port Tools with the project's access rules as they are now, re-read every ``RULES_FRESH_S`` seconds."""
 
     def __init__(
-        self, agent_type: str, read_rules: ReadRules, audit: Audit, save_blob: Callable[[bytes], str] = blobs.save
+        self,
+        agent_type: str,
+        read_rules: ReadRules,
+        audit: Audit,
+        stored: blobs.Stored,
+        save_blob: Callable[[bytes], str] = blobs.save,
     ) -> None:
-        self._agent_type, self._read_rules, self._audit, self._save_blob = agent_type, read_rules, audit, save_blob
+        self._agent_type, self._read_rules, self._audit = agent_type, read_rules, audit
+        self._stored, self._save_blob = stored, save_blob
         self._read_at = 0.0
         self._rules: tuple[AccessRule, ...] | None = None
         self._service = self._fresh()
@@ -96,6 +102,14 @@ class LiveTools:
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
         return await self._service.verify(call, context)
 
+    async def plan_undo(self, call: ToolCall, context: p.CallContext) -> Compensation | None:
+        return await self._service.plan_undo(call, context)
+
+    async def learn_undo(
+        self, call: ToolCall, context: p.CallContext, planned: Compensation
+    ) -> Compensation | None:
+        return await self._service.learn_undo(call, context, planned)
+
     def _fresh(self) -> ToolAccessService:
         if time.monotonic() - self._read_at < RULES_FRESH_S:
             return self._service
@@ -111,6 +125,8 @@ class LiveTools:
                 save_blob=self._save_blob,
                 agent_type=self._agent_type,
                 on_audit=self._audit,
+                read_blob=self._stored.read,
+                stored_blobs=self._stored.among,
             )
         return self._service
 
@@ -140,7 +156,7 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] = blob
             detail = Jsonb(clean_json(dict(event), 2000))
             connection.execute(_AUDIT, [new_id(), "tool.denied", run.project_id, run.pk, detail])
 
-    return LiveTools(run.agent.agent_type, read_rules, audit, save_blob)
+    return LiveTools(run.agent.agent_type, read_rules, audit, blobs.Stored(connection), save_blob)
 
 
 def rejudge(run_id: uuid.UUID | str, call_id: str, tool: str, arguments: Mapping[str, Json]) -> p.Judgement:

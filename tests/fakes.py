@@ -18,6 +18,7 @@ from loops.engine.spec import AgentRef, Criterion, Limits, RunSpec
 from loops.engine.state import RunState
 from loops.engine.values import (
     Access,
+    Compensation,
     ModelReply,
     ModelRequest,
     Reversibility,
@@ -92,6 +93,9 @@ class Journal:
         if not self.lost:
             self.released.append((wake_at, runnable or bool(self.inbox)))
 
+    def history(self, kinds: Sequence[str]) -> Sequence[f.Fact]:
+        return [fact for fact in self.facts if type(fact).__name__ in kinds]
+
     def kinds(self) -> list[str]:
         return [type(fact).__name__ for fact in self.facts]
 
@@ -130,6 +134,8 @@ class Tools:
         self.ran: list[ToolCall] = []
         self.world: dict[str, p.Verified] = {}
         self.retriable: set[str] = set()
+        self.undo: dict[str, Compensation] = {}
+        """How a call of a tool is undone; what stands here is COMPENSABLE, all else PURE."""
 
     def specs(self) -> Sequence[ToolSpec]:
         names = (*self.functions, "task_completion", "ask_question", "converse")
@@ -138,7 +144,7 @@ class Tools:
                 name=name,
                 description=name,
                 parameters=ANY_OBJECT,
-                reversibility=Reversibility.PURE,
+                reversibility=Reversibility.COMPENSABLE if name in self.undo else Reversibility.PURE,
                 retriable=name in self.retriable,
                 loop_breaking=name in {"task_completion", "ask_question", "converse"},
             )
@@ -168,6 +174,12 @@ class Tools:
 
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
         return self.world.get(call.name, p.Verified.UNKNOWN)
+
+    async def plan_undo(self, call: ToolCall, context: p.CallContext) -> Compensation | None:
+        return self.undo.get(call.name)
+
+    async def learn_undo(self, call: ToolCall, context: p.CallContext, planned: Compensation) -> Compensation | None:
+        return None
 
 
 class Gatekeeper:

@@ -17,6 +17,7 @@ from loops.driver.gates import open_gate
 from loops.driver.mail import facts_of
 from loops.driver.model_calls import call_model, wait
 from loops.driver.ports import Ports
+from loops.driver.rollback import ask, roll_back
 from loops.driver.tool_calls import ToolCalls
 from loops.driver.watch import Interrupted, Watch
 from loops.engine import effects as e
@@ -96,10 +97,18 @@ class Driver:
         self._watch.mail_taken()
         journal = self._desk.ports.journal
         mail = journal.mail()
+        asked = self._desk.state.is_ended and self._desk.state.gate is not None
         for item in mail:
             self._desk.note(*facts_of(item, self._desk.state))
         if mail:
-            self._desk.flush(journal.read(mail))
+            self._desk.flush(journal.read(mail), *self._withdrawn(asked))
+
+    def _withdrawn(self, asked: bool) -> tuple[p.Within, ...]:
+        """The question what is to become of an ended run falls away when somebody acted without answering it."""
+        state = self._desk.state
+        if not asked or state.gate is not None:
+            return ()
+        return (self._desk.ports.gatekeeper.withdraw(state.spec.run_id, "somebody acted without answering"),)
 
     async def _perform(self, effect: e.Effect) -> None:  # noqa: C901 - one line for each kind of effect
         desk, watch, calls = self._desk, self._watch, self._calls
@@ -124,6 +133,10 @@ class Driver:
                 await wait(desk, watch, until)
             case e.End():
                 self._end(effect)
+            case e.AskRollback():
+                await ask(desk, calls)
+            case e.RollBack():
+                await roll_back(desk, calls, watch)
 
     def _end(self, effect: e.End) -> None:
         """The artifact of the terminal state, the last transition and the provenance, in one transaction (A5, N1)."""

@@ -11,6 +11,13 @@ from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 
 
+ROLLED_BACK = f.Reminded(
+    reason="rolled_back",
+    text="Since you worked on this, a person had your changes rolled back: files may be as they were before you began. "
+    "Look before you rely on anything you did.",
+)
+
+
 def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
     """What a mailbox item means in this state; an item that comes too late means nothing and is simply read."""
     match mail.kind:
@@ -20,7 +27,8 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
             return () if state.is_ended or state.paused else (f.RunPaused(by=mail.by),)
         case "resume":
             resumable = state.can_be_reentered if state.is_ended else state.paused
-            return (f.RunResumed(by=mail.by),) if resumable else ()
+            told = (ROLLED_BACK,) if state.is_ended and state.rollback == "undone" else ()
+            return (f.RunResumed(by=mail.by), *told) if resumable else ()
         case "message":
             late = state.is_ended and state.phase is not Phase.HALT
             return () if late else (f.MessageReceived(text=str(mail.payload.get("text", "")), by=mail.by),)

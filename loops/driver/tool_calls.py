@@ -6,6 +6,7 @@ import hashlib
 
 from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
+from loops.driver.undo_plans import UndoPlans
 from loops.driver.watch import STOP, STOP_OR_PAUSE, Interrupted, Watch
 from loops.engine import effects as e
 from loops.engine import facts as f
@@ -28,6 +29,7 @@ class ToolCalls:
     def __init__(self, desk: Desk, watch: Watch, sandbox_level: int) -> None:
         self._desk, self._watch, self._sandbox_level = desk, watch, sandbox_level
         self._judgements: dict[str, p.Judgement] = {}
+        self._undo = UndoPlans(desk)
         self._described: tuple[ToolCall, p.CallContext] | None = None
 
     def context(self, call: ToolCall) -> p.CallContext:
@@ -59,6 +61,7 @@ class ToolCalls:
                 gate_kind=judgement.gate_kind,
                 risk=judgement.risk,
                 policy_version=judgement.policy_version,
+                reversibility=judgement.reversibility,
             )
         )
 
@@ -75,6 +78,7 @@ class ToolCalls:
             # Right before it runs, what would run is described afresh: the approval covers that, or nothing.
             judgement = await desk.ports.tools.judge(call, context)
             within.append(desk.ports.gatekeeper.consume(effect.gate, judgement.subject))
+        planned = await self._undo.plan(call, context, effect.attempt)
         desk.note(
             f.ToolIntended(
                 call_id=call.id,
@@ -85,6 +89,8 @@ class ToolCalls:
                 gate=effect.gate,
                 policy_version=judgement.policy_version if judgement else "",
                 sandbox_level=self._sandbox_level,
+                reversibility=self._undo.reversibility(call, planned),
+                compensation=planned,
             )
         )
         try:
@@ -105,10 +111,12 @@ class ToolCalls:
         except Interrupted as interrupted:
             if "stop" in interrupted.kinds:
                 stopped = ToolResult(ok=False, content="", error="Stopped by a person before it ended.")
-                self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=stopped))
+                learnt = await self._undo.learn(call, context)
+                self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=stopped, compensation=learnt))
             raise
         reach(CrashPoint.EFFECT_DONE)
-        self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=result))
+        learnt = await self._undo.learn(call, context)
+        self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=result, compensation=learnt))
 
     async def execute(self, call: ToolCall, context: p.CallContext, heeds: frozenset[str]) -> ToolResult:
         """Through the TAS, streaming what it prints."""
@@ -123,6 +131,7 @@ class ToolCalls:
         """An INTENT without outcome: ask the world first, repeat only what is harmless, else give the question back
         for a person (SPEC J2)."""
         call = effect.call
+        await self._undo.learn_after_loss(call, self.context(call))
         found = await self._desk.ports.tools.verify(call, self.context(call))
         spec = self._spec(call)
         if found is p.Verified.DONE:

@@ -248,6 +248,15 @@ class ToolCompleted(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class UndoLearnt(Fact):
+    """What a call had changed when its worker was lost, seen right after the loss and before anything else happened."""
+
+    HEAVY: ClassVar[tuple[str, ...]] = ("compensation",)
+    call_id: str
+    compensation: Compensation
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolRefused(Fact):
     """ABORT: the call did not run. ``why`` is one of REFUSALS; ``message`` goes to the model."""
 
@@ -384,7 +393,7 @@ class RollbackRequested(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class CompensationIntended(Fact):
-    """INTENT of undoing one call. ``undoes`` is the call's id, with "/<attempt>" behind it when it was begun again."""
+    """INTENT of undoing one call; ``undoes`` is that call's id."""
 
     HEAVY: ClassVar[tuple[str, ...]] = ("arguments",)
     undoes: str
@@ -452,6 +461,7 @@ KINDS: Mapping[str, type[Fact]] = {
         ChecksCompleted,
         DiagnosisMade,
         RunEnded,
+        UndoLearnt,
         RollbackRequested,
         CompensationIntended,
         CompensationCompleted,

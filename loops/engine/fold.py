@@ -332,6 +332,10 @@ def _ended(state: RunState, fact: f.RunEnded) -> RunState:
     return evolve(state, end_reason=fact.reason)
 
 
+def _undo_learnt(state: RunState, fact: f.UndoLearnt) -> RunState:
+    return with_call(state, fact.call_id)
+
+
 def _rollback_requested(state: RunState, fact: f.RollbackRequested) -> RunState:
     if state.phase not in {Phase.FAIL, Phase.HALT} or not state.effects:
         raise ImpossibleFact(f"nothing to roll back ({state.phase}, {state.effects} effects)")
@@ -347,7 +351,8 @@ def _compensation(state: RunState, fact: f.CompensationIntended | f.Compensation
 def _rollback_ended(state: RunState, fact: f.RollbackEnded) -> RunState:
     if not state.is_ended:
         raise ImpossibleFact("a rollback of a run that goes on")
-    return evolve(state, rollback="settled")
+    undone = fact.outcome in ("undone", "partly")
+    return evolve(state, rollback="undone" if undone else "settled", effects=fact.left)
 
 
 _AFTER_THE_END = (
@@ -395,6 +400,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[RunState, Any], RunState]] = {
     f.ChecksCompleted: _checks_completed,
     f.DiagnosisMade: _diagnosed,
     f.RunEnded: _ended,
+    f.UndoLearnt: _undo_learnt,
     f.RollbackRequested: _rollback_requested,
     f.CompensationIntended: _compensation,
     f.CompensationCompleted: _compensation,

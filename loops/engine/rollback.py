@@ -30,6 +30,7 @@ LEDGER = (
     "Forked",
     "ToolIntended",
     "ToolCompleted",
+    "UndoLearnt",
     "GateDecided",
     "RollbackRequested",
     "CompensationIntended",
@@ -45,7 +46,7 @@ LEFT = ("partly", "failed", "blocked", "by_hand")
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """One call that had an effect, and how far it is undone.
+    """One call that had an effect, and how far it is undone; ``id`` is the call's.
 
     ``outcome`` is "" while it is to be undone, else UNDONE, NOTHING (it was so already) or one of LEFT; ``left`` names
     the paths that stay. ``learnt``: the compensation was told by the execution itself. ``begun`` counts the INTENTs of
@@ -53,7 +54,6 @@ class Undo:
     """
 
     id: str
-    call_id: str
     tool: str
     summary: str
     reversibility: str
@@ -117,19 +117,18 @@ def can_be_rolled_back(state: RunState) -> bool:
 def ledger(history: Iterable[f.Fact]) -> tuple[Undo, ...]:  # noqa: C901 - one case for each kind of fact
     """Every effect of the run in the order in which it began."""
     found: dict[str, Undo] = {}
-    latest: dict[str, str] = {}
     for fact in history:
         match fact:
             case f.Forked():
-                found, latest = {}, {}  # what the other run did, it did in a folder of its own
+                found = {}  # what the other run did, it did in a folder of its own
             case f.ToolIntended(compensation=Compensation()):
-                undo = _begun(fact)
-                found[undo.id], latest[undo.call_id] = undo, undo.id
-            case f.ToolCompleted() if fact.call_id in latest:
-                _learnt(found, latest[fact.call_id], fact)
-            case f.GateDecided(kind="in_doubt") if fact.call_id in latest:
-                name = latest[fact.call_id]
-                found[name] = replace(found[name], ok=fact.payload.get("outcome") == "done")
+                found[fact.call_id] = _begun(fact)  # begun again after a loss: one effect, undone once
+            case f.ToolCompleted() if fact.call_id in found:
+                _learnt(found, fact.call_id, fact.compensation, ok=fact.result.ok)
+            case f.UndoLearnt() if fact.call_id in found:
+                _learnt(found, fact.call_id, fact.compensation)
+            case f.GateDecided(kind="in_doubt") if fact.call_id in found:
+                found[fact.call_id] = replace(found[fact.call_id], ok=fact.payload.get("outcome") == "done")
             case f.GateDecided(kind=kind, verdict="roll_back") if kind == GATE:
                 _try_again(found)
             case f.RollbackRequested():
@@ -137,15 +136,33 @@ def ledger(history: Iterable[f.Fact]) -> tuple[Undo, ...]:  # noqa: C901 - one c
             case f.CompensationIntended() if fact.undoes in found:
                 found[fact.undoes] = replace(found[fact.undoes], begun=fact.attempt, open=True)
             case f.CompensationCompleted() if fact.undoes in found:
-                came = {"outcome": fact.outcome, "why": fact.message, "left": fact.left, "open": False}
-                found[fact.undoes] = replace(found[fact.undoes], **came)  # type: ignore[arg-type]
+                found[fact.undoes] = _settled(found[fact.undoes], fact)
     return tuple(found.values())
+
+
+def advanced(undos: Sequence[Undo], fact: f.CompensationCompleted) -> tuple[Undo, ...]:
+    """The ledger after one more outcome."""
+    return tuple(_settled(undo, fact) if undo.id == fact.undoes else undo for undo in undos)
+
+
+def ordered_by(history: Iterable[f.Fact]) -> str:
+    """Who ordered the latest rollback."""
+    orders = [
+        fact.by
+        for fact in history
+        if isinstance(fact, f.RollbackRequested)
+        or (isinstance(fact, f.GateDecided) and (fact.kind, fact.verdict) == (GATE, "roll_back"))
+    ]
+    return orders[-1] if orders else ""
+
+
+def _settled(undo: Undo, fact: f.CompensationCompleted) -> Undo:
+    return replace(undo, outcome=fact.outcome, why=fact.message, left=fact.left, open=False)
 
 
 def _begun(fact: f.ToolIntended) -> Undo:
     assert fact.compensation is not None
-    name = fact.call_id if fact.attempt == 1 else f"{fact.call_id}/{fact.attempt}"
-    return Undo(name, fact.call_id, fact.tool, _summary(fact), fact.reversibility, fact.compensation)
+    return Undo(fact.call_id, fact.tool, _summary(fact), fact.reversibility, fact.compensation)
 
 
 def _summary(fact: f.ToolIntended) -> str:
@@ -154,14 +171,13 @@ def _summary(fact: f.ToolIntended) -> str:
     return f"{fact.tool} {about}".strip()[:200]
 
 
-def _learnt(found: dict[str, Undo], name: str, fact: f.ToolCompleted) -> None:
-    compensation = fact.compensation or found[name].compensation
+def _learnt(found: dict[str, Undo], name: str, told: Compensation | None, ok: bool | None = None) -> None:
+    compensation = told or found[name].compensation
     if compensation.tool == RESTORE and not files(compensation) and "snapshot" not in compensation.arguments:
         del found[name]  # looked at before and after: it changed nothing
         return
-    found[name] = replace(
-        found[name], compensation=compensation, ok=fact.result.ok, learnt=fact.compensation is not None
-    )
+    learnt = found[name].learnt or told is not None
+    found[name] = replace(found[name], compensation=compensation, ok=ok, learnt=learnt)
 
 
 def _try_again(found: dict[str, Undo]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from loops.crash_points import CrashPoint, reach
 from loops.driver import Driver, Ports
 from loops.engine import facts as f
+from loops.engine import rollback
 from loops.engine.canonical import sha256
 from loops.engine.codec import from_plain, to_plain
 from loops.engine.context import Transcript, extend
@@ -67,7 +68,8 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
         state = _note(store, state, f.RunTakenOver(epoch=held.epoch, worker=owner))
         if held.recoveries > RECOVERIES_AT_MOST:
             state = _fail(store, state, "internal_error", f"{held.recoveries} workers were lost in a row at this point")
-    if state.is_ended and not store.mail_kinds():
+    given_up = held.abandoned and held.recoveries > RECOVERIES_AT_MOST  # asking for a rollback may wait for a person
+    if state.is_ended and (given_up or rollback.is_settled(state)) and not store.mail_kinds():
         store.release()
         return "ended"
     return asyncio.run(_drive(run, store, ModelService(model_configs()), state, transcript))

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from typing import Any
 
 from django.db import connection
 
 _INSERT = "INSERT INTO loops_blob (sha256, size, body) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+
+
+_READ = "SELECT body FROM loops_blob WHERE sha256 = %s"
+_STORED = "SELECT sha256 FROM loops_blob WHERE sha256 = ANY(%s)"
+
+
+class Stored:
+    """What is stored, read on one plain connection: no ORM, since it is asked inside an event loop."""
+
+    def __init__(self, plain: Any) -> None:
+        self._connection = plain
+
+    def read(self, sha256: str) -> bytes:
+        """Raises KeyError for bytes that were never stored."""
+        row = self._connection.execute(_READ, [sha256]).fetchone()
+        if row is None:
+            raise KeyError(sha256)
+        return bytes(row[0])
+
+    def among(self, names: Sequence[str]) -> set[str]:
+        """Which of these are stored."""
+        return {name for (name,) in self._connection.execute(_STORED, [list(names)]).fetchall()}
 
 
 def save(data: bytes) -> str:

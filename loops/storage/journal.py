@@ -26,7 +26,7 @@ from loops.engine.fold import apply, initial
 from loops.engine.ports import LeaseLost, Mail, Within
 from loops.engine.state import RunState
 from loops.models import Checkpoint
-from loops.storage import bell, reader
+from loops.storage import bell, ledger, reader
 from loops.storage.encoding import encode_fact
 from loops.storage.feed import Publisher
 from loops.storage.projections import FINAL, project, status
@@ -221,6 +221,9 @@ class PgJournal:
         row = self._cursor().execute(_RENEW, [self._run, self._epoch, self._ttl], prepare=True).fetchone()
         if not row or not row[0]:
             raise LeaseLost(f"run {self._run} has another owner than epoch {self._epoch}")
+
+    def history(self, kinds: Sequence[str]) -> list[f.Fact]:
+        return ledger.read(self.connection, self._run, kinds)
 
     def mail_kinds(self) -> frozenset[str]:
         rows = self._cursor().execute(_MAIL_KINDS, [self._run], prepare=True).fetchall()

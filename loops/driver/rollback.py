@@ -1,0 +1,183 @@
+"""Ask whether an ended run is to be undone, and undo it: one compensation at a time, each with INTENT and outcome before
+and after it, so that a worker lost in between leaves nothing to guess (SPEC O2, O3).
+
+What is left to do is folded from the journal; the order and what depends on what are the engine's (``rollback.py``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from loops.crash_points import CrashPoint, reach
+from loops.driver.desk import Desk
+from loops.driver.gates import open_gate
+from loops.driver.tool_calls import ToolCalls
+from loops.driver.watch import Watch
+from loops.engine import effects as e
+from loops.engine import facts as f
+from loops.engine import ports as p
+from loops.engine import rollback as rb
+from loops.engine.exits import REASONS
+from loops.engine.lifecycle import Phase
+from loops.engine.state import RunState
+from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult
+
+log = logging.getLogger(__name__)
+
+NOBODY: frozenset[str] = frozenset()
+IN_DOUBT = "the worker was lost while it was being undone, and nobody can say whether it was: look before you try again"
+
+
+async def ask(desk: Desk, calls: ToolCalls) -> None:
+    """Open the gate, unless nothing of what the run did is there any more."""
+    desk.flush()
+    undos = rb.ledger(desk.ports.journal.history(rb.LEDGER))
+    view = await view_of(desk.ports.tools, _context(calls, "*"), undos)
+    if not view["files"] and not view["others"]:
+        desk.note(f.RollbackEnded(outcome=rb.NOTHING, asked=False))
+        desk.flush()
+        return
+    state = desk.state
+    question = e.OpenGate(
+        kind=rb.GATE,
+        title=f"{_ended(state)} Roll back {_what(view)}, keep {_it(view)}, or continue?",
+        reasons=(REASONS.get(state.end_reason, state.end_reason), "what it did so far is still there"),
+        risk="medium",
+        recommended="keep" if state.phase is Phase.HALT else "",
+        subject={"undo": [{"call": undo.id, "tool": undo.compensation.tool} for undo in rb.pending(undos)]},
+        view=view | {"choices": choices(state)},
+    )
+    await open_gate(desk, calls, question)
+
+
+def choices(state: RunState) -> list[Json]:
+    """The verdicts that make sense for this run."""
+    return ["roll_back", "keep", *(["continue"] if rb.may_continue(state) else [])]
+
+
+async def view_of(tools: p.Tools, context: p.CallContext, undos: Sequence[rb.Undo]) -> dict[str, Any]:
+    """What undoing everything would do now: {"files": [{"path", "what", "why_not"}], "more_files", "diff",
+    "diff_is_cut", "others": [{"what", "why_not"}]}. ``why_not`` is empty for what would be undone."""
+    others = [_other(undo, undos) for undo in rb.pending(undos) if not rb.files(undo.compensation)]
+    view: dict[str, Any] = {"files": [], "more_files": 0, "diff": "", "diff_is_cut": False}
+    changes = rb.net(undos)
+    if changes:
+        judgement = await tools.judge(_call("net", rb.restoring(changes)), context)
+        if judgement.access is Access.DENY:
+            others += [{"what": "the changed files", "why_not": "; ".join(judgement.reasons)}]
+        view |= {name: judgement.view[name] for name in view if name in judgement.view}
+    return view | {"others": others}
+
+
+async def roll_back(desk: Desk, calls: ToolCalls, watch: Watch) -> None:
+    """Undo what is left, the latest effect first, and write the report anew. Raises LeaseLost: the next owner goes on."""
+    desk.flush()
+    history = desk.ports.journal.history(rb.LEDGER)
+    undos = rb.ledger(history)
+    while undo := rb.next_undo(undos):
+        came = await _undo(desk, calls, watch, undo, undos)
+        if came.outcome in rb.LEFT:
+            log.warning("run %s: %s was not undone: %s", desk.state.spec.run_id, undo.summary, came.message)
+        undos = rb.advanced(undos, came)
+        desk.note(came)
+        desk.flush()
+        reach(CrashPoint.BETWEEN_COMPENSATIONS)
+    _end(desk, history, undos)
+
+
+async def _undo(
+    desk: Desk, calls: ToolCalls, watch: Watch, undo: rb.Undo, undos: Sequence[rb.Undo]
+) -> f.CompensationCompleted:
+    outcome, why = rb.obstacle(undo, undos)
+    if outcome:
+        paths = tuple(change.path for change in rb.files(undo.compensation))
+        return _came(undo, outcome, why, paths if outcome in rb.LEFT else ())
+    compensation, held = rb.to_perform(undo, undos)
+    call = _call(undo.id, compensation)
+    key = rb.idempotency_key(desk.state.spec.run_id, undo)
+    context = replace(_context(calls, undo.id), idempotency_key=key)
+    if undo.open and (known := await _found(desk, call, context, undo)):
+        return known
+    desk.note(
+        f.CompensationIntended(
+            undoes=undo.id, tool=call.name, arguments=call.arguments, idempotency_key=key, attempt=undo.begun + 1
+        )
+    )
+    desk.flush()
+    result = await watch.interruptible(desk.ports.tools.execute(call, context, lambda stream, chunk: None), NOBODY)
+    return _outcome(undo, result, held)
+
+
+async def _found(desk: Desk, call: ToolCall, context: p.CallContext, undo: rb.Undo) -> f.CompensationCompleted | None:
+    """What became of a compensation whose worker was lost; None when it may simply be made again."""
+    spec = next((spec for spec in desk.specs if spec.name == call.name), None)
+    if call.name == rb.RESTORE or (spec is not None and spec.retriable):
+        return None
+    match await desk.ports.tools.verify(call, context):
+        case p.Verified.DONE:
+            return _came(undo, rb.UNDONE)
+        case p.Verified.NOT_DONE:
+            return None
+        case _:
+            return _came(undo, "failed", IN_DOUBT)
+
+
+def _outcome(undo: rb.Undo, result: ToolResult, held: tuple[str, ...]) -> f.CompensationCompleted:
+    restored, left = result.data.get("restored"), result.data.get("left")
+    paths = [str(one["path"]) for one in left if isinstance(one, Mapping)] if isinstance(left, list) else []
+    if result.ok and not held:
+        again = undo.begun > 0  # a lost worker may have done it already
+        return _came(undo, rb.UNDONE if restored or again or undo.compensation.tool != rb.RESTORE else rb.NOTHING)
+    why = result.error or "a later change of the same file could not be undone"
+    return _came(undo, "partly" if restored else "failed", why[:2000], (*paths, *held))
+
+
+def _came(undo: rb.Undo, outcome: str, why: str = "", left: tuple[str, ...] = ()) -> f.CompensationCompleted:
+    tool = undo.compensation.tool
+    return f.CompensationCompleted(undoes=undo.id, tool=tool, outcome=outcome, message=why, left=left)
+
+
+def _end(desk: Desk, history: Sequence[f.Fact], undos: Sequence[rb.Undo]) -> None:
+    """The run stays as it ended; its report says from now on what was undone and what was not (SPEC A5)."""
+    ended = next(fact for fact in reversed(history) if isinstance(fact, f.RunEnded))
+    report = dict(ended.report) | {"rollback": rb.account(undos, rb.ordered_by(history))}
+    counts = {name: sum(undo.outcome == name for undo in undos) for name in (rb.UNDONE, *rb.LEFT)}
+    left = sum(counts[name] for name in rb.LEFT)
+    desk.note(
+        f.RollbackEnded(outcome=rb.outcome_of(undos), undone=counts[rb.UNDONE], left=left),
+        f.RunEnded(phase=ended.phase, reason=ended.reason, report=report, report_kind=ended.report_kind, amends=True),
+    )
+    desk.flush()
+
+
+def _context(calls: ToolCalls, undoes: str) -> p.CallContext:
+    return replace(calls.context(ToolCall(id="undo", name=rb.RESTORE)), undoes=undoes)
+
+
+def _call(name: str, compensation: Compensation) -> ToolCall:
+    return ToolCall(id=f"undo-{name}", name=compensation.tool, arguments=compensation.arguments)
+
+
+def _other(undo: rb.Undo, undos: Sequence[rb.Undo]) -> dict[str, str]:
+    outcome, why = rb.obstacle(undo, undos)
+    by = "" if outcome else f" (undone by {undo.compensation.tool})"
+    return {"what": f"{undo.summary}{by}", "why_not": why}
+
+
+def _ended(state: RunState) -> str:
+    return "Stopped." if state.phase is Phase.HALT else "Failed."
+
+
+def _what(view: Mapping[str, Any]) -> str:
+    files = len(view["files"]) + int(view["more_files"])
+    others = len(view["others"])
+    parts = [f"{files} changed file{'s' * (files != 1)}"] if files else []
+    parts += [f"{others} other effect{'s' * (others != 1)}"] if others else []
+    return " and ".join(parts)
+
+
+def _it(view: Mapping[str, Any]) -> str:
+    return "it" if len(view["files"]) + int(view["more_files"]) + len(view["others"]) == 1 else "them"
