@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 
-from tests.bench import stack
+from tests.bench import breakdown, report, stack
 
-PARTS = ("durable_step", "throughput", "fanout")
+PARTS = ("durable_step", "growth", "long_run", "throughput", "fanout")
 
 
 def main(parts: list[str]) -> None:
@@ -18,6 +18,9 @@ def main(parts: list[str]) -> None:
         for part in parts or PARTS:
             importlib.import_module(f"tests.bench.{part}").main()
             sys.stdout.flush()
+        if report.MISSED:
+            print(f"missed: {'; '.join(report.MISSED)}")
+            breakdown.main()
 
 
 if __name__ == "__main__":

@@ -1,119 +1,171 @@
-"""Steps a second of many runs at once in one process, against as many threads that only commit (PERFORMANCE 1).
+"""Steps and whole runs a second of many runs at once, against as many threads that only commit (PERFORMANCE 1).
 
-As in a worker, each run has a thread, an event loop and a connection of its own. The raw threads write two rows of
-1 KB in two commits a step on the same Postgres, in turn with ours.
+As in a worker, each run has a thread, an event loop and a connection of its own; one process shares one interpreter
+lock, so the same runs are spread over two processes as well. A run is claimed, started, driven for 20 steps and ended;
+a raw one writes two rows of 1 KB in two commits a step. All ways take turns on the same Postgres.
 """
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
+import gc
+import os
+import random
 import statistics
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from typing import Any
 
-import psycopg
-from psycopg.types.json import Jsonb
+from tests.bench import ours, raw, report
+from tests.bench.work import Marks
 
-from loops.driver import Driver, Ports
-from loops.engine import facts as f
-from loops.engine.context import Transcript, extend
-from loops.engine.fold import initial
-from loops.engine.spec import Limits
-from tests import fakes
-from tests.bench import durable_step
-
-STEPS = {1: 200, 8: 60, 64: 20}
-"""Of each run, by the number of runs."""
-ITERATIONS = 5
-Work = Callable[[threading.Barrier, int], None]
-
-
-def our_run(start: threading.Barrier, steps: int) -> None:
-    """One run on the real journal; ready before the start, over when its result is committed."""
-    from django.db import connections
-
-    try:
-        driver = prepared(steps)
-        start.wait(60)
-        why = asyncio.run(driver.drive())
-        assert why == "ended", why
-    finally:
-        connections.close_all()
-
-
-def prepared(steps: int) -> Driver:
-    from loops.storage import journal
-    from loops.storage.provenance import PgArchive
-    from loops.wiring import SystemClock, gatekeeper, publisher
-
-    run = durable_step.new_run()
-    held = journal.claim(run.pk, "bench")
-    assert held is not None
-    store = journal.PgJournal(held, run.project_id, publisher())
-    limits = replace(Limits(), max_steps=steps + 10, max_seconds=10**5, max_tokens=10**9, max_cost_microusd=10**12)
-    spec = fakes.spec(run_id=str(run.pk), project_id=run.project_id, limits=limits)
-    started = f.RunStarted(
-        spec=spec, system="Be good.", prompt_version="p", tools_sha256="t", at=int(time.time() * 1e6)
-    )
-    state = initial(started)
-    store.append([(started, state)])
-    model, tools = durable_step.Constant(steps, []), fakes.Tools({"lookup": durable_step.lookup})
-    ports = Ports(store, model, tools, gatekeeper(), PgArchive(), fakes.Feed(), SystemClock(), lambda: "")
-    return Driver(ports, state, extend(Transcript(), started), slice_s=1e9)
-
-
-def raw_run(start: threading.Barrier, steps: int) -> None:
-    """Two prepared single-row commits a step."""
-    with connected() as connection:
-        start.wait(60)
-        for number in range(2 * steps):
-            body = Jsonb({"role": "tool", "id": f"call_{number}", "content": durable_step.RESULTS[number % 64]})
-            connection.execute("INSERT INTO raw_threads (seq, body) VALUES (%s, %s)", (number, body))
-
-
-def connected() -> psycopg.Connection[tuple[object, ...]]:
-    from django.conf import settings
-
-    login = settings.DATABASE_OWNER
-    return psycopg.connect(
-        host=login["HOST"],
-        user=login["USER"],
-        password=login["PASSWORD"],
-        dbname=settings.DATABASES["default"]["NAME"],
-        autocommit=True,
-        prepare_threshold=0,
-    )
-
-
-def rate(work: Work, runs: int) -> float:
-    """Steps a second over all runs, from the common start to the end of the last one."""
-    steps, start = STEPS[runs], threading.Barrier(runs + 1)
-    with ThreadPoolExecutor(runs) as threads:
-        working = [threads.submit(work, start, steps) for _ in range(runs)]
-        start.wait(60)
-        began = time.perf_counter()
-        for each in working:
-            each.result()
-        return runs * steps / (time.perf_counter() - began)
+STEPS = 20
+RUNS = {1: 10, 8: 4, 64: 1}
+"""Runs one after another in each slot, by the number of slots."""
+PROCESSES = (1, 2)
+ROUNDS = 5
+Way = tuple[str, int]
+"""(engine, number of processes)."""
 
 
 def main() -> None:
-    with connected() as connection:
-        connection.execute("CREATE TABLE raw_threads (id bigserial PRIMARY KEY, seq int, body jsonb)")
-    durable_step.new_run()  # what all runs share is there before they race for it
-    for runs in STEPS:
-        found: dict[Work, list[float]] = {raw_run: [], our_run: []}
-        for iteration in range(ITERATIONS + 1):
-            for work in list(found)[:: 1 if iteration % 2 else -1]:
-                measured = rate(work, runs)
-                found[work].extend([measured] if iteration else [])  # the first round warms up
-        ours, raw = (statistics.median(found[work]) for work in (our_run, raw_run))
-        ratio = statistics.median(one / other for one, other in zip(found[our_run], found[raw_run], strict=True))
-        target = " (target 0.5)" if runs == 64 else ""
+    ours.new_run()  # what all runs share is there before they race for it
+    raw.prepare()
+    with contextlib.ExitStack() as open_:
+        children = [open_.enter_context(child()) for _ in range(max(PROCESSES))]
+        for slots in RUNS:
+            tell(slots, interleaved(children, slots))
+    print(flush=True)
+
+
+def interleaved(children: list[subprocess.Popen[str]], slots: int) -> dict[Way, list[float]]:
+    """Seconds of every round; the first is not counted."""
+    ways = [(engine, processes) for engine in ENGINES for processes in PROCESSES if processes <= slots]
+    found: dict[Way, list[float]] = {way: [] for way in ways}
+    for number in range(ROUNDS + 1):
+        for way in random.sample(ways, len(ways)):
+            seconds = timed(children[: way[1]], way[0], slots // way[1], RUNS[slots])
+            found[way].extend([seconds] if number else [])
+    return found
+
+
+def timed(children: list[subprocess.Popen[str]], engine: str, slots: int, runs: int) -> float:
+    """From the common start to the end of the last run."""
+    for each in children:
+        say(each, f"{engine} {slots} {runs}")
+    for each in children:
+        hear(each, "ready")
+    began = time.perf_counter()
+    for each in children:
+        say(each, "go")
+    for each in children:
+        hear(each, "done")
+    return time.perf_counter() - began
+
+
+def tell(slots: int, found: dict[Way, list[float]]) -> None:
+    runs = slots * RUNS[slots]
+    for processes in PROCESSES:
+        if processes > slots:
+            continue
+        mine, bare = found["ours", processes], found["raw", processes]
+        share = statistics.median(other / one for one, other in zip(mine, bare, strict=True))
+        a_second = runs / statistics.median(mine)
+        where = f"{slots} at once in {processes} process{'es' if processes > 1 else ''}"
+        said = f"throughput, {where}: ours / two commits"
         print(
-            f"throughput, {runs} runs at once: raw two commits {raw:,.0f} steps/s, ours {ours:,.0f}, "
-            f"ours / raw {ratio:.2f}{target}"
+            f"{report.at_least(said, share, 0.5) if slots == 64 else f'{said} {share:.2f}'}: {a_second * STEPS:,.0f} "
+            f"against {runs * STEPS / statistics.median(bare):,.0f} steps/s, {a_second:,.1f} runs/s"
         )
+
+
+# --- A process of workers -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def child() -> Iterator[subprocess.Popen[str]]:
+    argv = [sys.executable, "-m", "tests.bench.throughput"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.terminate()
+
+
+def say(to: subprocess.Popen[str], line: str) -> None:
+    assert to.stdin is not None
+    to.stdin.write(line + "\n")
+    to.stdin.flush()
+
+
+def hear(from_: subprocess.Popen[str], line: str) -> None:
+    assert from_.stdout is not None
+    heard = from_.stdout.readline()
+    assert heard == line + "\n", f"heard {heard!r} instead of {line!r}"
+
+
+def our_slot(runs: int) -> Callable[[], None]:
+    """Submitting is the web's work and not timed."""
+    from django.db import connection
+
+    submitted = [ours.new_run() for _ in range(runs)]
+    connection.ensure_connection()
+
+    def work() -> None:
+        try:
+            for run in submitted:
+                ours.drive(ours.driver(run, ours.journal_of(run), Marks(STEPS)))
+        finally:
+            connection.close()
+
+    return work
+
+
+def raw_slot(runs: int) -> Callable[[], None]:
+    connection = raw.connected()
+
+    def work() -> None:
+        with connection:
+            for _ in range(runs):
+                raw.run(connection, Marks(STEPS))
+
+    return work
+
+
+ENGINES: dict[str, Callable[[int], Callable[[], None]]] = {"raw": raw_slot, "ours": our_slot}
+
+
+def serve() -> None:
+    """A line names the engine, the number of slots and the runs of each; they start at the next line."""
+    for line in sys.stdin:
+        engine, slots, runs = line.split()
+        start = threading.Barrier(int(slots) + 1)
+
+        def slot(engine: str = engine, runs: int = int(runs), start: threading.Barrier = start) -> Any:
+            work = ENGINES[engine](runs)
+            start.wait(60)
+            start.wait(60)
+            work()
+
+        with ThreadPoolExecutor(int(slots)) as threads:
+            working = [threads.submit(slot) for _ in range(int(slots))]
+            start.wait(60)
+            gc.collect()
+            print("ready", flush=True)
+            sys.stdin.readline()
+            start.wait(60)
+            for each in working:
+                each.result()
+        print("done", flush=True)
+
+
+if __name__ == "__main__":
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
+    django.setup()
+    serve()
