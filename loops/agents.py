@@ -140,6 +140,12 @@ class _Ledger:
     def renew(self) -> None:
         self._journal.renew()
 
+    def lease_ends(self) -> float:
+        return self._journal.lease_ends()
+
+    def hang(self, what: str) -> None:
+        self._journal.hang(what)
+
     def history(self, kinds: Sequence[str]) -> Sequence[f.Fact]:
         return self._journal.history(kinds)
 
@@ -209,6 +215,9 @@ class _Routed:
 
     async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
         return await self._orchestrator.execute_tool(call, context, on_output)
+
+    async def look(self, call: ToolCall, context: p.CallContext) -> Mapping[str, Json]:
+        return await self._orchestrator.tools.look(call, context)
 
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
         return await self._orchestrator.tools.verify(call, context)

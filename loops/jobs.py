@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import socket
-import threading
 import time
 import uuid
 from typing import Any
@@ -16,7 +13,9 @@ from celery import shared_task
 from django.conf import settings
 from django.db import connection
 
-from loops.storage.bell import ring
+from loops.driver import drain
+from loops.storage import owners
+from loops.storage.bell import ring, ring_now
 
 log = logging.getLogger(__name__)
 BEAT_KEY, SANDBOX_KEY = "agentops:beat", "agentops:sandbox"
@@ -37,9 +36,11 @@ def advance(run_id: str, **_: Any) -> str:
     """Drive the run for as long as there is something to do."""
     from loops.services.driving import drive
 
-    owner = f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"
+    if drain.begun():
+        ring_now(run_id)  # for another worker, or for this one's successor
+        return "drain"
     try:
-        return drive(uuid.UUID(run_id), owner)
+        return drive(uuid.UUID(run_id), owners.me())
     except Exception:
         log.exception("run %s: the worker could not go on; the run is tried again when its lease has run out", run_id)
         return "error"

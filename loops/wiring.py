@@ -99,6 +99,9 @@ class LiveTools:
     async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
         return await self._service.execute(call, context, on_output)
 
+    async def look(self, call: ToolCall, context: p.CallContext) -> Mapping[str, Json]:
+        return await self._service.look(call, context)
+
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
         return await self._service.verify(call, context)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -58,6 +59,7 @@ class Journal:
         self.inbox: list[p.Mail] = []
         self.released: list[tuple[int, bool]] = []
         self.lost = False
+        self.hung: list[str] = []
 
     def append(self, entries: Sequence[tuple[f.Fact, RunState]], within: Sequence[p.Within] = ()) -> None:
         if self.lost:
@@ -76,6 +78,12 @@ class Journal:
     def renew(self) -> None:
         if self.lost:
             raise p.LeaseLost("another owner")
+
+    def lease_ends(self) -> float:
+        return math.inf
+
+    def hang(self, what: str) -> None:
+        self.hung.append(what)
 
     def mail_kinds(self) -> frozenset[str]:
         return frozenset(mail.kind for mail in self.inbox)
@@ -171,6 +179,9 @@ class Tools:
         except Exception as error:
             return ToolResult(ok=False, content=str(error), error=str(error))
         return ToolResult(ok=True, content=result) if isinstance(result, str) else result
+
+    async def look(self, call: ToolCall, context: p.CallContext) -> Mapping[str, Any]:
+        return {}
 
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
         return self.world.get(call.name, p.Verified.UNKNOWN)

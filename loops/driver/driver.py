@@ -48,7 +48,7 @@ class Driver:
         slice_s: float = 120.0,
     ) -> None:
         self._desk = Desk(ports, state, transcript)
-        self._watch = Watch(ports.journal, ports.clock)
+        self._watch = Watch(ports.journal)
         self._calls = ToolCalls(self._desk, self._watch, sandbox_level)
         self._slice_s = slice_s
 
@@ -57,12 +57,15 @@ class Driver:
         return self._desk.state
 
     async def drive(self) -> str:
-        """Returns why it stopped: "ended", "gate:<kind>", "paused", "message", "timer", "slice" or "lost"."""
+        """Returns why it stopped: "ended", "gate:<kind>", "paused", "message", "timer", "slice", "drain" or "lost"."""
+        self._watch.drives(asyncio.current_task())
         watching = asyncio.create_task(self._watch.run())
         try:
             return await self._loop()
-        except p.LeaseLost as lost:
-            log.info("run %s has another owner: %s", self.state.spec.run_id, lost)
+        except (p.LeaseLost, asyncio.CancelledError) as lost:
+            if isinstance(lost, asyncio.CancelledError) and self._watch.lost is None:
+                raise
+            log.info("run %s is not ours any more: %s", self.state.spec.run_id, self._watch.lost or lost)
             return "lost"
         finally:
             watching.cancel()
@@ -75,9 +78,12 @@ class Driver:
         while True:
             self._take_mail()
             effect = decide(desk.state)
+            self._watch.expect(type(effect).__name__)
             match effect:
                 case e.Rest(why):
                     return self._give_back(why)
+                case _ if self._watch.draining():
+                    return self._give_back("drain", runnable=True)
                 case e.CallModel() if clock.now() > slice_ends:
                     return self._give_back("slice", runnable=True)
                 case e.Wait(until) if until - desk.now() > LONGEST_NAP_S * 1e6:

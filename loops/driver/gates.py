@@ -14,7 +14,7 @@ from loops.engine import ports as p
 from loops.engine.codec import to_plain
 from loops.engine.values import Json, ToolCall
 
-ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action"})
+ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action", "in_doubt"})
 TITLE_CHARS, REASONING_CHARS = 300, 4000
 TELLING = ("command", "path", "source", "url")
 """Arguments that say what a call does, for the one line of its title."""
@@ -33,7 +33,7 @@ async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
     if call is not None and effect.kind in ABOUT_AN_ACTION:
         judgement = await calls.judgement_of(call)
         title, subject, version = title or _title(call), judgement.subject, judgement.policy_version
-        view = _view(desk, call) | dict(judgement.view)
+        view = _view(desk, call) | dict(judgement.view) | view
     request = p.GateRequest(
         id=desk.ports.new_id(),
         run_id=spec.run_id,

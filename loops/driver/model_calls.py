@@ -6,14 +6,17 @@ import asyncio
 
 from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
-from loops.driver.watch import Interrupted, Watch
+from loops.driver.watch import ANYTHING, Interrupted, Watch
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.retry import delay_s
 from loops.engine.state import RunState
-from loops.engine.values import ModelReply
+from loops.engine.values import ModelReply, ModelRequest
 from loops.streaming import ModelStream
+
+LONGEST_ANSWER_S = 1800.0
+"""Providers that send a byte now and then are cut off as well."""
 
 
 async def call_model(desk: Desk, watch: Watch, effect: e.CallModel) -> None:
@@ -26,14 +29,13 @@ async def call_model(desk: Desk, watch: Watch, effect: e.CallModel) -> None:
     reach(CrashPoint.MODEL_ASKED)
     stream = ModelStream(desk.ports.feed, desk.state.step, desk.state.seq)
     try:
-        async with asyncio.timeout(_seconds_left(desk.state)):
-            reply = await watch.interruptible(desk.ports.models.call(request, stream.on_event))
+        reply = await _ask(desk, watch, request, stream)
     except p.ModelError as error:
         _failed(desk, error, effect.attempt)
     except TimeoutError:
         desk.note(f.ModelInterrupted(reason="time limit"))
-    except Interrupted:
-        desk.note(f.ModelInterrupted(reason="a person"))
+    except Interrupted as interrupted:
+        desk.note(f.ModelInterrupted(reason=interrupted.by))
         raise
     else:
         reach(CrashPoint.MODEL_ANSWERED)
@@ -42,10 +44,18 @@ async def call_model(desk: Desk, watch: Watch, effect: e.CallModel) -> None:
         stream.close()
 
 
+async def _ask(desk: Desk, watch: Watch, request: ModelRequest, stream: ModelStream) -> ModelReply:
+    seconds = min(_seconds_left(desk.state), LONGEST_ANSWER_S)
+    async with asyncio.timeout(seconds):
+        work = desk.ports.models.call(request, stream.on_event)
+        return await watch.interruptible(work, what="the model call", within_s=seconds)
+
+
 async def wait(desk: Desk, watch: Watch, until: int) -> None:
-    """Sleep through a backoff; a stop or pause ends the sleep, not the backoff."""
+    """Sleep through a backoff; mail, and the end of the worker, end the sleep, not the backoff."""
     desk.flush()
-    await watch.interruptible(desk.ports.clock.sleep(max(0.0, (until - desk.now()) / 1e6)))
+    seconds = max(0.0, (until - desk.now()) / 1e6)
+    await watch.interruptible(desk.ports.clock.sleep(seconds), ANYTHING, what="the backoff", within_s=seconds)
     desk.note(f.BackoffEnded())
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 
 from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
 from loops.driver.undo_plans import UndoPlans
-from loops.driver.watch import STOP, STOP_OR_PAUSE, Interrupted, Watch
+from loops.driver.watch import STOP, STOP_OR_PAUSE, Interrupted, TookTooLong, Watch
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.canonical import sha256
 from loops.engine.codec import to_plain
-from loops.engine.values import ToolCall, ToolResult, ToolSpec
+from loops.engine.values import FailureKind, Json, ToolCall, ToolResult, ToolSpec
 from loops.streaming import OutputStream
 
 
@@ -21,6 +22,10 @@ def idempotency_key(run_id: str, call: ToolCall) -> str:
     """Stable over retries of one call, different for every other call and for a fork (RELIABILITY 3.2)."""
     parts = f"{run_id}|{call.id}|{call.name}|{sha256(to_plain(call.arguments))}"
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+LEASE_S = 60.0
+"""More than the lease of an owner who was lost, and its clock's error."""
 
 
 class ToolCalls:
@@ -44,6 +49,7 @@ class ToolCalls:
             project_id=spec.project_id,
             workspace=spec.workspace,
             idempotency_key=idempotency_key(spec.run_id, call),
+            lease_ends=self._desk.ports.journal.lease_ends,
         )
         self._described = call, context
         return context
@@ -91,6 +97,7 @@ class ToolCalls:
                 sandbox_level=self._sandbox_level,
                 reversibility=self._undo.reversibility(call, planned),
                 compensation=planned,
+                expects=await self._expects(call, context, judgement),
             )
         )
         try:
@@ -100,6 +107,15 @@ class ToolCalls:
             desk.note(f.ApprovalVoided(call_id=call.id, gate=effect.gate, reason=str(void)))
             return
         await self._execute(call, context)
+
+    async def _expects(self, call: ToolCall, context: p.CallContext, judgement: p.Judgement | None) -> dict[str, Json]:
+        """What a recovery compares the world with; nothing for a call that names no file to write."""
+        before = await self._desk.ports.tools.look(call, context)
+        if not before:
+            return {}
+        view = judgement.view if judgement else {}
+        path, after = view.get("path"), view.get("after_sha256")
+        return {"before": before, "after": {path: after} if isinstance(path, str) and path in before else {}}
 
     async def _execute(self, call: ToolCall, context: p.CallContext) -> None:
         """A stop kills the tool and says so. A pause kills only what may be begun again, and leaves its INTENT open:
@@ -119,11 +135,15 @@ class ToolCalls:
         self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=result, compensation=learnt))
 
     async def execute(self, call: ToolCall, context: p.CallContext, heeds: frozenset[str]) -> ToolResult:
-        """Through the TAS, streaming what it prints."""
+        """Through the TAS, streaming what it prints. What does not end in its time has failed."""
+        seconds = self._longest(call)
         stream = OutputStream(self._desk.ports.feed, self._desk.state.step, call.id)
         try:
             work = self._desk.ports.tools.execute(call, context, stream.on_output)
-            return await self._watch.interruptible(work, heeds)
+            return await self._watch.interruptible(work, heeds, what=call.name, within_s=seconds)
+        except TookTooLong:
+            error = f"{call.name} did not end within {seconds:g} s and was stopped"
+            return ToolResult(ok=False, content="", error=error, kind=FailureKind.SYSTEMATIC)
         finally:
             stream.close()
 
@@ -132,7 +152,8 @@ class ToolCalls:
         for a person (SPEC J2)."""
         call = effect.call
         await self._undo.learn_after_loss(call, self.context(call))
-        found = await self._desk.ports.tools.verify(call, self.context(call))
+        found, evidence = await self._verified(call)
+        self._desk.note(f.ToolVerified(call_id=call.id, tool=call.name, found=found.value, evidence=evidence))
         spec = self._spec(call)
         if found is p.Verified.DONE:
             done = ToolResult(ok=True, content="The call was interrupted; its effect was found to be in place.")
@@ -141,14 +162,43 @@ class ToolCalls:
         if found is p.Verified.NOT_DONE or (spec is not None and spec.retriable):
             await self.run(e.RunTool(call, attempt=effect.attempt + 1))
             return None
+        return self._doubt(call, evidence)
+
+    async def _verified(self, call: ToolCall) -> tuple[p.Verified, dict[str, Json]]:
+        tools, expects = self._desk.ports.tools, self._desk.state.call(call.id).expects
+        context = dataclasses.replace(self.context(call), expects=expects)
+        found = await tools.verify(call, context)
+        now = await tools.look(call, context)
+        return found, {**expects, "now": now} if now else dict(expects)
+
+    def _doubt(self, call: ToolCall, evidence: dict[str, Json]) -> e.OpenGate:
+        """It may be run again only when whoever began it can do nothing any more: its process is proven to be gone, or
+        its lease and the longest time of the call have passed (RELIABILITY 3.1)."""
+        pending = self._desk.state.call(call.id)
+        wait_s = self._longest(call) + LEASE_S if pending.may_live else 0.0
+        reasons = ["the call was begun and its outcome is unknown"]
+        reasons.append("the world shows neither its state before nor after" if evidence else "nothing can be looked up")
+        if wait_s:
+            reasons.append("the worker that began it was lost, and nobody can prove that its process is gone")
         return e.OpenGate(
             kind="in_doubt",
             title=f"Did {call.name} take effect? The worker was lost while it ran.",
             call=call,
-            reasons=("the call was begun and its outcome is unknown",),
+            reasons=tuple(reasons),
             risk="high",
-            view={"tool": call.name, "arguments": to_plain(call.arguments)},
+            view={
+                "tool": call.name,
+                "arguments": to_plain(call.arguments),
+                "evidence": evidence,
+                "attempt": pending.attempt,
+                "begun_at": pending.since,
+                "again_from": pending.since + int(wait_s * 1e6) if wait_s else 0,
+            },
         )
+
+    def _longest(self, call: ToolCall) -> float:
+        spec = self._spec(call)
+        return spec.timeout_s if spec is not None else 0.0
 
     def _spec(self, call: ToolCall) -> ToolSpec | None:
         return next((spec for spec in self._desk.specs if spec.name == call.name), None)

@@ -121,6 +121,10 @@ class Tools(Protocol):
         Cancelling the awaiting task kills the whole process tree before it returns (SPEC I8)."""
         ...
 
+    async def look(self, call: ToolCall, context: CallContext) -> Mapping[str, Json]:
+        """What stands where the call writes: SHA-256 by path, "" for nothing, "directory" for one. Changes nothing."""
+        ...
+
     async def verify(self, call: ToolCall, context: CallContext) -> Verified:
         """Ask the world whether an interrupted call took effect."""
         ...
@@ -209,6 +213,14 @@ class Journal(Protocol):
 
     def renew(self) -> None:
         """Keep owning the run. Raises LeaseLost."""
+        ...
+
+    def lease_ends(self) -> float:
+        """When the ownership ends unless it is renewed, in seconds of ``loops.uptime``."""
+        ...
+
+    def hang(self, what: str) -> None:
+        """Leave word that this owner hangs, for the people who watch and for the next owner."""
         ...
 
     def history(self, kinds: Sequence[str]) -> Sequence[Fact]:

@@ -23,14 +23,14 @@ from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
 from loops.ids import new_key
 from loops.llm.registry import ModelService
-from loops.models import Run
+from loops.models import AuditEvent, Run
 from loops.services import audit
 from loops.services.instructions import system_prompt
 from loops.services.models import model_configs
 from loops.services.reusing import fork_of, take_over
 from loops.services.tasks import run_spec
 from loops.services.workspaces import WorkspaceUnusable, prepare
-from loops.storage import journal
+from loops.storage import journal, owners
 from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.wiring import SystemClock, gatekeeper, publisher, sandbox_level, tools_of
@@ -46,6 +46,7 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
     ``RECOVERIES_AT_MOST`` the run ends with a FailureReport instead of going round for ever.
     """
     reach(CrashPoint.BELL_HEARD)
+    before = Run.objects.filter(pk=run_id).values_list("owner", "epoch").first()
     held = journal.claim(run_id, owner)
     if held is None:
         return "taken"
@@ -65,7 +66,7 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
     else:
         state, transcript = _where_it_lies(run, loaded.state), loaded.transcript
     if held.abandoned and not state.is_ended:
-        state = _note(store, state, f.RunTakenOver(epoch=held.epoch, worker=owner))
+        state = _note(store, state, _taken_over(held, owner, before))
         if held.recoveries > RECOVERIES_AT_MOST:
             state = _fail(store, state, "internal_error", f"{held.recoveries} workers were lost in a row at this point")
     given_up = held.abandoned and held.recoveries > RECOVERIES_AT_MOST  # asking for a rollback may wait for a person
@@ -100,6 +101,19 @@ def _where_it_lies(run: Run, state: RunState) -> RunState:
     if run.workspace_path in ("", state.spec.workspace):
         return state
     return evolve(state, spec=replace(state.spec, workspace=run.workspace_path))
+
+
+def _taken_over(held: journal.Claim, owner: str, before: tuple[str, int] | None) -> f.RunTakenOver:
+    """Who was lost, as far as it is known: nobody else may have owned the run between the look and the claim."""
+    lost = before[0] if before is not None and before[1] == held.epoch - 1 else ""
+    said = AuditEvent.objects.filter(run=held.run_id, kind="run.hung", detail__epoch=held.epoch - 1).first()
+    return f.RunTakenOver(
+        epoch=held.epoch,
+        worker=owner,
+        lost=lost,
+        lost_is_dead=owners.is_dead(lost),
+        why=str(said.detail.get("what", "")) if said else "",
+    )
 
 
 def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,11 +26,13 @@ from loops.engine.context import Transcript, extend
 from loops.engine.fold import apply, initial
 from loops.engine.ports import LeaseLost, Mail, Within
 from loops.engine.state import RunState
+from loops.ids import new_id
 from loops.models import Checkpoint
 from loops.storage import bell, ledger, reader
 from loops.storage.encoding import encode_fact
 from loops.storage.feed import Publisher
 from loops.storage.projections import FINAL, project, status
+from loops.uptime import uptime
 
 TTL_S = 15.0
 CHECKPOINT_STEPS = 10
@@ -53,6 +56,10 @@ _CONDEMN = (
     "lease_until = NULL, runnable = false WHERE id = %s AND epoch = %s"
 )
 _FENCE = "SELECT 1 FROM agent_execution_history WHERE id = %s AND epoch = %s FOR UPDATE"
+_HANG = (
+    "INSERT INTO loops_auditevent (id, at, kind, project_id, run_id, detail) "
+    "VALUES (%s, clock_timestamp(), 'run.hung', %s, %s, %s::jsonb)"
+)
 _RENEW = "SELECT journal_renew(%s, %s, make_interval(secs => %s))"
 _RELEASE = "SELECT journal_release(%s, %s, %s, %s)"
 _MAIL_KINDS = "SELECT DISTINCT kind FROM loops_mailboxitem WHERE run_id = %s AND consumed_seq IS NULL"
@@ -74,6 +81,8 @@ class Claim:
     head: bytes
     abandoned: bool
     recoveries: int = 0
+    ends: float = math.inf
+    """When the lease ends at the earliest, in seconds of ``uptime``: counted from before the database was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +95,9 @@ class Loaded:
 
 def claim(run_id: uuid.UUID, owner: str, ttl_s: float = TTL_S) -> Claim | None:
     """Become the owner, with a new epoch; None when there is one already or nothing is to be done."""
+    asked = uptime()
     row = psycopg.Cursor(raw_connection()).execute(_CLAIM, [run_id, owner, ttl_s], prepare=True).fetchone()
-    return Claim(run_id, row[0], row[1], bytes(row[2]), row[3], row[4]) if row else None
+    return Claim(run_id, row[0], row[1], bytes(row[2]), row[3], row[4], asked + ttl_s) if row else None
 
 
 def load(run_id: uuid.UUID) -> Loaded | None:
@@ -139,7 +149,7 @@ class PgJournal:
     def __init__(self, held: Claim, project_id: str, publisher: Publisher, ttl_s: float = TTL_S) -> None:
         self.connection = raw_connection()
         self._run, self._epoch, self._ttl = held.run_id, held.epoch, ttl_s
-        self._seq, self._head = held.seq, held.head
+        self._seq, self._head, self._ends = held.seq, held.head, held.ends
         self._project, self._publisher = project_id, publisher
         self._staged: dict[str, bytes] = {}
 
@@ -217,10 +227,19 @@ class PgJournal:
         """A plain psycopg cursor: server-side binding, prepared statements."""
         return psycopg.Cursor(self.connection)
 
+    def lease_ends(self) -> float:
+        return self._ends
+
+    def hang(self, what: str) -> None:
+        detail = json.dumps({"what": what, "epoch": self._epoch})
+        self._cursor().execute(_HANG, [new_id(), self._project, self._run, detail])
+
     def renew(self) -> None:
+        asked = uptime()
         row = self._cursor().execute(_RENEW, [self._run, self._epoch, self._ttl], prepare=True).fetchone()
         if not row or not row[0]:
             raise LeaseLost(f"run {self._run} has another owner than epoch {self._epoch}")
+        self._ends = asked + self._ttl
 
     def history(self, kinds: Sequence[str]) -> list[f.Fact]:
         return ledger.read(self.connection, self._run, kinds)
@@ -319,6 +338,7 @@ def from_jsonb(value: Any) -> Any:
 
 def raw_connection() -> psycopg.Connection[Any]:
     """The psycopg connection under Django's, of this thread."""
+    connection.close_if_health_check_failed()  # once a job: the server may have hung up on a worker that was frozen
     connection.ensure_connection()
     raw: psycopg.Connection[Any] = connection.connection
     return raw

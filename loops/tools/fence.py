@@ -16,10 +16,11 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+from loops.uptime import uptime
 
 MARGIN_S = 2.0
 """Nothing is begun, and nothing goes on, this close to the end of the lease."""
@@ -34,14 +35,9 @@ class LeaseOver(Exception):
     """The lease of this run is over, or nearly: the effect did not happen."""
 
 
-def now() -> float:
-    """Seconds of a clock that nobody sets and that goes on while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
-
-
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """``lease_ends`` gives the end of the lease as it is known now, in seconds of ``now()``; it moves when renewed."""
+    """``lease_ends`` gives the end of the lease as it is known now, in seconds of ``uptime()``; renewals move it."""
 
     lease_ends: Callable[[], float] = lambda: math.inf
 
@@ -57,8 +53,8 @@ class Fence:
             yield
             return
         with _alarm(ends):
-            if now() >= ends:
-                raise LeaseOver(f"the lease of this run ended {now() - ends - MARGIN_S:.1f} s ago; nothing was done")
+            if uptime() >= ends:
+                raise LeaseOver(f"the lease of this run ended {uptime() - ends - MARGIN_S:.1f} s ago; nothing was done")
             yield
 
 

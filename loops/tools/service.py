@@ -128,6 +128,18 @@ class ToolAccessService:
         )
         return result
 
+    async def look(self, call: ToolCall, context: CallContext) -> dict[str, Json]:
+        """SHA-256 of what stands where the call writes, by path; empty for a call that writes no files by name."""
+        found = self._registry.get(call.name)
+        if found is None or self._malformed(call, found):
+            return {}
+        try:
+            with self._workspace(context) as workspace:
+                operands = found.tool.operands(call.arguments, self._run(context, workspace))
+                return {relative(path): workspace.hash(path) for path in operands.writes}
+        except (ArgumentError, PathRefused, OSError):
+            return {}
+
     async def verify(self, call: ToolCall, context: CallContext) -> Verified:
         """Ask the world whether an interrupted call took effect."""
         found = self._found(call, context)

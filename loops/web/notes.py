@@ -95,6 +95,24 @@ def _by(look: str, icon: str, title: str) -> Callable[[Body], dict[str, Any]]:
     return lambda body: _say(look, icon, title, by=text_of(body.get("by")))
 
 
+def _taken_over(body: Body) -> dict[str, Any]:
+    said = text_of(body.get("why"))
+    return _say("wait", "rotate-ccw", "Taken over by another worker; nothing was repeated", text=said)
+
+
+_FOUND = {
+    "done": ("good", "Looked at the world: the interrupted call took effect"),
+    "not_done": ("wait", "Looked at the world: the interrupted call did not take effect, it is begun again"),
+}
+
+
+def _verified(body: Body) -> dict[str, Any]:
+    look, title = _FOUND.get(str(body.get("found")), ("wait", "Looked at the world: it does not tell"))
+    evidence = body.get("evidence") or {}
+    lines = [f"{path} {when}: {sha or 'no file'}" for when, states in evidence.items() for path, sha in states.items()]
+    return _say(look, "search", f"{title} ({text_of(body.get('tool'))})", text="\n".join(lines))
+
+
 def _checks(body: Body) -> dict[str, Any] | None:
     checks = body.get("checks") or []
     if not checks:
@@ -120,7 +138,8 @@ def _ended(body: Body) -> dict[str, Any]:
 
 
 _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
-    "RunTakenOver": lambda body: _say("wait", "rotate-ccw", "Taken over by another worker; nothing was repeated"),
+    "RunTakenOver": _taken_over,
+    "ToolVerified": _verified,
     "PhaseEntered": _phase,
     "ModelFailed": _model_failed,
     "ModelInterrupted": _interrupted,

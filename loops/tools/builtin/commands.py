@@ -11,6 +11,7 @@ from contextlib import suppress
 from loops.engine.values import Access, ArtifactRef, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import PATH, schema, string, text, texts, whole
 from loops.tools.clean import Shown, clean_text, reveal, sha256_hex, show
+from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.beneath import PathRefused, relative
 from loops.tools.sandbox.inside import Job, Outcome, run_inside
@@ -194,7 +195,7 @@ TOOLS = (
             operation="execute",
             reversibility=Reversibility.REVERSIBLE,
             danger=Danger.HIGH,
-            timeout_s=120.0,
+            timeout_s=Limits().command_max_s,
             default_access=Access.ASK,
         ),
         run_command,

@@ -10,6 +10,7 @@ from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult,
 from loops.tools.arguments import PATH, schema, text
 from loops.tools.changes import describe, report
 from loops.tools.execution import in_thread
+from loops.tools.expectations import expected
 from loops.tools.registry import Arguments, Operands, Tool, ToolRun
 from loops.tools.undoing import lasting_file, of_deletion, of_folder, of_move
 
@@ -29,8 +30,12 @@ def _preview_move(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
 
 
 def _verify_move(arguments: Arguments, run: ToolRun) -> Verified:
-    there = (_exists(run, text(arguments, "path")), _exists(run, text(arguments, "target")))
-    return {(False, True): Verified.DONE, (True, False): Verified.NOT_DONE}.get(there, Verified.UNKNOWN)
+    source, target = text(arguments, "path"), text(arguments, "target")
+    there = (_exists(run, source), _exists(run, target))
+    if there == (False, True):
+        was = expected(run, "before", source)
+        return Verified.DONE if was in (None, run.workspace.hash(target)) else Verified.UNKNOWN
+    return Verified.NOT_DONE if there == (True, False) else Verified.UNKNOWN
 
 
 async def make_directory(arguments: Arguments, run: ToolRun) -> ToolResult:
@@ -67,7 +72,10 @@ def _preview_delete(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
 
 
 def _verify_delete(arguments: Arguments, run: ToolRun) -> Verified:
-    return Verified.NOT_DONE if _exists(run, text(arguments, "path")) else Verified.DONE
+    path = text(arguments, "path")
+    if not _exists(run, path):
+        return Verified.DONE
+    return Verified.NOT_DONE if expected(run, "before", path) in (None, run.workspace.hash(path)) else Verified.UNKNOWN
 
 
 def _bytes(run: ToolRun, path: str) -> bytes | None:

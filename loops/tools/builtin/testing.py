@@ -17,6 +17,7 @@ from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult,
 from loops.tools.arguments import PATH, schema, string, text, texts
 from loops.tools.builtin.commands import TIMEOUT, command_operands, command_result, command_view, start
 from loops.tools.clean import clean_text
+from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.beneath import Beneath, PathRefused
 from loops.tools.sandbox.bubblewrap import REPORT
@@ -135,7 +136,7 @@ TOOLS = (
             operation="execute",
             reversibility=Reversibility.REVERSIBLE,
             danger=Danger.MEDIUM,
-            timeout_s=120.0,
+            timeout_s=Limits().command_max_s,
             default_access=Access.ASK,
             retriable=True,
         ),

@@ -11,6 +11,7 @@ from loops.tools.changes import as_text, describe, read_before, report
 from loops.tools.clean import sha256_hex
 from loops.tools.diffs import DiffError, Edit, apply_edits, apply_unified
 from loops.tools.execution import in_thread
+from loops.tools.expectations import expected
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.undoing import lasting_file, of_content
 
@@ -32,9 +33,12 @@ def _preview_write(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
 
 
 def _verify_write(arguments: Arguments, run: ToolRun) -> Verified:
-    """The write is one rename, so the file has the content or the write did not happen."""
-    wanted = sha256_hex(text(arguments, "content").encode())
-    return Verified.DONE if run.workspace.hash(text(arguments, "path")) == wanted else Verified.NOT_DONE
+    """The write is one rename, so the file has the content, or what it had before, or was changed by somebody else."""
+    path, wanted = text(arguments, "path"), sha256_hex(text(arguments, "content").encode())
+    now, before = run.workspace.hash(path), expected(run, "before", path)
+    if now == wanted:
+        return Verified.DONE
+    return Verified.NOT_DONE if before in (None, now) else Verified.UNKNOWN
 
 
 async def apply_diff(arguments: Arguments, run: ToolRun) -> ToolResult:
@@ -65,8 +69,12 @@ def _preview_apply(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
 
 
 def _verify_apply(arguments: Arguments, run: ToolRun) -> Verified:
-    """It still applies: not done. Every replacement stands there and nothing to search for: done. Else a person."""
+    """What INTENT expected decides. Without it: it still applies, so it was not done; every replacement stands there
+    and nothing to search for, so it was. Else a person."""
     path = text(arguments, "path")
+    before, after = expected(run, "before", path), expected(run, "after", path)
+    if before is not None and after is not None:
+        return {after: Verified.DONE, before: Verified.NOT_DONE}.get(run.workspace.hash(path), Verified.UNKNOWN)
     now = as_text(run.workspace.read(path), path)
     try:
         _edited(arguments, now)

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from loops.tools import fence
+from loops.uptime import uptime
 from tests.stack import wait_until
 
 ROUNDS = 5
@@ -29,6 +30,7 @@ import os, signal, sys, threading, time
 from loops.tools import fence
 from loops.tools.limits import Limits
 from loops.tools.workspace import Workspace
+from loops.uptime import uptime
 
 real = os.rename
 def rename(*words, **places):  # after the look at the clock, before the effect
@@ -38,7 +40,7 @@ def rename(*words, **places):  # after the look at the clock, before the effect
 
 fence.make_deadly()
 os.rename = rename
-ends = fence.now() + fence.MARGIN_S + float(sys.argv[2])
+ends = uptime() + fence.MARGIN_S + float(sys.argv[2])
 def act():
     with Workspace(sys.argv[1], Limits(), fence=fence.Fence(lambda: ends)) as workspace:
         workspace.write("note", b"late")
@@ -53,8 +55,9 @@ from loops.tools import fence
 from loops.tools.limits import Limits
 from loops.tools.sandbox.inside import Job, run_inside
 from loops.tools.workspace import Workspace
+from loops.uptime import uptime
 
-ends = fence.now() + fence.MARGIN_S + float(sys.argv[2])
+ends = uptime() + fence.MARGIN_S + float(sys.argv[2])
 async def act():
     with Workspace(sys.argv[1], Limits(), fence=fence.Fence(lambda: ends)) as workspace:
         print("ready", flush=True)
@@ -111,16 +114,16 @@ def test_a_thread_in_time_is_let_alone(tmp_path: Path) -> None:
 @pytest.mark.spec("J2")
 def test_the_clock_is_looked_at_as_well() -> None:
     """Even where the alarm cannot be armed."""
-    with pytest.raises(fence.LeaseOver, match="nothing was done"), fence.Fence(lambda: fence.now()).armed():
+    with pytest.raises(fence.LeaseOver, match="nothing was done"), fence.Fence(uptime).armed():
         pytest.fail("it acted")
 
 
 @pytest.mark.spec("J3")
 def test_a_process_in_which_somebody_handles_the_alarm_does_not_act() -> None:
     code = (
-        "import signal; from loops.tools import fence\n"
+        "import signal; from loops.tools import fence; from loops.uptime import uptime\n"
         "fence.make_deadly(); signal.signal(signal.SIGALRM, lambda *a: None)\n"
-        "with fence.Fence(lambda: fence.now() + 60).armed(): print('acted')"
+        "with fence.Fence(lambda: uptime() + 60).armed(): print('acted')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "something handles SIGALRM" in done.stderr
@@ -152,7 +155,7 @@ class TestACommand:
 
     @pytest.mark.spec("J3")
     def test_lives_on_while_the_lease_is_renewed(self, tmp_path: Path) -> None:
-        renewing = COMMAND.replace("lambda: ends", "lambda: fence.now() + fence.MARGIN_S + 1")
+        renewing = COMMAND.replace("lambda: ends", "lambda: uptime() + fence.MARGIN_S + 1")
         with running(renewing, tmp_path, fenced=True) as worker:
             assert worker.wait(20) == 0
             assert (tmp_path / "note").read_text() == "late\n"
