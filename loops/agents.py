@@ -225,9 +225,7 @@ class _Routed:
     async def plan_undo(self, call: ToolCall, context: p.CallContext) -> Compensation | None:
         return await self._orchestrator.tools.plan_undo(call, context)
 
-    async def learn_undo(
-        self, call: ToolCall, context: p.CallContext, planned: Compensation
-    ) -> Compensation | None:
+    async def learn_undo(self, call: ToolCall, context: p.CallContext, planned: Compensation) -> Compensation | None:
         return await self._orchestrator.tools.learn_undo(call, context, planned)
 
     def open(self, request: p.GateRequest) -> p.Within:

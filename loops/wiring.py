@@ -108,9 +108,7 @@ class LiveTools:
     async def plan_undo(self, call: ToolCall, context: p.CallContext) -> Compensation | None:
         return await self._service.plan_undo(call, context)
 
-    async def learn_undo(
-        self, call: ToolCall, context: p.CallContext, planned: Compensation
-    ) -> Compensation | None:
+    async def learn_undo(self, call: ToolCall, context: p.CallContext, planned: Compensation) -> Compensation | None:
         return await self._service.learn_undo(call, context, planned)
 
     def _fresh(self) -> ToolAccessService:

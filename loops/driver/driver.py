@@ -116,7 +116,7 @@ class Driver:
             return ()
         return (self._desk.ports.gatekeeper.withdraw(state.spec.run_id, "somebody acted without answering"),)
 
-    async def _perform(self, effect: e.Effect) -> None:  # noqa: C901 - one line for each kind of effect
+    async def _perform(self, effect: e.Effect) -> None:  # noqa: C901, PLR0915 - one line for each kind of effect
         desk, watch, calls = self._desk, self._watch, self._calls
         match effect:
             case e.Record(facts):

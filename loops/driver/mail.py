@@ -10,7 +10,6 @@ from loops.engine import rollback
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 
-
 ROLLED_BACK = f.Reminded(
     reason="rolled_back",
     text="Since you worked on this, a person had your changes rolled back: files may be as they were before you began. "

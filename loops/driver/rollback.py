@@ -1,5 +1,5 @@
-"""Ask whether an ended run is to be undone, and undo it: one compensation at a time, each with INTENT and outcome before
-and after it, so that a worker lost in between leaves nothing to guess (SPEC O2, O3).
+"""Ask whether an ended run is to be undone, and undo it: one compensation at a time, each with INTENT before and outcome
+after it, so that a worker lost in between leaves nothing to guess (SPEC O2, O3).
 
 What is left to do is folded from the journal; the order and what depends on what are the engine's (``rollback.py``).
 """
@@ -73,7 +73,7 @@ async def view_of(tools: p.Tools, context: p.CallContext, undos: Sequence[rb.Und
 
 
 async def roll_back(desk: Desk, calls: ToolCalls, watch: Watch) -> None:
-    """Undo what is left, the latest effect first, and write the report anew. Raises LeaseLost: the next owner goes on."""
+    """Undo what is left, the latest effect first, and write the report anew. After LeaseLost the next owner goes on."""
     desk.flush()
     history = desk.ports.journal.history(rb.LEDGER)
     undos = rb.ledger(history)

@@ -69,11 +69,16 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
         state = _note(store, state, _taken_over(held, owner, before))
         if held.recoveries > RECOVERIES_AT_MOST:
             state = _fail(store, state, "internal_error", f"{held.recoveries} workers were lost in a row at this point")
-    given_up = held.abandoned and held.recoveries > RECOVERIES_AT_MOST  # asking for a rollback may wait for a person
-    if state.is_ended and (given_up or rollback.is_settled(state)) and not store.mail_kinds():
+    if _is_over(state, held) and not store.mail_kinds():
         store.release()
         return "ended"
     return asyncio.run(_drive(run, store, ModelService(model_configs()), state, transcript))
+
+
+def _is_over(state: RunState, held: journal.Claim) -> bool:
+    """Nothing is to be asked or undone any more; where workers keep being lost, nothing is asked either."""
+    given_up = held.abandoned and held.recoveries > RECOVERIES_AT_MOST
+    return state.is_ended and (given_up or rollback.is_settled(state))
 
 
 async def _drive(
