@@ -144,7 +144,8 @@ def _folder(run: Run, fork: Fork, there: RunState) -> str:
 def _changed_since(fork: Fork, there: RunState) -> bool:
     """May anything have touched the folder after that point? Asked after the copy was made: INTENTs come first."""
     later = Fact.objects.filter(run_id=fork.parent_id, seq__gt=fork.seq)
-    if later.filter(kind__in=("ChecksStarted", "CompensationIntended")).exists():
+    checks = ("ChecksStarted",) if any(criterion.command for criterion in there.spec.criteria) else ()
+    if later.filter(kind__in=(*checks, "CompensationIntended")).exists():
         return True
     still_open = [pending.call.id for pending in there.calls if pending.status != "done"]
     begun = ToolCallRecord.objects.filter(run_id=fork.parent_id, started_at__isnull=False)
