@@ -1,5 +1,6 @@
-"""Ask whether an ended run is to be undone, and undo it: one compensation at a time, each with INTENT before and outcome
-after it, so that a worker lost in between leaves nothing to guess (SPEC O2, O3).
+"""Ask whether an ended run is to be undone, and undo it: one compensation at a time (SPEC O2, O3).
+
+Each has its INTENT before and its outcome after it, so that a worker lost in between leaves nothing to guess.
 
 What is left to do is folded from the journal; the order and what depends on what are the engine's (``rollback.py``).
 """
