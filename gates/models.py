@@ -19,6 +19,7 @@ class Gate(models.Model):
         LIMIT_REACHED = "limit_reached", "Limit reached"
         LOOP_DETECTED = "loop_detected", "Loop detected"
         IN_DOUBT = "in_doubt", "Outcome in doubt"
+        ROLLBACK_CHOICE = "rollback_choice", "Roll back or keep"
 
     class Status(models.TextChoices):
         OPEN = "open", "Waiting"
@@ -106,6 +107,9 @@ class Decision(models.Model):
         REJECT = "reject", "Reject"
         RESPOND = "respond", "Answer"
         EXTEND = "extend", "Extend"
+        ROLL_BACK = "roll_back", "Roll back"
+        KEEP = "keep", "Keep"
+        CONTINUE = "continue", "Continue"
         EXPIRE = "expire", "Expired"
 
     append_only = True

@@ -11,7 +11,7 @@ from django.db.models import Case, Exists, F, IntegerField, OuterRef, Q, Value, 
 from django.db.models.functions import Coalesce
 
 from gates.policy.queue import RISK_RANK, UNKNOWN_RISK
-from gates.policy.roles import APPROVING, BY_REQUESTER, OPERATORS, REVIEWERS
+from gates.policy.roles import APPROVING, BY_OPERATORS, BY_REQUESTER, OPERATORS, REVIEWERS
 from loops.models import Membership, Policy
 from loops.querysets import ProjectScoped
 
@@ -36,7 +36,8 @@ class GateQuerySet(ProjectScoped):
         waiting = self.open()
         if not user.is_superuser:
             asked_back = Q(run__task__created_by=user, kind__in=BY_REQUESTER) & Q(_in_role(user, OPERATORS))
-            waiting = waiting.filter(Q(_in_role(user, REVIEWERS)) | asked_back)
+            ended = Q(_in_role(user, OPERATORS), kind__in=BY_OPERATORS)
+            waiting = waiting.filter(Q(_in_role(user, REVIEWERS)) | asked_back | ended)
         by_others = Exists(Policy.objects.filter(project=OuterRef("project"), own_approval_allowed=False))
         return waiting.exclude(Q(by_others), run__task__created_by=user, kind__in=APPROVING)
 

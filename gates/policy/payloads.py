@@ -54,6 +54,8 @@ def cleaned(
         _confirmed(kind, tool, str(payload.pop("confirm", "")))
     if verdict == Verdict.REJECT and not reason.strip():
         raise Invalid({"reason": ["Say why, so that the agent can do better."]})
+    if kind == Kind.ROLLBACK_CHOICE and verdict not in (view.get("choices") or ()):
+        raise Invalid({"verdict": ["This run cannot be continued."]})
     read = _respond_reader(kind) if verdict == Verdict.RESPOND else _READERS.get(verdict, _nothing)
     result = read(payload, view)
     if payload:

@@ -12,6 +12,9 @@ OPERATORS = frozenset({"operator", "reviewer", "admin"})
 BY_REQUESTER = frozenset({Kind.QUESTION, Kind.LOOP_DETECTED})
 """Kinds that ask what was meant: whoever submitted the task may answer, while they may still operate the project."""
 
+BY_OPERATORS = frozenset({Kind.ROLLBACK_CHOICE})
+"""Kinds about a run that has ended: whoever may stop and resume runs of the project decides what becomes of it."""
+
 APPROVING = frozenset(kind for kind, verdicts in ALLOWED.items() if LETTING & set(verdicts))
 """Kinds that can let something happen: the own-approval rule is about these."""
 
@@ -31,7 +34,8 @@ def objections(person: Person, kind: str, verdict: str = "", *, own_approval_all
     if not person.is_active:
         return ["This account is not active."]
     if not _has_role(person, kind):
-        return ["Deciding this needs the role reviewer or admin in the project."]
+        wanted = "operator, reviewer or admin" if kind in BY_OPERATORS else "reviewer or admin"
+        return [f"Deciding this needs the role {wanted} in the project."]
     own = person.is_requester and not own_approval_allowed
     if own and kind in APPROVING and (not verdict or verdict in LETTING):
         return ["You submitted this task, and the project's policy asks for another person's approval."]
@@ -41,4 +45,5 @@ def objections(person: Person, kind: str, verdict: str = "", *, own_approval_all
 def _has_role(person: Person, kind: str) -> bool:
     if person.is_superuser or person.roles & REVIEWERS:
         return True
-    return person.is_requester and kind in BY_REQUESTER and bool(person.roles & OPERATORS)
+    asked = kind in BY_OPERATORS or (person.is_requester and kind in BY_REQUESTER)
+    return asked and bool(person.roles & OPERATORS)

@@ -13,6 +13,7 @@ class Kind(StrEnum):
     LIMIT_REACHED = "limit_reached"
     LOOP_DETECTED = "loop_detected"
     IN_DOUBT = "in_doubt"
+    ROLLBACK_CHOICE = "rollback_choice"
 
 
 class Verdict(StrEnum):
@@ -21,6 +22,9 @@ class Verdict(StrEnum):
     REJECT = "reject"
     RESPOND = "respond"
     EXTEND = "extend"
+    ROLL_BACK = "roll_back"
+    KEEP = "keep"
+    CONTINUE = "continue"
     EXPIRE = "expire"
     """Time's own verdict: no person can give it, and it is not a rejection."""
 
@@ -47,6 +51,7 @@ ALLOWED: dict[Kind, tuple[Verdict, ...]] = {
     Kind.LIMIT_REACHED: (Verdict.EXTEND, Verdict.REJECT),
     Kind.LOOP_DETECTED: (Verdict.RESPOND, Verdict.REJECT),
     Kind.IN_DOUBT: (Verdict.RESPOND, Verdict.REJECT),
+    Kind.ROLLBACK_CHOICE: (Verdict.ROLL_BACK, Verdict.KEEP, Verdict.CONTINUE),
 }
 """What a person may say to each kind."""
 
@@ -56,6 +61,9 @@ RESULT: dict[Verdict, Status] = {
     Verdict.REJECT: Status.REJECTED,
     Verdict.RESPOND: Status.ANSWERED,
     Verdict.EXTEND: Status.EXTENDED,
+    Verdict.ROLL_BACK: Status.ANSWERED,
+    Verdict.KEEP: Status.ANSWERED,
+    Verdict.CONTINUE: Status.ANSWERED,
     Verdict.EXPIRE: Status.EXPIRED,
 }
 """The state a gate is in after each verdict."""
@@ -66,6 +74,9 @@ SAID: dict[Verdict, str] = {
     Verdict.REJECT: "rejected",
     Verdict.RESPOND: "answered",
     Verdict.EXTEND: "extended",
+    Verdict.ROLL_BACK: "rollback ordered",
+    Verdict.KEEP: "kept",
+    Verdict.CONTINUE: "continued",
     Verdict.EXPIRE: "expired",
 }
 """How people read it: "approved by Ana at 14:02"."""

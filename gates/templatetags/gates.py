@@ -25,6 +25,7 @@ ICONS = {
     "limit_reached": "gauge",
     "loop_detected": "refresh-cw",
     "in_doubt": "triangle-alert",
+    "rollback_choice": "rotate-ccw",
 }
 
 

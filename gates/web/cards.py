@@ -37,6 +37,8 @@ _PLACED = {
 }  # fmt: skip
 _COMMAND = {"kind", "argv", "shown", "warnings", "directory", "network", "sandbox", "scripts", "danger"}
 """What a preview of a command holds, shown together; its ``shown`` and ``argv`` are the same words."""
+_ROLLBACK = {"files", "more_files", "diff_is_cut", "others", "choices"}
+"""What the question of a rollback holds beside its diff."""
 _CHANGE = {"kind", "path", "before_sha256", "after_sha256", "created", "deleted", "danger"}
 """What a preview of a change of a file holds beside its diff; the arguments name the path."""
 
@@ -115,6 +117,8 @@ class Card:
     def others(self) -> list[tuple[str, str]]:
         """Whatever else the view holds: nothing that was bound stays unseen."""
         placed = _PLACED | (_COMMAND if self.argv else _CHANGE if self.view.get("diff") else {"danger"})
+        if self.gate.kind == Gate.Kind.ROLLBACK_CHOICE:
+            placed = _PLACED | _ROLLBACK
         return [(name, _text(value)) for name, value in self.view.items() if name not in placed]
 
     @property
@@ -128,6 +132,8 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
     """The card of ``gate`` for ``user``. The caller has looked the gate up by ``visible_to``."""
     view = gate.view if isinstance(gate.view, dict) else {}
     size, verdicts = view_bytes(gate), verdicts_for(user, gate, view_bytes(gate))
+    if gate.kind == Gate.Kind.ROLLBACK_CHOICE:
+        verdicts = tuple(verdict for verdict in verdicts if verdict in view.get("choices", ()))
     now: datetime = timezone.now()
     return Card(
         gate=gate,
