@@ -13,6 +13,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db import connection
 
+from loops import workers  # noqa: F401 - it listens to the worker's signals
 from loops.driver import drain
 from loops.storage import owners
 from loops.storage.bell import ring, ring_now
