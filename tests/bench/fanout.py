@@ -23,7 +23,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-PER_SECOND, SECONDS, WATCHERS, ROUNDS = 50, 10, 50, 3
+PER_SECOND, SECONDS, ROUNDS = 50, 10, 3
+WATCHERS, MANY = 50, 500
+DIALLING = 20
+"""Sockets that are being opened at a time."""
 CHANNEL = "agentops:feed"
 FRAME = re.compile(r'"after": ?(\d+), ?"seq": ?(\d+)')
 Arrival = tuple[int, int, int]
@@ -98,9 +101,13 @@ async def watch(url: str, cookie: str, count: int, *, slow: bool) -> None:
 
     arrivals: list[list[Arrival]] = [[] for _ in range(count)]
     headers = {"Cookie": cookie, "Origin": url.replace("ws://", "http://").split("/ws/")[0]}
+    options: dict[str, Any] = {"compression": None, "max_size": None, "ping_interval": None}
+    lines = asyncio.Semaphore(DIALLING)
 
     async def one(into: list[Arrival], open_: asyncio.Semaphore) -> None:
-        async with connect(url, additional_headers=headers, compression=None, max_size=None, ping_interval=None) as ws:
+        async with lines:
+            ws = await connect(url, additional_headers=headers, open_timeout=60, **options)
+        async with ws:
             await ws.send('{"t":"ping","got":0}')
             beat = asyncio.create_task(heartbeat(ws, into))
             open_.release()
@@ -346,6 +353,15 @@ def main() -> None:
     with servers() as bench:
         compare(bench, 1)
         compare(bench, WATCHERS)
+        crowd(bench, MANY)
+
+
+def crowd(bench: Bench, watchers: int) -> None:
+    """As many as one process is promised to serve."""
+    ours, bare = bench.ours(watchers), bench.reference(watchers)
+    print(line(f"fan-out, {watchers} watchers, {ours.per_second:.0f} commits/s", [ours]), "(target p99 500)")
+    print(line("  bare hub", [bare]))
+    print(f"  p99 ours / bare {ours.p99 / bare.p99:.2f}")
 
 
 def compare(bench: Bench, watchers: int) -> None:
