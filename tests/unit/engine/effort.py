@@ -13,7 +13,7 @@ FULL = PROFILE == "full"
 def examples(usual: int, full: int) -> settings:
     """Settings of one property. In CI the same examples are tried each time."""
     return settings(
-        max_examples={"quick": max(5, usual // 6), "usual": usual, "full": full}[PROFILE],
+        max_examples={"quick": max(3, usual // 15), "usual": usual, "full": full}[PROFILE],
         deadline=None,
         derandomize=bool(os.environ.get("CI")) and not FULL,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
