@@ -6,10 +6,11 @@ import contextlib
 from typing import Any
 
 import pytest
-from playwright.sync_api import TimeoutError
+from playwright.sync_api import TimeoutError, expect
 
 from gates.models import Decision, Gate
 from tests.integration.gates.making import open_gate, tool_view
+from tests.web.browsing import settled
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q7")]
 
@@ -22,6 +23,7 @@ def wait_decided(desk: Any, gate: Gate) -> Decision:
 def approve(desk: Any, gate: Gate) -> Decision:
     """Press `a`; when the card or its button was out of view the first press only shows it, and the second approves."""
     for _ in range(3):
+        settled(desk)
         desk.keyboard.press("a")
         with contextlib.suppress(TimeoutError):
             desk.locator(f"#gate-{gate.pk}").wait_for(state="detached", timeout=5_000)
@@ -33,28 +35,33 @@ def test_moving_opening_and_approving_leads_to_the_next(desk: Any) -> None:
     first, second, third = (open_gate(desk.world, title=f"Thing {number}") for number in range(3))
     desk.goto(f"{desk.site}/review/")
     desk.locator(f"#gate-{first.pk}").wait_for()
+    settled(desk)
     desk.keyboard.press("j")
     desk.keyboard.press("Enter")
     desk.locator(f"#gate-{second.pk}[data-met]").wait_for()
     assert desk.url.endswith(f"/review/{second.pk}/")
     assert approve(desk, second).verdict == "approve"
     desk.locator(f"#gate-{first.pk}").wait_for()
-    assert "Approved: Thing 1" in desk.locator("#messages").inner_text()
+    expect(desk.locator("#messages")).to_contain_text("Approved: Thing 1")
+    settled(desk)
     desk.keyboard.press("r")
+    expect(desk.locator(f"#reason-{first.pk}")).to_be_focused()
     desk.keyboard.type("not a jar")
     assert desk.locator(f"#reason-{first.pk}").input_value() == "not a jar"
     desk.keyboard.press("Control+Enter")
     assert wait_decided(desk, first).reason == "not a jar"
     desk.locator(f"#gate-{third.pk}[data-met]").wait_for()
     approve(desk, third)
-    assert "Nothing waits for you" in desk.locator("#queue").inner_text()
+    expect(desk.locator("#queue")).to_contain_text("Nothing waits for you")
 
 
 @pytest.mark.spec("O1")
 def test_irreversible_action_asks_for_its_word_first(desk: Any) -> None:
     gate = open_gate(desk.world, "irreversible_action")
     desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
     desk.keyboard.press("a")
+    expect(desk.locator("[data-word]").first).to_be_focused()
     desk.keyboard.type("write_file")
     assert not Decision.objects.exists()
     desk.keyboard.press("Control+Enter")
@@ -78,16 +85,17 @@ def test_selecting_stays_within_one_kind_and_risk(desk: Any) -> None:
     for risk in ("high", "high", "low"):
         open_gate(desk.world, risk=risk)
     desk.goto(f"{desk.site}/review/")
-    desk.locator("#queue").wait_for()
+    settled(desk)
     desk.keyboard.press("j")
     desk.keyboard.press("x")
     desk.keyboard.press("k")
     desk.keyboard.press("x")
     boxes = desk.locator("#queue input[name=item]")
-    assert [boxes.nth(number).is_checked() for number in range(3)] == [True, True, False]
-    assert boxes.nth(2).is_disabled()
+    for number, chosen in enumerate((True, True, False)):
+        expect(boxes.nth(number)).to_be_checked(checked=chosen)
+    expect(boxes.nth(2)).to_be_disabled()
     desk.locator("[data-bulk] [value=approve]").click()
-    assert "Approve 2 together?" in desk.locator("h1").inner_text()
+    expect(desk.locator("h1")).to_contain_text("Approve 2 together?")
 
 
 def test_loser_of_a_race_reads_who_and_when(desk: Any) -> None:
@@ -96,6 +104,7 @@ def test_loser_of_a_race_reads_who_and_when(desk: Any) -> None:
     gate = open_gate(desk.world)
     desk.goto(f"{desk.site}/review/{gate.pk}/")
     services.decide(actor=desk.world.second, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason="no")
+    settled(desk)
     desk.keyboard.press("a")
     desk.get_by_text("Already rejected by Bo at").first.wait_for()
     assert Decision.objects.get().verdict == "reject"
@@ -105,8 +114,9 @@ def test_loser_of_a_race_reads_who_and_when(desk: Any) -> None:
 def test_new_gate_appears_without_reload(desk: Any) -> None:
     kept = open_gate(desk.world, title="First")
     desk.goto(f"{desk.site}/review/")
-    desk.locator("#queue").wait_for()
+    settled(desk)
     desk.keyboard.press("r")
+    expect(desk.locator(f"#reason-{kept.pk}")).to_be_focused()
     desk.keyboard.type("half a reason")
     gate = open_gate(desk.world, title="Second")
     desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
@@ -122,6 +132,8 @@ def test_page_has_no_accessibility_violations(desk: Any, scheme: str) -> None:
     gate = open_gate(desk.world, view=tool_view(diff="@@ -1 +1 @@\n-a\n+b", command="ls\u200b"), confidence=0.4)
     open_gate(desk.world, "question", view={"question": "Which?", "choices": ["a", "b"]})
     desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
     desk.keyboard.press("e")
+    expect(desk.locator("[data-pane-of=edit]")).to_be_visible()
     found = Axe().run(desk, context=".review")
     assert found.violations_count == 0, found.generate_report()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+import json
 from typing import Any
 
 import pytest
+import redis
+from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import expect
@@ -15,42 +16,14 @@ from gates.models import Decision, Gate
 from tests import factories as make
 from tests.integration.gates.making import open_gate
 from tests.web import story
+from tests.web.browsing import settled, slow, wait_for_answer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q7")]
-Held = Callable[[], None]
-
-
-@contextlib.contextmanager
-def slow(page: Any, pattern: str) -> Iterator[list[Held]]:
-    """Answers to requests like ``pattern`` are made at once, and come when the items of the list are called."""
-    answers: list[Held] = []
-
-    def hold(route: Any) -> None:
-        answer = route.fetch()
-        answers.append(lambda: route.fulfill(response=answer))
-
-    page.route(pattern, hold)
-    yield answers
-    page.unroute(pattern)
-
-
-def wait_for_answer(page: Any, answers: list[Held], count: int = 1) -> None:
-    """Wait until so many answers lie ready."""
-    for _ in range(200):
-        if len(answers) >= count:
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError("nobody asked")
 
 
 def refresh(page: Any) -> None:
     """What a frame of the socket does."""
     page.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
-
-
-def settled(page: Any) -> None:
-    """Wait until no request is under way and no answer is being taken in."""
-    expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling")).to_have_count(0)
 
 
 def caret(page: Any) -> list[Any]:
@@ -202,11 +175,6 @@ def trace(live_site: str, house: Any, page: Any) -> Any:
 
 def news(run: Any, number: int) -> None:
     """A note in the step of the gate, and a step after it."""
-    import json
-
-    import redis
-    from django.conf import settings
-
     make.fact(run, story.f.MessageReceived(text=f"Hurry {number}", by="ana"), step=6)
     make.step(run, number)
     with redis.Redis.from_url(settings.REDIS_URL) as broker:

@@ -1,0 +1,39 @@
+"""How a test waits for a page, and makes its answers come late."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from playwright.sync_api import expect
+
+Held = Callable[[], None]
+
+
+def settled(page: Any) -> None:
+    """Wait until no request is under way and no answer is being taken in."""
+    expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling")).to_have_count(0)
+
+
+@contextlib.contextmanager
+def slow(page: Any, pattern: str) -> Iterator[list[Held]]:
+    """Answers to requests like ``pattern`` are made at once, and come when the items of the list are called."""
+    answers: list[Held] = []
+
+    def hold(route: Any) -> None:
+        answer = route.fetch()
+        answers.append(lambda: route.fulfill(response=answer))
+
+    page.route(pattern, hold)
+    yield answers
+    page.unroute(pattern)
+
+
+def wait_for_answer(page: Any, answers: list[Held], count: int = 1) -> None:
+    """Wait until so many answers lie ready."""
+    for _ in range(200):
+        if len(answers) >= count:
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("nobody asked")
