@@ -1,46 +1,35 @@
-"""Where the time of a step goes, measured by leaving parts away: said when a target about it was missed.
+"""Where the time of a step goes, measured by leaving parts away: said when a target was missed.
 
-The same run with the journal in memory, with the journal's SQL prepared but never sent, with a server that does not
-wait for the disk, and whole, in turn. The differences are the parts.
+Runs with the journal in memory, with the journal's SQL prepared but never sent, with a server that does not wait for
+the disk, and whole, a step each in turn, beside two bare commits. The differences are the parts.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
-import random
 import statistics
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import psycopg
 
 from tests import fakes
-from tests.bench import ours
+from tests.bench import raw
+from tests.bench.turns import Step, alternate, driven
 from tests.bench.work import Marks
 
-STEPS, ROUNDS = 100, 7
+ROUNDS = 300
 APPEND = "journal_append"
 
 
-class Enough(Exception):
-    """The steps are over; a journal that wrote nothing cannot end its run."""
-
-
 def main() -> None:
-    ways: dict[str, Callable[[], float]] = {
-        "loop": lambda: driven(fakes.Journal()),
-        "python": lambda: driven(None, unsent),
-        "server": lambda: driven(None, undurable),
-        "whole": lambda: driven(None),
-    }
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(ROUNDS):
-        for name in random.sample(list(ways), len(ways)):
-            gc.collect()
-            found[name].append(ways[name]())
-    loop, python, server, whole = (statistics.median(found[name]) for name in ("loop", "python", "server", "whole"))
+    raw.prepare()
+    found = asyncio.run(measured())
+    loop, python, server, whole, bare = (statistics.median(steps) for steps in found.values())
     parts = {
         "the loop in Python": loop,
         "facts and rows to one SQL call, in Python": python - loop,
@@ -48,42 +37,43 @@ def main() -> None:
         "waiting for the disk": whole - server,
     }
     said = "; ".join(f"{name} {ms:.2f} ({ms / whole:.0%})" for name, ms in parts.items())
-    print(f"where the time goes, ms of a step's {whole:.2f} (median step, N={STEPS}): {said}")
+    print(f"where the time goes, ms of the median step's {whole:.2f} (two commits: {bare:.2f}): {said}")
 
 
-def driven(store: Any, under: Callable[[Any], contextlib.AbstractContextManager[Any]] | None = None) -> float:
-    """Milliseconds of the median step of one run that is given up behind its last step."""
+async def measured() -> dict[str, list[float]]:
+    gc.collect()
+    async with (
+        driven(fakes.Journal()) as (loop, _),
+        driven() as (python, unsent_one),
+        driven() as (server, undurable),
+        driven() as (whole, _),
+    ):
+        undurable.connection.execute("SET synchronous_commit = off")
+        with unsent(unsent_one.connection), raw.connected() as connection:
+            ways = {"loop": loop, "python": python, "server": server, "whole": whole, "bare": bare(connection)}
+            return await alternate(ways, ROUNDS)
 
-    def stop(number: int, request: Any) -> None:
-        if number > STEPS:
-            raise Enough
 
-    run, marks = ours.new_run(), Marks(STEPS)
-    store = store or ours.journal_of(run)
-    made = ours.driver(run, store, marks, model=ours.Constant(marks, stop))
-    with under(store) if under else contextlib.nullcontext(), contextlib.suppress(Enough):
-        ours.drive(made)
-    return statistics.median(marks.seconds()) * 1e3
+def bare(connection: Any) -> Step:
+    async def step() -> float:
+        began = time.perf_counter()
+        raw.run(connection, Marks(1))
+        return (time.perf_counter() - began) * 1e3
+
+    return step
 
 
 @contextlib.contextmanager
-def unsent(store: Any) -> Iterator[None]:
-    """Appends end where they would be sent."""
+def unsent(connection: Any) -> Iterator[None]:
+    """Appends on this connection end where they would be sent."""
     send, kept = psycopg.Cursor.execute, []
 
     def execute(self: Any, query: Any, *arguments: Any, **options: Any) -> Any:
-        if APPEND not in str(query):
+        if self.connection is not connection or APPEND not in str(query):
             return send(self, query, *arguments, **options)
         kept.append(query)
         return self
 
     with mock.patch.object(psycopg.Cursor, "execute", execute):
         yield
-    assert len(kept) >= STEPS, f"{APPEND} was not what the journal called"
-
-
-@contextlib.contextmanager
-def undurable(store: Any) -> Iterator[None]:
-    store.connection.execute("SET synchronous_commit = off")
-    yield
-    store.connection.execute("RESET synchronous_commit")
+    assert len(kept) >= ROUNDS, f"{APPEND} is not what the journal calls"

@@ -19,7 +19,7 @@ from tests.bench.work import ARGUMENTS as ARGUMENTS
 from tests.bench.work import RESULTS as RESULTS
 from tests.bench.work import Marks, Took, probe
 
-ROUNDS = {20: 15, 100: 5, 500: 3}
+ROUNDS = {20: 15, 100: 7, 500: 5}
 """By the number of steps of a run."""
 Engine = Callable[[int], Took]
 Found = dict[str, list[Took]]
