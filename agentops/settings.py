@@ -123,7 +123,7 @@ if EMBEDDED_POSTGRES:
     DATABASE_OWNER = postgres.connection_settings(PATHS, postgres.OWNER)
 else:
     DATABASE_OWNER = database_at("DATABASE_OWNER_URL") if env("DATABASE_OWNER_URL", default="") else None
-DATABASE_PROMISES = "agentops.roles.database_promises"  # for pages, which may not import this package
+SYSTEM_CHECKS = "agentops.ops.checks"  # for pages, which may not import this package
 
 # --- Valkey or Redis: bells, cache, live feed. Losing it loses nothing ----------------------------------------------
 EMBEDDED_VALKEY = not env("REDIS_URL", default="")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import shutil
 import threading
@@ -11,12 +10,9 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import redis
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.module_loading import import_string
@@ -26,20 +22,24 @@ from django.views.decorators.http import require_safe
 from loops.models import Run
 from loops.web import access
 
-BEAT, SANDBOX = "agentops:beat", "agentops:sandbox"
-OLDEST_BEAT = 60.0
 PACKAGES = ("django", "channels", "celery", "psycopg", "redis", "anthropic", "openai")
+LOOKS = {"ok": ("good", "circle-check"), "warning": ("wait", "triangle-alert"), "error": ("bad", "circle-x")}
+DEAD_LETTERS = 20
 
 
 @login_required
 @never_cache
 @require_safe
 def system(request: HttpRequest) -> HttpResponse:
-    """Promises of the database, migrations, disk and versions."""
+    """What `manage.py doctor` checks, the runs that were given up, disk and versions."""
     _members_only(request)
+    checks = _shown(_checks("standing"))
+    given_up = Run.objects.visible_to(request.user).dead_lettered().with_names().order_by("-id")[:DEAD_LETTERS]
+    roles = access.roles(request)
     context = {
-        "promises": import_string(settings.DATABASE_PROMISES)(),
-        "pending": _pending(),
+        "database": [check for check in checks if check["group"] == "database"],
+        "installation": [check for check in checks if check["group"] != "database"],
+        "given_up": [(run, roles.audience(run.project_id).operate) for run in given_up],
         "disk": _disk(),
         "versions": [("Python", platform.python_version()), *((name, _version(name)) for name in PACKAGES)],
         "counts": _counts(),
@@ -53,14 +53,22 @@ def system(request: HttpRequest) -> HttpResponse:
 def live(request: HttpRequest) -> HttpResponse:
     """Broker, clock, workers and sandbox: asked with short patience."""
     _members_only(request)
-    client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
-    with client:
-        broker = _or_fault(lambda: _ping(client))
-        beat = _or_fault(lambda: _beat(client))
-        sandbox = _or_fault(lambda: json.loads(client.get(SANDBOX) or b"null"))  # type: ignore[arg-type]
-    found = {"broker": broker, "beat": beat, "sandbox": sandbox, "workers": _roll.latest()}
-    context = {**found, "oldest": OLDEST_BEAT}
+    context = {"checks": _shown(_checks("moving")), "workers": _roll.latest()}
     return render(request, "console/_system_live.html", context)
+
+
+def _checks(name: str) -> Any:
+    """One answer of the module that `doctor` asks too; pages may not import it."""
+    return import_string(f"{settings.SYSTEM_CHECKS}.{name}")()
+
+
+def _shown(checks: Any) -> list[dict[str, str]]:
+    """With look and icon; the details of an error stay in the terminal."""
+    return [
+        {"group": check.group, "name": check.name, "said": check.said, "todo": check.todo, "status": check.status}
+        | dict(zip(("look", "icon"), LOOKS[check.status], strict=True))
+        for check in checks
+    ]
 
 
 def _members_only(request: HttpRequest) -> None:
@@ -75,19 +83,6 @@ def _or_fault(ask: Callable[[], Any]) -> dict[str, Any]:
         return {"answer": ask(), "fault": ""}
     except Exception as error:  # any transport's or worker's error is the very thing to be shown
         return {"answer": None, "fault": type(error).__name__}
-
-
-def _ping(client: Any) -> dict[str, Any]:
-    began = time.perf_counter()
-    client.ping()
-    took = (time.perf_counter() - began) * 1000
-    info = client.info("server")
-    return {"ms": f"{took:.1f}", "version": info.get("valkey_version") or info.get("redis_version", "?")}
-
-
-def _beat(client: Any) -> float | None:
-    rang_at = client.get(BEAT)
-    return None if rang_at is None else max(0.0, time.time() - float(rang_at))
 
 
 class Roll:
@@ -108,28 +103,13 @@ class Roll:
 
     def _call(self) -> None:
         try:
-            self._found = {**_or_fault(_workers), "asked": True}
+            self._found = {**_or_fault(lambda: _checks("workers")), "asked": True}
             self._at = time.monotonic()
         finally:
             self._lock.release()
 
 
 _roll = Roll()
-
-
-def _workers() -> list[dict[str, Any]]:
-    app = import_string(getattr(settings, "AGENTOPS_CELERY", "agentops.celery.app"))  # pages may not import it
-    stats = app.control.inspect(timeout=1.0).stats() or {}
-    return [
-        {"name": name, "slots": (found.get("pool") or {}).get("max-concurrency"), "uptime": found.get("uptime")}
-        for name, found in sorted(stats.items())
-    ]
-
-
-def _pending() -> list[str]:
-    executor = MigrationExecutor(connection)
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
 
 
 def _disk() -> dict[str, Any]:

@@ -110,6 +110,7 @@ def test_the_pages_show_it_and_have_the_button(client: Any) -> None:
     assert str(fine.pk) not in listed
     assert 'value="retry"' in client.get(reverse("run", args=[run.pk])).content.decode()
     assert 'value="retry"' not in client.get(reverse("run", args=[fine.pk])).content.decode()
+    assert str(run.pk) in client.get(reverse("system")).content.decode()
     address = reverse("run-steer", args=[run.pk])
     assert client.get(address, {"action": "retry"}).status_code == 405
     assert client.post(address, {"action": "retry"}).status_code == 302

@@ -61,7 +61,7 @@ def test_a_waiting_run_goes_on_in_another_place(here: Installation, there: Insta
     words = ("Repair it", "--agent", "Repairs a bug", "--workspace", "Invoices", "--criterion", criterion)
     run = here.manage("agentops", "submit", *words)
     asked = Api(here, token)
-    wait_until(lambda: asked.waiting(run), "a gate")
+    wait_until(lambda: asked.waiting(run), "a gate", 150)
     backup = here.manage("backup", "--to", str(tmp_path / "b.zip"))
     here.stop()
 
@@ -81,7 +81,7 @@ def test_a_waiting_run_goes_on_in_another_place(here: Installation, there: Insta
             api(f"gates/{gate['id']}/decide/", verdict="approve", digest=whole["digest"])
         return bool(api(f"runs/{run}/")["status"] not in ("waiting", "thinking", "executing_tool", "queued"))
 
-    wait_until(decided_and_ended, "the end of the run")
+    wait_until(decided_and_ended, "the end of the run", 150)
     assert api(f"runs/{run}/")["status"] == "completed"
     assert there.manage("verify_chain").startswith("Intact: 1 runs")
     with pytest.raises(SmokeError, match="AgentOps is running"):

@@ -1,0 +1,357 @@
+"""What must hold for an installation to keep its promises: asked by `manage.py doctor` and shown on the System page.
+
+A check never fails itself: what keeps it from answering is the very thing to be told.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from agentops import roles
+from agentops.health import BEAT_KEY, OLDEST_BEAT
+from loops.models import Run
+from loops.storage import chain
+from loops.storage.journal import TTL_S
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+OLDEST_SERVER = 14
+SANDBOX_KEY = "agentops:sandbox"
+CLOCKS_APART_S = 2.0
+UNTAKEN_S = 60
+SAMPLE = 20
+GB = 1_000_000_000
+DURABLE = {
+    "fsync": "commits reach the disk",
+    "synchronous_commit": "a commit waits until it is durable",
+    "full_page_writes": "torn pages are repaired",
+}
+UNREACHED = {
+    "database": "start it, or see DATABASE_URL",
+    "work": "run `manage.py migrate`",
+    "history": "run `manage.py migrate`",
+    "parts": "start AgentOps, or see REDIS_URL",
+}
+UNSAFE = "committed work can be lost in a crash: turn it on in postgresql.conf and reload"
+
+
+@dataclass(frozen=True)
+class Check:
+    """``said``: what was found; ``todo``: what to do about it, empty when ok; ``detail``: for the terminal only."""
+
+    group: str
+    name: str
+    status: str
+    said: str
+    todo: str = ""
+    detail: str = ""
+
+
+def standing() -> list[Check]:
+    """What changes seldom: settings, database, history, disk, work left over. A few quick queries."""
+    around = [*_run("settings", SETTINGS), *_run("disk", DISK)]
+    reached = _run("database", {"server": _server})
+    if reached[0].status == ERROR:  # no other question would be answered either
+        return [*around, *reached]
+    return [*around, *reached, *_run("database", DATABASE), *_run("work", WORK)]
+
+
+def moving() -> list[Check]:
+    """The parts that may come and go: broker, clock, sandbox. Asked with short patience."""
+    return _run("parts", PARTS)
+
+
+def everything(*, all_chains: bool = False) -> list[Check]:
+    """All there is to check, workers and chains too: takes seconds, with ``all_chains`` as long as history is."""
+    workers = _run("parts", {"workers": _workers})
+    return [*standing(), *moving(), *workers, *_run("history", {"chains": lambda: _chains(all_chains)})]
+
+
+Found = tuple[str, str] | tuple[str, str, str]
+
+
+def _run(group: str, checks: dict[str, Callable[[], Found]]) -> list[Check]:
+    return [_answer(group, name, check) for name, check in checks.items()]
+
+
+def _answer(group: str, name: str, check: Callable[[], Found]) -> Check:
+    try:
+        return Check(group, name, *check())
+    except Exception as error:  # any transport's or server's error is an answer too
+        detail = next(iter(str(error).strip().splitlines()), "")[:300]
+        said = f"does not answer ({type(error).__name__})"
+        return Check(group, name, ERROR, said, UNREACHED.get(group, ""), detail)
+
+
+def _one(statement: str, params: Sequence[Any] = ()) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, params)
+        return cursor.fetchone()[0]
+
+
+# --- Settings -----------------------------------------------------------------------------------------------------
+
+
+def _debug() -> Found:
+    if settings.DEBUG:
+        return ERROR, "DEBUG is on", "unset DEBUG: it shows internals to everybody who makes an error happen"
+    return OK, "DEBUG is off"
+
+
+def _hosts() -> Found:
+    if "*" in settings.ALLOWED_HOSTS:
+        return WARNING, "any host name is served", "name yours in ALLOWED_HOSTS"
+    return OK, f"serves {', '.join(settings.ALLOWED_HOSTS)}"
+
+
+def _https() -> Found:
+    if settings.HTTPS or settings.HOST in ("127.0.0.1", "localhost", "::1"):
+        return OK, settings.BASE_URL
+    return WARNING, f"{settings.BASE_URL} is not encrypted", "put a TLS proxy in front and set BASE_URL to https://"
+
+
+def _secret_file() -> Found:
+    file = settings.PATHS.state / "secret"
+    if file.exists() and file.stat().st_mode & 0o077:
+        return ERROR, f"{file} can be read by others", f"chmod 600 {file}"
+    return OK, "the secret is readable by AgentOps only" if file.exists() else "SECRET_KEY comes from the environment"
+
+
+def _safety() -> Found:
+    if settings.UNSAFE_DATABASE:
+        return WARNING, "AGENTOPS_UNSAFE_DATABASE is set", "unset it: it lets workers use a database that loses commits"
+    return OK, "workers refuse a database that loses commits"
+
+
+# --- Database -----------------------------------------------------------------------------------------------------
+
+
+def _server() -> Found:
+    version = str(_one("SHOW server_version"))
+    if connection.pg_version // 10_000 < OLDEST_SERVER:
+        return ERROR, f"PostgreSQL {version}", f"upgrade to {OLDEST_SERVER} or newer"
+    return OK, f"PostgreSQL {version}"
+
+
+def _switch(name: str) -> Callable[[], Found]:
+    def check() -> Found:
+        value = str(_one(f"SHOW {name}"))
+        if value == "off":
+            return ERROR, f"{name} is {value}", UNSAFE
+        return OK, f"{DURABLE[name]} ({name} is {value})"
+
+    return check
+
+
+def _primary() -> Found:
+    if _one("SELECT pg_is_in_recovery()"):
+        return ERROR, "this is a read replica", "point DATABASE_URL at the primary"
+    return OK, "this is the primary"
+
+
+def _role() -> Found:
+    role, superuser = (
+        str(_one("SELECT current_user")),
+        _one("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"),
+    )
+    if superuser:
+        return ERROR, f"{role} is a superuser", "connect as a role that owns nothing, and set DATABASE_OWNER_URL"
+    return OK, f"{role} is no superuser"
+
+
+def _timeout(name: str, below_s: float) -> Callable[[], Found]:
+    def check() -> Found:
+        milliseconds = int(_one("SELECT setting FROM pg_settings WHERE name = %s", [name]))
+        if 0 < milliseconds <= below_s * 1000:
+            return OK, f"{name} is {milliseconds / 1000:g} s"
+        value = f"{milliseconds / 1000:g} s" if milliseconds else "off"
+        todo = f"ALTER ROLE {roles.app_role()} SET {name} = '{roles.TIMEOUTS[name]}', or run `migrate` as the owner"
+        return WARNING, f"{name} is {value}: a frozen worker can hold locks", todo
+
+    return check
+
+
+def _connections() -> Found:
+    used, most = int(_one("SELECT count(*) FROM pg_stat_activity")), int(_one("SHOW max_connections"))
+    if used > 0.8 * most:
+        return WARNING, f"{used} of {most} connections are used", "raise max_connections or lower DATABASE_POOL"
+    return OK, f"{used} of {most} connections are used"
+
+
+def _migrations() -> Found:
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if plan:
+        names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan[:5])
+        return ERROR, f"{len(plan)} not applied: {names}", "run `manage.py migrate`"
+    return OK, "all are applied"
+
+
+def _append_only() -> Found:
+    tables = roles.database_promises()["append_only_tables"]
+    with connection.cursor() as cursor:
+        cursor.execute(_GUARDED, [list(tables)])
+        guarded = {table for (table,) in cursor.fetchall()}
+    open_ = sorted(table for table, kept in tables.items() if not kept or table not in guarded)
+    if open_:
+        return ERROR, f"can be rewritten: {', '.join(open_)}", "run `manage.py migrate` with DATABASE_OWNER_URL set"
+    return OK, f"the database itself refuses to rewrite {len(tables)} tables"
+
+
+_GUARDED = """
+    SELECT relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+    WHERE NOT tgisinternal AND tgenabled = 'A' AND relname = ANY(%s) GROUP BY relname HAVING count(*) >= 2
+"""
+
+
+def _clocks() -> Found:
+    before = time.time()
+    there = float(_one("SELECT extract(epoch FROM clock_timestamp())"))
+    apart = there - (before + time.time()) / 2
+    if abs(apart) > CLOCKS_APART_S:
+        return WARNING, f"the database's clock is {apart:+.1f} s from ours", "synchronise both machines (NTP)"
+    return OK, f"database and application are {abs(apart) * 1000:.0f} ms apart"
+
+
+# --- Work ---------------------------------------------------------------------------------------------------------
+
+
+def _dead_letters() -> Found:
+    count = Run.objects.dead_lettered().count()
+    if count:
+        return WARNING, f"{count} runs were given up", "look at them under Runs (state: given up) and try them again"
+    return OK, "no run was given up"
+
+
+def _untaken() -> Found:
+    statement = """
+        SELECT count(*) FROM agent_execution_history
+        WHERE (runnable AND owner = '' OR lease_until < clock_timestamp())
+          AND last_activity_at < clock_timestamp() - make_interval(secs => %s)
+          AND (lease_until IS NULL OR lease_until < clock_timestamp() - make_interval(secs => %s))
+    """
+    count = int(_one(statement, [UNTAKEN_S, UNTAKEN_S]))
+    if count:
+        return WARNING, f"{count} runs wait for a worker for more than {UNTAKEN_S} s", "start workers, and the clock"
+    return OK, "no run waits for a worker"
+
+
+# --- Disk ---------------------------------------------------------------------------------------------------------
+
+
+def _room() -> Found:
+    state = settings.PATHS.state
+    usage = shutil.disk_usage(state if state.exists() else "/")
+    free = f"{usage.free / GB:,.1f} GB of {usage.total / GB:,.0f} GB are free"
+    if usage.free < GB:
+        return ERROR, free, "make room: without it the database stops, and every run with it"
+    if usage.free < 5 * GB or usage.free < 0.05 * usage.total:
+        return WARNING, free, "make room, e.g. with `manage.py prune`"
+    return OK, free
+
+
+# --- Parts --------------------------------------------------------------------------------------------------------
+
+
+def _client() -> redis.Redis:
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
+
+
+def _broker() -> Found:
+    with _client() as client:
+        began = time.perf_counter()
+        client.ping()
+        took = (time.perf_counter() - began) * 1000
+        info: Any = client.info("server")
+    version = info.get("valkey_version") or info.get("redis_version", "?")
+    return OK, f"{version}, answers in {took:.1f} ms"
+
+
+def _clock() -> Found:
+    with _client() as client:
+        rang_at: Any = client.get(BEAT_KEY)
+    if rang_at is None:
+        return ERROR, "not heard yet", "start the clock (beat) and a worker"
+    age = max(0.0, time.time() - float(rang_at))
+    if age > OLDEST_BEAT:
+        return ERROR, f"silent for {age:.0f} s", "start the clock (beat) and a worker"
+    return OK, f"rang {age:.0f} s ago"
+
+
+def _sandbox() -> Found:
+    with _client() as client:
+        told: Any = client.get(SANDBOX_KEY)
+    if told is None:
+        return WARNING, "not reported yet", "a worker reports it when it runs"
+    found = json.loads(told)
+    said = f"level {found['level']}, {found.get('name', '')}".rstrip(", ")
+    if found["level"] < 3:
+        return WARNING, said, "install bubblewrap and allow user namespaces: commands are refused until then"
+    return OK, said
+
+
+def workers() -> list[dict[str, Any]]:
+    """Who answers within a second: name, slots, uptime in seconds."""
+    from agentops.celery import app
+
+    stats = app.control.inspect(timeout=1.0).stats() or {}
+    return [
+        {"name": name, "slots": (found.get("pool") or {}).get("max-concurrency"), "uptime": found.get("uptime")}
+        for name, found in sorted(stats.items())
+    ]
+
+
+def _workers() -> Found:
+    alive = workers()
+    if not alive:
+        return ERROR, "none answered within a second", "start a worker"
+    return OK, f"{len(alive)} alive: {', '.join(worker['name'] for worker in alive)}"
+
+
+# --- History ------------------------------------------------------------------------------------------------------
+
+
+def _chains(all_of_them: bool) -> Found:
+    problems, runs, facts = [], 0, 0
+    for run in [None] if all_of_them else _latest():
+        report = chain.verify(run)
+        problems += report.problems
+        runs, facts = runs + report.runs, facts + report.facts
+    if problems:
+        return (
+            ERROR,
+            f"{len(problems)} problems, the first: {problems[0]}",
+            "run `manage.py verify_chain`; see operations",
+        )
+    return OK, f"{runs} runs with {facts} facts fit their hashes" + (
+        "" if all_of_them else " (the latest; --chains: all)"
+    )
+
+
+def _latest() -> Iterator[Any]:
+    yield from Run.objects.order_by("-last_activity_at").values_list("pk", flat=True)[:SAMPLE]
+
+
+SETTINGS = {"debug": _debug, "hosts": _hosts, "address": _https, "secret": _secret_file, "safety": _safety}
+DATABASE: dict[str, Callable[[], Found]] = {
+    **{name: _switch(name) for name in DURABLE},
+    "primary": _primary,
+    "role": _role,
+    "idle_in_transaction_session_timeout": _timeout("idle_in_transaction_session_timeout", TTL_S),
+    "lock_timeout": _timeout("lock_timeout", 60),
+    "statement_timeout": _timeout("statement_timeout", 600),
+    "connections": _connections,
+    "migrations": _migrations,
+    "append-only": _append_only,
+    "clocks": _clocks,
+}
+WORK = {"dead letters": _dead_letters, "waiting": _untaken}
+DISK = {"room": _room}
+PARTS = {"broker": _broker, "clock": _clock, "sandbox": _sandbox}
