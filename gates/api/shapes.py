@@ -13,7 +13,7 @@ class DecisionInput(serializers.Serializer):
     """A decision. What belongs into ``payload`` depends on the verdict.
 
     approve: {"confirm"?}; approve_with_edits: {"arguments", "confirm"?}; reject: {}; respond: {"answer"} or
-    {"outcome"};
+    {"outcome"}; roll_back, keep, continue: {};
     extend: {"max_steps" | "max_seconds" | "max_failures" | "max_tokens" | "max_cost_usd": new bound}.
     """
 

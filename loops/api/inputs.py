@@ -85,6 +85,12 @@ class SteerInput(Strict):
     action = serializers.ChoiceField(list(STEERING))
 
 
+class RollbackInput(Strict):
+    """An order to undo exactly what was shown."""
+
+    digest = serializers.CharField(max_length=64, help_text="As the preview gave it.")
+
+
 class MessageInput(Strict):
     """Something to tell a run. ``/stop``, ``/pause`` and ``/resume`` alone steer it."""
 

@@ -240,6 +240,14 @@ class AcceptedOutput(serializers.Serializer):
     created_at = serializers.DateTimeField()
 
 
+class RollbackOutput(serializers.Serializer):
+    """What a rollback would do now: files with ``what`` (remove, make again, change back) and ``why_not``, a diff from
+    now to then, and effects that are no files."""
+
+    digest = serializers.CharField()
+    view = serializers.DictField()
+
+
 class RoleOutput(serializers.Serializer):
     project = serializers.CharField(source="project_id")
     slug = serializers.CharField(source="project.slug")

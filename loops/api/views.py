@@ -21,6 +21,7 @@ from loops.api.problems import MEDIA_TYPE
 from loops.api.throttles import Reading, Writing
 from loops.engine import canonical
 from loops.models import Agent, ModelConfig, Project, ProvenanceRecord, Run, Task, Workspace
+from loops.services.rollback import preview, roll_back_run
 from loops.services.steering import STEERING, send_message
 from loops.services.submission import InvalidTask
 from loops.services.tasks import submit_task
@@ -198,6 +199,22 @@ class Runs(Door, viewsets.ReadOnlyModelViewSet):
         cleaned = inputs.SteerInput(data=request.data)
         cleaned.is_valid(raise_exception=True)
         item = STEERING[cleaned.validated_data["action"]](actor=request.user, run=self.get_object())
+        return Response(outputs.AcceptedOutput(item).data, status=202)
+
+    @extend_schema(responses={200: outputs.RollbackOutput, **PROBLEMS}, filters=False)
+    @action(detail=True, pagination_class=None, filterset_class=None)
+    def rollback(self, request: Request, pk: Any = None) -> Response:
+        """What undoing an ended run would do, with the digest that an order carries back."""
+        return Response(outputs.RollbackOutput(preview(self.get_object())).data)
+
+    @extend_schema(request=inputs.RollbackInput, responses={202: outputs.AcceptedOutput, **PROBLEMS}, filters=False)
+    @rollback.mapping.post
+    def order_rollback(self, request: Request, pk: Any = None) -> Response:
+        """Undo it, the latest effect first. Operators and admins of the project only."""
+        cleaned = inputs.RollbackInput(data=request.data)
+        cleaned.is_valid(raise_exception=True)
+        digest = cleaned.validated_data["digest"]
+        item = roll_back_run(actor=request.user, run=self.get_object(), digest=digest)
         return Response(outputs.AcceptedOutput(item).data, status=202)
 
     @extend_schema(request=inputs.MessageInput, responses={202: outputs.AcceptedOutput, **PROBLEMS}, filters=False)

@@ -76,6 +76,7 @@ class MailboxItem(models.Model):
         RESUME = "resume", "Resume"
         MESSAGE = "message", "Message"
         DECISION = "decision", "Decision of a gate"
+        ROLLBACK = "rollback", "Rollback"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="mailbox")

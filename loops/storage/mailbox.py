@@ -14,7 +14,7 @@ from loops.storage.bell import ring
 def put(run_id: uuid.UUID | str, kind: str, payload: dict[str, Any] | None = None, *, actor: Any = None) -> MailboxItem:
     """Leave one item for the run and ring its bell, in the caller's transaction or one of its own.
 
-    kinds: ``stop`` {}, ``pause`` {}, ``resume`` {}, ``message`` {"text"},
+    kinds: ``stop`` {}, ``pause`` {}, ``resume`` {}, ``rollback`` {}, ``message`` {"text"},
     ``decision`` {"gate", "kind", "verdict", "reason", "payload", "call_id", "by"}.
     """
     with transaction.atomic():

@@ -261,7 +261,7 @@ _HANDLERS: dict[type[f.Fact], Any] = {
 def status(state: RunState) -> tuple[str, str]:
     """(what a person is told, what it waits on) (SPEC A2)."""
     if state.phase in ENDED:
-        return ENDED[state.phase], ""
+        return ENDED[state.phase], state.gate.kind if state.gate else ""
     if state.gate is not None:
         return "waiting", state.gate.kind
     if state.paused:

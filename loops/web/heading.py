@@ -16,7 +16,7 @@ from loops.engine.codec import from_plain
 from loops.engine.limits import extended
 from loops.engine.spec import Limits
 from loops.models import Fact, Run
-from loops.services import steering
+from loops.services import rollback, steering
 from loops.web import waiting, words
 from loops.web.access import Audience
 
@@ -69,6 +69,7 @@ def heading(run: Run, audience: Audience, waits: Waits | None = None) -> dict[st
         "audience": audience,
         "meters": _meters(run, limits, waits),
         "buttons": [Button(*one, why_not=steering.obstacle(one[0], run.status, run.end_reason)) for one in BUTTONS],
+        "can_roll_back": audience.operate and not rollback.obstacle(run),
         "can_talk": audience.operate and not steering.obstacle("message", run.status),
         "seconds": ((run.completed_at or timezone.now()) - run.started_at).total_seconds(),
     }

@@ -131,7 +131,25 @@ def _diagnosis(body: Body) -> dict[str, Any]:
     return _say("wait", "search", f"Cause: {causes or 'unknown'}", text=text_of(body.get("feedback")))
 
 
-def _ended(body: Body) -> dict[str, Any]:
+def _compensated(body: Body) -> dict[str, Any] | None:
+    if body["outcome"] in ("undone", "nothing"):
+        return None  # counted by RollbackEnded, named by the report
+    paths = ", ".join(body.get("left") or ()) if not isinstance(body.get("left"), dict) else ""
+    text = f"{text_of(body.get('message'))}{f' ({paths})' if paths else ''}"
+    return _say("bad", "triangle-alert", "Not undone", text=text)
+
+
+def _rolled_back(body: Body) -> dict[str, Any] | None:
+    if not body.get("asked", True):
+        return None
+    undone, left = body.get("undone", 0), body.get("left", 0)
+    text = f"{undone} undone" + (f", {left} not: see the end of this page" if left else "")
+    return _say("bad" if left else "good", "rotate-ccw", "Rolled back", text=text)
+
+
+def _ended(body: Body) -> dict[str, Any] | None:
+    if body.get("amends"):
+        return None
     look = {"COMMIT": "good", "FAIL": "bad"}.get(body["phase"], "idle")
     icon = {"COMMIT": "circle-check", "FAIL": "circle-x"}.get(body["phase"], "circle-stop")
     return _say(look, icon, REASONS.get(body["reason"], words.reason(body["reason"])))
@@ -156,6 +174,9 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "ResultProposed": _proposed,
     "ChecksCompleted": _checks,
     "DiagnosisMade": _diagnosis,
+    "RollbackRequested": _by("wait", "rotate-ccw", "Rollback asked for"),
+    "CompensationCompleted": _compensated,
+    "RollbackEnded": _rolled_back,
     "RunEnded": _ended,
     "ModelRequested": lambda body: None,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from loops.web import files, overview, palette, run, runs, steering, system, tasks, tools
+from loops.web import files, overview, palette, rollback, run, runs, steering, system, tasks, tools
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -25,6 +25,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/provenance/export.json", files.export, name="run-export"),
     path("runs/<uuid:run_id>/raw/", files.raw, name="run-raw"),
     path("runs/<uuid:run_id>/steer/", steering.steer, name="run-steer"),
+    path("runs/<uuid:run_id>/rollback/", rollback.rollback, name="run-rollback"),
     path("runs/<uuid:run_id>/message/", steering.message, name="run-message"),
     path("tasks/new/", tasks.new, name="new-task"),
     path("tasks/new/preview/", tasks.preview, name="task-preview"),
