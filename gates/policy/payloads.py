@@ -108,7 +108,10 @@ def _outcome(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]
     outcome = payload.pop("outcome", "")
     if outcome not in OUTCOMES:
         raise Invalid({"outcome": ["Say whether it was done or not done."]})
-    return {"outcome": outcome}
+    result = payload.pop("result", "")
+    if not isinstance(result, str) or len(result) > LONGEST_ANSWER:
+        raise Invalid({"result": [f"A text of at most {LONGEST_ANSWER:,} characters."]})
+    return {"outcome": outcome, "result": result} if result.strip() else {"outcome": outcome}
 
 
 def _extension(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 
 class Kind(StrEnum):
@@ -50,7 +53,7 @@ ALLOWED: dict[Kind, tuple[Verdict, ...]] = {
     Kind.FINAL_REVIEW: (Verdict.APPROVE, Verdict.REJECT),
     Kind.LIMIT_REACHED: (Verdict.EXTEND, Verdict.REJECT),
     Kind.LOOP_DETECTED: (Verdict.RESPOND, Verdict.REJECT),
-    Kind.IN_DOUBT: (Verdict.RESPOND, Verdict.REJECT),
+    Kind.IN_DOUBT: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
     Kind.ROLLBACK_CHOICE: (Verdict.ROLL_BACK, Verdict.KEEP, Verdict.CONTINUE),
 }
 """What a person may say to each kind."""
@@ -80,6 +83,15 @@ SAID: dict[Verdict, str] = {
     Verdict.EXPIRE: "expired",
 }
 """How people read it: "approved by Ana at 14:02"."""
+
+
+def again_from(kind: str, view: Mapping[str, Any], now: datetime) -> datetime | None:
+    """When a call in doubt may be begun again at the earliest, if that is later than ``now``: until then whoever began
+    it may still be at it (RELIABILITY 3.1)."""
+    micros = view.get("again_from") if kind == Kind.IN_DOUBT else None
+    since = datetime.fromtimestamp(micros / 1e6, UTC) if isinstance(micros, int) else now
+    return since if since > now else None
+
 
 LETTING = frozenset({Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS, Verdict.EXTEND})
 """Verdicts that let something happen; rules about one's own work apply to these."""

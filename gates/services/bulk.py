@@ -47,7 +47,8 @@ def preview_many(*, actor: Any, items: Sequence[BulkItem], verdict: str) -> list
     gates = list(Gate.objects.waiting_for(actor).filter(pk__in=wanted).with_names().ranked())
     if len({(gate.kind, gate.risk) for gate in gates}) > 1:
         raise InvalidDecision.of("Select gates of one kind and one risk: they are decided together.")
-    if verdict == Verdict.APPROVE and any(confirmation_word(gate.kind, gate.tool) for gate in gates):
+    one_by_one = any(confirmation_word(gate.kind, gate.tool) or gate.kind == gate.Kind.IN_DOUBT for gate in gates)
+    if verdict == Verdict.APPROVE and one_by_one:
         raise InvalidDecision.of("Actions that cannot be undone are approved one by one.")
     return gates
 

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from gates.feed import publish_queue_on_commit
 from gates.models import Decision, Gate
 from gates.policy import digests, payloads
-from gates.policy.verdicts import RESULT, Verdict, allowed
+from gates.policy.verdicts import RESULT, Verdict, again_from, allowed
 from gates.services.edits import judged_edit
 from gates.services.people import objections_of
 from gates.services.refusals import (
@@ -98,6 +98,10 @@ def _decide(gate: Gate, asked: _Asked, payload: dict[str, Any], subject: bytes |
     _check(gate, asked)
     if now >= gate.expires_at:
         raise GateExpired("The time for this decision has passed. It was not approved and not rejected.")
+    begins_again = asked.verdict == Verdict.APPROVE or payload.get("outcome") == "not_done"
+    if begins_again and (since := again_from(gate.kind, gate.view, now)) is not None:
+        text = f"Not before {since:%H:%M:%S} UTC: until then the worker that began it may still be at it."
+        raise InvalidDecision({"verdict": [text]})
     decision = Decision.objects.create(
         gate=gate,
         verdict=asked.verdict,

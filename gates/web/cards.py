@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.utils import timezone
@@ -13,7 +13,7 @@ from django.utils import timezone
 from gates.models import Gate
 from gates.policy.payloads import confirmation_word, limit_name, limit_number
 from gates.policy.queue import waiting
-from gates.policy.verdicts import REVIEWABLE_BYTES
+from gates.policy.verdicts import REVIEWABLE_BYTES, Verdict, again_from
 from gates.services import objections_of, verdicts_for
 from gates.services.deciding import view_bytes
 from gates.services.refusals import already_decided
@@ -39,6 +39,8 @@ _COMMAND = {"kind", "argv", "shown", "warnings", "directory", "network", "sandbo
 """What a preview of a command holds, shown together; its ``shown`` and ``argv`` are the same words."""
 _ROLLBACK = {"files", "more_files", "diff_is_cut", "others", "choices"}
 """What the question of a rollback holds beside its diff."""
+_DOUBT = {"evidence", "attempt", "begun_at", "again_from"}
+"""What the world shows of a call in doubt, laid out as a table."""
 _CHANGE = {"kind", "path", "before_sha256", "after_sha256", "created", "deleted", "danger"}
 """What a preview of a change of a file holds beside its diff; the arguments name the path."""
 
@@ -88,6 +90,8 @@ class Card:
     errors: Mapping[str, list[str]] = field(default_factory=dict)
     typed: Mapping[str, str] | None = None
     is_own_claim: bool = False
+    again_from: datetime | None = None
+    """A call in doubt may be run again from then on, not yet."""
 
     @property
     def open_pane(self) -> str:
@@ -97,7 +101,14 @@ class Card:
     @property
     def form_errors(self) -> list[str]:
         """Errors that belong to no field on the card."""
-        placed = {f"arguments.{one.name}" for one in self.form} | {"reason", "answer", "confirm", "outcome", "extend"}
+        placed = {f"arguments.{one.name}" for one in self.form} | {
+            "reason",
+            "answer",
+            "confirm",
+            "outcome",
+            "result",
+            "extend",
+        }
         return [message for name, messages in self.errors.items() if name not in placed for message in messages]
 
     @property
@@ -119,7 +130,24 @@ class Card:
         placed = _PLACED | (_COMMAND if self.argv else _CHANGE if self.view.get("diff") else {"danger"})
         if self.gate.kind == Gate.Kind.ROLLBACK_CHOICE:
             placed = _PLACED | _ROLLBACK
+        if self.gate.kind == Gate.Kind.IN_DOUBT:
+            placed = placed | _DOUBT
         return [(name, _text(value)) for name, value in self.view.items() if name not in placed]
+
+    @property
+    def begun_at(self) -> datetime | None:
+        """When the call in doubt was begun."""
+        micros = self.view.get("begun_at")
+        return datetime.fromtimestamp(micros / 1e6, UTC) if isinstance(micros, int) and micros else None
+
+    @property
+    def evidence(self) -> list[tuple[str, list[str]]]:
+        """(path, what stood there before, what should stand there after, what stands there now) of a call in doubt."""
+        states = self.view.get("evidence")
+        states = states if isinstance(states, dict) else {}
+        columns = [found if isinstance(found, dict) else {} for found in map(states.get, ("before", "after", "now"))]
+        paths = dict.fromkeys(path for column in columns for path in column)
+        return [(path, [_hash(column.get(path)) for column in columns]) for path in paths]
 
     @property
     def argv(self) -> list[str]:
@@ -135,6 +163,9 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
     if gate.kind == Gate.Kind.ROLLBACK_CHOICE:
         verdicts = tuple(verdict for verdict in verdicts if verdict in view.get("choices", ()))
     now: datetime = timezone.now()
+    again = again_from(gate.kind, view, now)
+    if again is not None:
+        verdicts = tuple(verdict for verdict in verdicts if verdict != Verdict.APPROVE)
     return Card(
         gate=gate,
         view=view,
@@ -152,6 +183,7 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         subject=json.dumps(json.loads(bytes(gate.subject)), indent=2, ensure_ascii=False),
         errors=errors or {},
         typed=typed,
+        again_from=again,
         is_own_claim=gate.claimed_by_id is not None and gate.claimed_by_id == user.pk,
     )
 
@@ -160,6 +192,10 @@ def _steps(gate: Gate) -> list[Step]:
     """The last steps before the gate, oldest first."""
     before = Step.objects.filter(execution_id=gate.run_id, step_number__lte=gate.step_number)
     return list(reversed(before.order_by("-step_number").defer("result", "validation")[:STEPS_AROUND]))
+
+
+def _hash(found: Any) -> str:
+    return {None: "unknown", "": "no file", "directory": "a folder"}.get(found, str(found)[:12])
 
 
 def _limit(view: Mapping[str, Any]) -> Limit:

@@ -29,6 +29,8 @@ def read(gate: Gate, typed: Mapping[str, str]) -> dict[str, Any]:
     elif verdict == Verdict.RESPOND:
         name = "outcome" if gate.kind == Gate.Kind.IN_DOUBT else "answer"
         payload[name] = typed.get(name, "").replace("\r\n", "\n")
+        if name == "outcome" and typed.get("result"):
+            payload["result"] = typed["result"].replace("\r\n", "\n")
     reason = typed.get("reason", "").replace("\r\n", "\n")
     return {"verdict": verdict, "digest": typed.get("digest", ""), "reason": reason, "payload": payload}
 

@@ -165,7 +165,7 @@ def _gate_decided(rows: Rows, fact: f.GateDecided, state: RunState) -> None:
     if fact.kind == "question":
         answer = fact.payload.get("answer")
         rows.call(fact.call_id).update(state="COMPLETE", ok=bool(pending.ok), output=clean(str(answer or fact.reason)))
-    if fact.kind == "in_doubt":
+    if fact.kind == "in_doubt" and pending.status == "done":
         rows.call(fact.call_id).update(state="COMPLETE" if pending.ok else "ABORT", ok=bool(pending.ok))
 
 

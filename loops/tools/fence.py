@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from loops.uptime import uptime
 
-MARGIN_S = 2.0
+MARGIN_S = 1.0
 """Nothing is begun, and nothing goes on, this close to the end of the lease."""
 SWITCHED_ON = os.environ.get("AGENTOPS_FENCE") != "off"
 """Off only in the negative controls of the fault tests."""
