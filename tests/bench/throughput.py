@@ -1,8 +1,9 @@
 """Steps and whole runs a second of many runs at once, against as many threads that only commit (PERFORMANCE 1).
 
-As in a worker, each run has a thread, an event loop and a connection of its own; one process shares one interpreter
-lock, so the same runs are spread over two processes as well. A run is claimed, started, driven for 20 steps and ended;
-a raw one writes two rows of 1 KB in two commits a step. All ways take turns on the same Postgres.
+As in a worker, each run has a thread, an event loop and a connection of its own; one process has one interpreter lock,
+so the same runs are spread over two processes as well. A run is claimed, started, driven for 20 steps and ended;
+submitting it is the web's work and not timed. A raw one writes two rows of 1 KB in two commits a step. All ways take
+turns on the same Postgres.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from tests.bench import ours, raw, report
@@ -42,44 +44,52 @@ def main() -> None:
     print(flush=True)
 
 
-def interleaved(children: list[subprocess.Popen[str]], slots: int) -> dict[Way, list[float]]:
-    """Seconds of every round; the first is not counted."""
+@dataclass(frozen=True)
+class Round:
+    seconds: float
+    """From the common start to the end of the last run."""
+    cpu: float
+    """Seconds that our processes computed; the server's are not among them."""
+
+
+def interleaved(children: list[subprocess.Popen[str]], slots: int) -> dict[Way, list[Round]]:
+    """The first round is not counted."""
     ways = [(engine, processes) for engine in ENGINES for processes in PROCESSES if processes <= slots]
-    found: dict[Way, list[float]] = {way: [] for way in ways}
+    found: dict[Way, list[Round]] = {way: [] for way in ways}
     for number in range(ROUNDS + 1):
         for way in random.sample(ways, len(ways)):
-            seconds = timed(children[: way[1]], way[0], slots // way[1], RUNS[slots])
-            found[way].extend([seconds] if number else [])
+            measured = timed(children[: way[1]], way[0], slots // way[1], RUNS[slots])
+            found[way].extend([measured] if number else [])
     return found
 
 
-def timed(children: list[subprocess.Popen[str]], engine: str, slots: int, runs: int) -> float:
-    """From the common start to the end of the last run."""
+def timed(children: list[subprocess.Popen[str]], engine: str, slots: int, runs: int) -> Round:
     for each in children:
         say(each, f"{engine} {slots} {runs}")
     for each in children:
-        hear(each, "ready")
+        assert hear(each) == "ready"
     began = time.perf_counter()
     for each in children:
         say(each, "go")
-    for each in children:
-        hear(each, "done")
-    return time.perf_counter() - began
+    cpu = sum(float(hear(each)) for each in children)
+    return Round(time.perf_counter() - began, cpu)
 
 
-def tell(slots: int, found: dict[Way, list[float]]) -> None:
+def tell(slots: int, found: dict[Way, list[Round]]) -> None:
     runs = slots * RUNS[slots]
     for processes in PROCESSES:
         if processes > slots:
             continue
         mine, bare = found["ours", processes], found["raw", processes]
-        share = statistics.median(other / one for one, other in zip(mine, bare, strict=True))
-        a_second = runs / statistics.median(mine)
+        share = statistics.median(other.seconds / one.seconds for one, other in zip(mine, bare, strict=True))
+        rate, bare_rate = (runs / statistics.median(each.seconds for each in way) for way in (mine, bare))
+        cpu = statistics.median(each.cpu for each in mine) / (runs * STEPS) * 1e3
         where = f"{slots} at once in {processes} process{'es' if processes > 1 else ''}"
-        said = f"throughput, {where}: ours / two commits"
+        name = f"throughput, {where}: ours / two commits"
+        said = report.at_least(name, share, 0.5) if slots == 64 else f"{name} {share:.2f}"
         print(
-            f"{report.at_least(said, share, 0.5) if slots == 64 else f'{said} {share:.2f}'}: {a_second * STEPS:,.0f} "
-            f"against {runs * STEPS / statistics.median(bare):,.0f} steps/s, {a_second:,.1f} runs/s"
+            f"{said}: {rate * STEPS:,.0f} against {bare_rate * STEPS:,.0f} steps/s, {rate:,.1f} runs/s, "
+            f"{cpu:.2f} ms of Python a step"
         )
 
 
@@ -102,14 +112,12 @@ def say(to: subprocess.Popen[str], line: str) -> None:
     to.stdin.flush()
 
 
-def hear(from_: subprocess.Popen[str], line: str) -> None:
+def hear(from_: subprocess.Popen[str]) -> str:
     assert from_.stdout is not None
-    heard = from_.stdout.readline()
-    assert heard == line + "\n", f"heard {heard!r} instead of {line!r}"
+    return from_.stdout.readline().strip()
 
 
 def our_slot(runs: int) -> Callable[[], None]:
-    """Submitting is the web's work and not timed."""
     from django.db import connection
 
     submitted = [ours.new_run() for _ in range(runs)]
@@ -157,10 +165,11 @@ def serve() -> None:
             gc.collect()
             print("ready", flush=True)
             sys.stdin.readline()
+            began = time.process_time()
             start.wait(60)
             for each in working:
                 each.result()
-        print("done", flush=True)
+        print(time.process_time() - began, flush=True)
 
 
 if __name__ == "__main__":
