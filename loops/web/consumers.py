@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 import uuid
 from collections import deque
@@ -27,7 +28,8 @@ MOST_BYTES = 65_536
 PER_SECOND = 20
 UNANSWERED = 300
 """Frames on the way without a heartbeat that counts them: a reader slower than this waits, and re-reads later."""
-TOO_BIG, TOO_MUCH, NOT_FOUND = 1009, 1008, 4404
+TOO_BIG, TOO_MUCH, FAILED, NOT_FOUND = 1009, 1008, 1011, 4404
+log = logging.getLogger(__name__)
 
 
 class Listener(AsyncWebsocketConsumer):
@@ -61,7 +63,15 @@ class Listener(AsyncWebsocketConsumer):
     def start(self, issued: Pass) -> None:
         self.issued = issued
         guard().admit(self, issued)
-        self._pump = asyncio.create_task(self.pump())
+        self._pump = asyncio.create_task(self._keep_pumping())
+
+    async def _keep_pumping(self) -> None:
+        """A socket that cannot go on is closed, and the page dials again: nobody looks at a silent one."""
+        try:
+            await self.pump()
+        except Exception:
+            log.exception("a socket could not be served")
+            await self.close(FAILED)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """A heartbeat says how many frames arrived; whatever else is ignored, too much of it ends the socket."""

@@ -12,11 +12,11 @@ import redis
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
-from django.db import connections
+from django.db import OperationalError, connections
 from django.test import Client
 
 from loops.models import Membership
-from loops.web import changes
+from loops.web import changes, tail
 from loops.web.access import Audience
 from loops.web.hub import FRAMES_HELD, Frame, Hub, Watcher, hub
 from tests import factories as make
@@ -254,6 +254,23 @@ def test_a_socket_takes_no_orders(house):
 
     asyncio.run(watch())
     assert house.run.mailbox.count() == 0
+
+
+@pytest.mark.spec("R2")
+def test_a_socket_that_cannot_be_served_closes_so_that_the_page_dials_again(house, monkeypatch):
+    session = cookie(house.viewer)
+
+    def away(*args):
+        raise OperationalError("the database is away")
+
+    async def watch():
+        ws = socket(f"/ws/runs/{house.run.pk}/", session)
+        await ws.connect(PATIENCE)
+        assert await closed(ws) == 1011
+        await leave(ws)
+
+    monkeypatch.setattr(tail, "read", away)
+    asyncio.run(watch())
 
 
 def test_one_reading_serves_everybody(house, broker, monkeypatch):
