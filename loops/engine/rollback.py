@@ -39,6 +39,8 @@ LEDGER = (
 )
 """Kinds of facts that the undoing is folded from."""
 
+ATTEMPTS_AT_MOST = 5
+"""Workers lost over one compensation, before it counts as failed and the others go on."""
 UNDONE, NOTHING = "undone", "nothing"
 LEFT = ("partly", "failed", "blocked", "by_hand")
 """Outcomes that leave something as it is; all but the last are tried again when a person asks again."""
@@ -183,7 +185,7 @@ def _learnt(found: dict[str, Undo], name: str, told: Compensation | None, ok: bo
 def _try_again(found: dict[str, Undo]) -> None:
     for name, undo in found.items():
         if undo.outcome in LEFT:
-            found[name] = replace(undo, outcome="", why="", left=())
+            found[name] = replace(undo, outcome="", why="", left=(), begun=0)
 
 
 # --- order and dependence -------------------------------------------------------------------------------------------
@@ -206,6 +208,8 @@ def obstacle(undo: Undo, undos: Sequence[Undo]) -> tuple[str, str]:
         return "by_hand", compensation.why_not or "this cannot be undone"
     if "snapshot" in compensation.arguments:
         return "by_hand", "the worker was lost while it ran, so nobody recorded what it changed"
+    if undo.open and undo.begun >= ATTEMPTS_AT_MOST:
+        return "failed", f"the worker was lost {undo.begun} times while it was being undone"
     if compensation.tool != RESTORE and undo.ok is False:
         return NOTHING, "the call failed, so there is nothing to take back"
     stuck = _stuck(undo, undos)

@@ -77,7 +77,7 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
 
 def _is_over(state: RunState, held: journal.Claim) -> bool:
     """Nothing is to be asked or undone any more; where workers keep being lost, nothing is asked either."""
-    given_up = held.abandoned and held.recoveries > RECOVERIES_AT_MOST
+    given_up = held.abandoned and held.recoveries > RECOVERIES_AT_MOST and state.rollback != "wanted"
     return state.is_ended and (given_up or rollback.is_settled(state))
 
 
