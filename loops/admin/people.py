@@ -27,7 +27,7 @@ class Members(TabularInline):
 @admin.register(m.Project)
 class ProjectAdmin(OfMyProjects):
     project_path = ""
-    list_display = ("name", "slug", "is_demo", "created_at")
+    list_display = ("name", "slug", "is_demo", "keep_days", "created_at")
     search_fields = ("name", "slug")
     prepopulated_fields = {"slug": ("name",)}
     inlines = (Members,)

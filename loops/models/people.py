@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.core.validators import MinValueValidator
 from django.db import models
 
 from loops.ids import new_id, new_key
@@ -14,6 +15,14 @@ class Project(models.Model):
     name = models.CharField(max_length=120)
     slug = models.SlugField(unique=True)
     is_demo = models.BooleanField(default=False)
+    keep_days = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        verbose_name="days to keep",
+        help_text="After so many days an ended run loses its folder and its long texts; facts, results, provenance and "
+        "audit stay. Empty: everything is kept for ever.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="projects")
 

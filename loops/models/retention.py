@@ -1,0 +1,28 @@
+"""What is left of a run whose heavy parts were pruned (SPEC N1): its facts and provenance, and this."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from loops.models.runs import Run
+
+
+class Tombstone(models.Model):
+    """Says that bodies were taken away on purpose, when, and of which journal: verification reports them as pruned."""
+
+    append_only = True
+
+    run = models.OneToOneField(Run, on_delete=models.PROTECT, primary_key=True, related_name="tombstone")
+    at = models.DateTimeField(auto_now_add=True)
+    head_seq = models.BigIntegerField(help_text="Number of facts at that time.")
+    head_hash = models.BinaryField(help_text="Hash of the last of them.")
+    blobs = models.IntegerField(help_text="Bodies deleted with it.")
+    blob_bytes = models.BigIntegerField()
+    folder_bytes = models.BigIntegerField(default=0)
+    reason = models.CharField(max_length=300)
+
+    class Meta:
+        ordering = ["-at"]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} pruned"
