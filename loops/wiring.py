@@ -108,6 +108,10 @@ class LiveTools:
     async def plan_undo(self, call: ToolCall, context: p.CallContext) -> Compensation | None:
         return await self._service.plan_undo(call, context)
 
+    def snapshot(self, context: p.CallContext) -> str:
+        """Keep the workspace as it is (SPEC O3); see ``ToolAccessService.snapshot``."""
+        return self._service.snapshot(context)
+
     async def learn_undo(self, call: ToolCall, context: p.CallContext, planned: Compensation) -> Compensation | None:
         return await self._service.learn_undo(call, context, planned)
 

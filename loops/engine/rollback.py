@@ -289,6 +289,12 @@ def net(undos: Sequence[Undo]) -> list[FileChange]:
     return [change for _, change in sorted(found.items()) if change.before != change.after]
 
 
+def is_known(history: Iterable[f.Fact]) -> bool:
+    """Was everything recorded that the calls so far changed? A call under way, or lost, may have done anything."""
+    undos = ledger(history)
+    return all(undo.compensation.tool and "snapshot" not in undo.compensation.arguments for undo in undos)
+
+
 def workspace_after(start: Mapping[str, str], history: Iterable[f.Fact]) -> dict[str, str]:
     """Path to state of the whole workspace after ``history``, given the one of RunStarted's snapshot."""
     now = dict(start)

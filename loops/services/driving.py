@@ -11,6 +11,7 @@ from typing import Any
 from loops.crash_points import CrashPoint, reach
 from loops.driver import Driver, Ports
 from loops.engine import facts as f
+from loops.engine import ports as p
 from loops.engine import rollback
 from loops.engine.canonical import sha256
 from loops.engine.codec import from_plain, to_plain
@@ -133,7 +134,8 @@ def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
         problem = str(error)
     spec = from_plain(RunSpec, run_spec(run))
     system, version = system_prompt(spec)
-    tools = tools_of(run, store.connection)
+    tools = tools_of(run, store.connection, store.stage)
+    context = p.CallContext(str(run.pk), 0, spec.agent.type, spec.project_id, run.workspace_path)
     started = f.RunStarted(
         at=int(time.time() * 1e6),
         spec=spec,
@@ -141,6 +143,7 @@ def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
         prompt_version=version,
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
+        snapshot="" if problem else tools.snapshot(context),
     )
     state = initial(started)
     store.append([(started, state)])

@@ -20,6 +20,7 @@ from loops.engine.values import (
     ToolResult,
     ToolSpec,
 )
+from loops.tools import snapshots
 from loops.tools.canonical import canonical, problems
 from loops.tools.clean import SaveBlob, clean_text
 from loops.tools.diffs import DiffError
@@ -174,6 +175,16 @@ class ToolAccessService:
                 return found.tool.learn(call.arguments, self._run(context, workspace), planned)
         except Exception as error:
             return Compensation(why_not=clean_text(f"what it changed could not be recorded: {error}"))
+
+    def snapshot(self, context: CallContext) -> str:
+        """Keep the workspace as it is; SHA-256 of the blob that lists it, "" where it cannot be kept (SPEC O3)."""
+        try:
+            with self._workspace(context) as workspace:
+                if snapshots.too_large(workspace):
+                    return ""
+                return snapshots.keep(self._run(context, workspace), snapshots.take(workspace))
+        except (PathRefused, OSError):
+            return ""
 
     def _found(self, call: ToolCall, context: CallContext) -> Registered | None:
         """The tool by its exact name. What only an undoing may call does not exist for anybody else."""

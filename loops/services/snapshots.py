@@ -1,0 +1,57 @@
+"""What the workspace of a run held after any of its facts, put together from what undoing keeps anyway (SPEC O3, K3).
+
+The list of the start, then the states that each call left, as far as they were recorded.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from loops.engine import facts as f
+from loops.engine import rollback
+from loops.models import Blob, Run
+from loops.models import Fact as FactRow
+from loops.storage import journal, ledger
+from loops.tools.snapshots import from_body, hash_of
+
+KEPT = ("directory", "file", "link")
+
+
+def states_at(run: Run, seq: int) -> dict[str, str] | None:
+    """Path to state (words of ``loops.tools.snapshots``) after fact ``seq``; None where that is not known for sure."""
+    connection = journal.raw_connection()
+    started = ledger.read(connection, run.pk, ("RunStarted",))
+    if not started or not isinstance(started[0], f.RunStarted) or not started[0].snapshot:
+        return None
+    listed = Blob.objects.filter(pk=started[0].snapshot).values_list("body", flat=True).first()
+    if listed is None:
+        return None
+    seqs = FactRow.objects.filter(run=run, kind__in=rollback.LEDGER).order_by("seq").values_list("seq", flat=True)
+    history = [
+        fact for at, fact in zip(seqs, ledger.read(connection, run.pk, rollback.LEDGER), strict=True) if at <= seq
+    ]
+    if not rollback.is_known(history):
+        return None
+    states = rollback.workspace_after(from_body(bytes(listed)).states, history)
+    return states if all(state.partition(":")[0] in KEPT for state in states.values()) else None
+
+
+def fill(target: Path, states: dict[str, str]) -> bool:
+    """Make the empty folder ``target`` hold ``states``; False, with the rest undone, when bytes are not stored."""
+    wanted = {hash_of(state) for state in states.values()} - {""}
+    blobs = {sha256: bytes(body) for sha256, body in Blob.objects.filter(pk__in=wanted).values_list("sha256", "body")}
+    if wanted - blobs.keys():
+        return False
+    for path, state in sorted(states.items()):
+        place = target / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        kind, _, rest = state.partition(":")
+        if kind == "directory":
+            place.mkdir(exist_ok=True)
+        elif kind == "link":
+            place.symlink_to(rest)
+        else:
+            place.write_bytes(blobs[hash_of(state)])
+            os.chmod(place, int(rest.partition(":")[0], 8) & 0o777)
+    return True
