@@ -75,6 +75,11 @@ def heading(run: Run, audience: Audience, waits: Waits | None = None) -> dict[st
     }
 
 
+def limits_now(run: Run) -> Limits:
+    """The bounds in force: those it began with, and what people granted since."""
+    return _limits(run, _waits(run))
+
+
 def _waits(run: Run) -> Waits:
     gates = waiting.gates().objects.filter(run=run).order_by("id")
     rows = list(gates.values_list("kind", "status", "opened_at", "decided_at", "decision__payload"))

@@ -131,6 +131,16 @@ def _diagnosis(body: Body) -> dict[str, Any]:
     return _say("wait", "search", f"Cause: {causes or 'unknown'}", text=text_of(body.get("feedback")))
 
 
+def _forked(body: Body) -> dict[str, Any]:
+    paid = words.usd(body.get("cost_microusd", 0) / 1e6, unknown=body.get("cost_unknown", False))
+    lines = [f"{words.compact(body.get('tokens', 0))} tokens and {paid} so far were paid by that run."]
+    lines += [f"Changed: {', '.join(body['changed'])}."] if body.get("changed") else []
+    lines += [text_of(body["workspace"])] if body.get("workspace") else []
+    lines += [text_of(body["message"])] if body.get("message") else []
+    title = f"Forked here from another run, after its step {body['step']}"
+    return _say("busy", "git-branch", title, text="\n".join(lines), by=text_of(body.get("by")))
+
+
 def _compensated(body: Body) -> dict[str, Any] | None:
     if body["outcome"] in ("undone", "nothing"):
         return None  # counted by RollbackEnded, named by the report
@@ -156,6 +166,7 @@ def _ended(body: Body) -> dict[str, Any] | None:
 
 
 _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
+    "Forked": _forked,
     "RunTakenOver": _taken_over,
     "ToolVerified": _verified,
     "PhaseEntered": _phase,

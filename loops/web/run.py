@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from loops.engine import canonical
 from loops.models import Fact, Run
 from loops.storage import reader
-from loops.web import access, machine, waiting
+from loops.web import access, lineage, machine, waiting
 from loops.web import timeline as trace
 from loops.web.heading import heading
 
@@ -31,7 +31,7 @@ TABS = (
 def page(request: HttpRequest, run: Run, tab: str, **more: Any) -> dict[str, Any]:
     """Context that every view of a run shares."""
     audience = access.roles(request).audience(run.project_id)
-    return {**heading(run, audience), "tab": tab, "tabs": TABS, **more}
+    return {**heading(run, audience), **lineage.of(run), "tab": tab, "tabs": TABS, **more}
 
 
 @login_required

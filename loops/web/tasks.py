@@ -72,7 +72,7 @@ def _submit(request: HttpRequest, draft: dict[str, Any]) -> Any:
         agent=agent,
         workspace=workspace,
         criteria=[row for row in draft["criteria"] if row["text"].strip() or row["command"].strip()],
-        limits={name: _limit(name, value) for name, value in draft["limits"].items() if value.strip()},
+        limits={name: as_limit(name, value) for name, value in draft["limits"].items() if value.strip()},
         **texts,
     )
 
@@ -87,7 +87,7 @@ def _workspace(project: Project, chosen: str) -> Workspace | None:
     return found
 
 
-def _limit(name: str, value: str) -> Any:
+def as_limit(name: str, value: str) -> Any:
     """A number where it is one; else the text, so that the service says what is wrong with it."""
     try:
         return float(value) if name == "max_cost_usd" else int(value)

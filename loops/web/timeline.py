@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,9 @@ from loops.web.notes import NOTED, Note, note_of
 WINDOW = 50
 FULL = 12  # cards of a window that come with their body; older ones fetch it when opened
 OPEN = 3
+
+
+SAID = {"wait": "Waiting for a person", "busy": "In progress", "good": "Done", "bad": "Failed", "idle": ""}
 
 
 @dataclass(slots=True)
@@ -52,8 +55,12 @@ class Card:
 
     @property
     def said_look(self) -> str:
-        words_of = {"wait": "Waiting for a person", "busy": "In progress", "good": "Done", "bad": "Failed", "idle": ""}
-        return words_of[self.look]
+        return SAID[self.look]
+
+    @property
+    def reused(self) -> Mapping[str, Any]:
+        """What the run this step was taken over from paid for its answer; empty for a step of its own."""
+        return (self.step.action or {}).get("reused") or {} if self.step else {}
 
     @property
     def summary(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from loops.web import files, overview, palette, rollback, run, runs, steering, system, tasks, tools
+from loops.web import files, forks, overview, palette, rollback, run, runs, steering, system, tasks, tools
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -24,6 +24,8 @@ urlpatterns = [
     path("runs/<uuid:run_id>/provenance/verify/", files.verify, name="run-verify"),
     path("runs/<uuid:run_id>/provenance/export.json", files.export, name="run-export"),
     path("runs/<uuid:run_id>/raw/", files.raw, name="run-raw"),
+    path("runs/<uuid:run_id>/fork/", forks.fork, name="run-fork"),
+    path("runs/<uuid:one_id>/compare/<uuid:other_id>/", forks.compare, name="run-compare"),
     path("runs/<uuid:run_id>/steer/", steering.steer, name="run-steer"),
     path("runs/<uuid:run_id>/rollback/", rollback.rollback, name="run-rollback"),
     path("runs/<uuid:run_id>/message/", steering.message, name="run-message"),

@@ -42,9 +42,9 @@ class Ledger:
         return Counter(effect for run_id, effect in self.effects if run_id == str(run.pk))
 
 
-def parent_in(folder: Path, **changes: Any) -> Owned:
+def parent_in(folder: Path, run: Run | None = None, **changes: Any) -> Owned:
     """A run with a folder of its own that holds one file."""
-    mine = owned.begun(**changes)
+    mine = owned.begun(run, **changes)
     folder.mkdir(parents=True)
     (folder / "notes").write_text("one")
     Run.objects.filter(pk=mine.run.pk).update(workspace_path=str(folder))
