@@ -38,20 +38,28 @@ def states_at(run: Run, seq: int) -> dict[str, str] | None:
 
 
 def fill(target: Path, states: dict[str, str]) -> bool:
-    """Make the empty folder ``target`` hold ``states``; False, with the rest undone, when bytes are not stored."""
+    """Make the empty folder ``target`` hold ``states``. False, with the rest undone, when bytes are not stored or a
+    link would lead out of it. Links come last, so that nothing is ever written through one."""
     wanted = {hash_of(state) for state in states.values()} - {""}
     blobs = {sha256: bytes(body) for sha256, body in Blob.objects.filter(pk__in=wanted).values_list("sha256", "body")}
     if wanted - blobs.keys():
         return False
     for path, state in sorted(states.items()):
         place = target / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        kind, _, rest = state.partition(":")
-        if kind == "directory":
-            place.mkdir(exist_ok=True)
-        elif kind == "link":
-            place.symlink_to(rest)
-        else:
+        if state == "directory":
+            place.mkdir(parents=True, exist_ok=True)
+        elif hash_of(state):
+            place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(blobs[hash_of(state)])
-            os.chmod(place, int(rest.partition(":")[0], 8) & 0o777)
+            place.chmod(int(state.split(":")[1], 8) & 0o777)
+    return all(_link(target, path, state) for path, state in sorted(states.items()) if state.startswith("link:"))
+
+
+def _link(target: Path, path: str, state: str) -> bool:
+    place, leads_to = target / path, Path(state.partition(":")[2])
+    place.parent.mkdir(parents=True, exist_ok=True)
+    end = Path(os.path.realpath(place.parent / leads_to))
+    if leads_to.is_absolute() or not end.is_relative_to(target.resolve()):
+        return False
+    place.symlink_to(leads_to)
     return True
