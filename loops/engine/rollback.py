@@ -256,7 +256,7 @@ def idempotency_key(run_id: str, undo: Undo) -> str:
 
 
 def files(compensation: Compensation) -> list[FileChange]:
-    """The file assertions of a compensation, in the order in which its call changed them."""
+    """The file assertions of a compensation, in the order in which its call changed them; each path stands once."""
     listed = compensation.arguments.get("files")
     if compensation.tool != RESTORE or not isinstance(listed, Sequence) or isinstance(listed, str):
         return []
