@@ -275,6 +275,12 @@ def test_every_kind_has_its_buttons(world: World, kind: str) -> None:
         },
         "limit_reached": {"limit": "max_steps", "used": 20, "bound": 20, "suggested": 30},
         "loop_detected": {"pattern": "read, read, read", "reasoning": "r"},
+        "rollback_choice": {
+            "files": [{"path": "a.txt", "what": "remove", "why_not": ""}],
+            "others": [{"what": "run_command make", "why_not": "nobody recorded what it changed"}],
+            "diff": "--- a/a.txt\n+++ b/a.txt\n-new\n",
+            "choices": ["roll_back", "keep", "continue"],
+        },
     }
     gate = open_gate(world, kind, view=views.get(kind, tool_view()))
     page = text(browser(world.reviewer).get(f"/review/{gate.pk}/"))

@@ -13,11 +13,23 @@ GOOD: dict[str, dict[str, Any]] = {
     "approve_with_edits": {"arguments": {"path": "a"}},
     "reject": {},
     "extend": {"max_steps": 40},
+    "roll_back": {},
+    "keep": {},
+    "continue": {},
 }
+CHOICES = ["roll_back", "keep", "continue"]
 
 
 def clean(kind: str, verdict: str, payload: Any, *, reason: str = "because", **view: Any) -> dict[str, Any]:
+    view = {"choices": CHOICES, **view}
     return cleaned(kind=kind, verdict=verdict, tool="pay", reason=reason, payload=payload, view=view)
+
+
+@pytest.mark.spec("O3")
+def test_a_run_that_cannot_go_on_is_not_continued() -> None:
+    assert clean("rollback_choice", "keep", {}, choices=["roll_back", "keep"]) == {}
+    with pytest.raises(Invalid):
+        clean("rollback_choice", "continue", {}, choices=["roll_back", "keep"])
 
 
 def good(kind: str, verdict: str) -> dict[str, Any]:
