@@ -94,8 +94,24 @@ class StatusField(serializers.CharField):
     """The state of a run, with what each means to a person."""
 
 
+class OriginOutput(serializers.Serializer):
+    """The point a run was forked at; ``head`` is the hash of that fact."""
+
+    run = serializers.UUIDField(source="parent_id")
+    step = serializers.IntegerField()
+    seq = serializers.IntegerField()
+    head = serializers.SerializerMethodField()
+    created_by = serializers.CharField(source="created_by.username")
+    created_at = serializers.DateTimeField()
+
+    def get_head(self, fork: Any) -> str:
+        """In hex, as under /facts/."""
+        return bytes(fork.head).hex()
+
+
 class RunOutput(serializers.ModelSerializer):
     status = StatusField()
+    forked_from = OriginOutput(source="fork", allow_null=True, read_only=True)
     task_title = serializers.CharField(source="task.title")
     agent_name = serializers.CharField(source="agent.name")
 
@@ -126,6 +142,7 @@ class RunOutput(serializers.ModelSerializer):
             "scripted",
             "policy_version",
             "head_seq",
+            "forked_from",
         ]
 
 

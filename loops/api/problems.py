@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
 from loops.services import access, audit
+from loops.services.forking import ForkConflict
 from loops.services.people import NotPossible as PeopleNotPossible
 from loops.services.steering import InvalidMessage, NotPossible
 from loops.services.tasks import IdempotencyConflict, InvalidTask
@@ -60,7 +61,7 @@ def _translated(error: Exception) -> Exception:
         return exceptions.ValidationError(error.errors)
     if isinstance(error, InvalidMessage):
         return exceptions.ValidationError({"text": str(error)})
-    if isinstance(error, IdempotencyConflict):
+    if isinstance(error, IdempotencyConflict | ForkConflict):
         return Conflict(str(error), code="idempotency_conflict")
     if isinstance(error, NotPossible | PeopleNotPossible):
         return Conflict(str(error), code="not_possible")

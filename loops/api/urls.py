@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from rest_framework.routers import DefaultRouter
 
-from loops.api import tokens, views
+from loops.api import forks, tokens, views
 
 router = DefaultRouter(use_regex_path=False)
 router.include_format_suffixes = False
@@ -18,5 +18,7 @@ router.register("runs", views.Runs, basename="run")
 urlpatterns = [
     path("me/", views.Me.as_view(), name="me"),
     path("me/token/", tokens.MyToken.as_view(), name="my-token"),
+    path("runs/<uuid:pk>/fork/", forks.ForkRun.as_view(), name="run-fork"),
+    path("runs/<uuid:pk>/compare/<uuid:other>/", forks.CompareRuns.as_view(), name="run-compare"),
     *router.urls,
 ]

@@ -141,7 +141,7 @@ class Runs(Door, viewsets.ReadOnlyModelViewSet):
 
     def get_queryset(self) -> Any:
         """With the names a person wants to read."""
-        return self.visible(Run.objects).with_names()
+        return self.visible(Run.objects).with_names().select_related("fork__created_by")
 
     @extend_schema(responses=outputs.StepOutput(many=True), filters=False)
     @action(detail=True, pagination_class=pagination.BySteps, filterset_class=None)
@@ -160,8 +160,8 @@ class Runs(Door, viewsets.ReadOnlyModelViewSet):
     def facts(self, request: Request, pk: Any = None) -> Response:
         """The journal from a sequence number on: poll it to follow a run without gap or double."""
         run = self.get_object()
-        after = _number(request, "after", 0, 2**62)
-        limit = _number(request, "limit", 200, 1000)
+        after = number(request, "after", 0, 2**62)
+        limit = number(request, "limit", 200, 1000)
         ended = run.is_ended  # asked before the facts are read: what ended a run is among them
         facts = reader.raw(run.pk, after, limit)
         answer = {"results": facts, "next_after": facts[-1]["seq"] if facts else after, "ended": ended}
@@ -243,7 +243,7 @@ class Me(Door):
         return Response(outputs.MeOutput(answer).data)
 
 
-def _number(request: Request, name: str, default: int, most: int) -> int:
+def number(request: Request, name: str, default: int, most: int) -> int:
     text = request.query_params.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise InvalidTask({name: "must be a whole number"})

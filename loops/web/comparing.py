@@ -15,9 +15,10 @@ from loops.engine import canonical
 from loops.engine.codec import from_plain
 from loops.engine.spec import RunSpec
 from loops.models import Fact, ModelCall, Run, Step, ToolCallRecord
+from loops.services import lineage
+from loops.services.lineage import Shared
 from loops.storage import reader
-from loops.web import diffs, lineage, waiting, words
-from loops.web.lineage import Shared
+from loops.web import diffs, waiting, words
 from loops.web.timeline import SAID
 
 PAGE = 40

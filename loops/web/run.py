@@ -13,8 +13,9 @@ from django.views.decorators.http import require_safe
 
 from loops.engine import canonical
 from loops.models import Fact, Run
+from loops.services import lineage
 from loops.storage import reader
-from loops.web import access, lineage, machine, waiting
+from loops.web import access, machine, waiting
 from loops.web import timeline as trace
 from loops.web.heading import heading
 
