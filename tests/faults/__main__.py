@@ -16,6 +16,8 @@ SUITE: dict[str, tuple[str, int, int]] = {
     "P1 P2 P3": ("kills", 4000, 38),
     "P8": ("dispatch", 400, 6),
     "P9": ("submissions", 100, 2),
+    "P6": ("databases", 30, 1),
+    "P7": ("brokers", 20, 1),
 }
 """In the order in which they run."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from loops.engine.values import Access, Reversibility, ToolResult, ToolSpec
+from loops.engine.values import Access, Compensation, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import schema, string, text
 from loops.tools.registry import Arguments, Tool, ToolRegistry, ToolRun
 from tests.faults import ledger
@@ -14,28 +14,36 @@ LONG = "receipt " * 3000
 """Long enough to be stored as a blob, in a transaction of several statements."""
 
 
-def _tool(name: str, *, drops_repeated_keys: bool = False, **spec: Any) -> Tool:
+def _tool(name: str, *, drops_repeated_keys: bool = False, behind: Any = None, **spec: Any) -> Tool:
     async def run(arguments: Arguments, run: ToolRun) -> ToolResult:
         label, pause = text(arguments, "label"), float(text(arguments, "pause", "0"))
-        ledger.append(
-            run.context.run_id,
-            tool=name,
-            label=label,
-            key=run.context.idempotency_key,
-            drops_repeated_keys=drops_repeated_keys,
-        )
+        with run.workspace.fence.armed():
+            ledger.append(
+                run.context.run_id,
+                tool=name,
+                label=label,
+                key=run.context.idempotency_key,
+                drops_repeated_keys=drops_repeated_keys,
+            )
         await asyncio.sleep(pause)
+        if text(arguments, "fails"):
+            return ToolResult(ok=False, content="the bank is closed", error="the bank is closed")
         return ToolResult(ok=True, content=f"{label} done. {LONG if text(arguments, 'long') else ''}")
 
-    parameters = schema(("label",), label=string("What"), long=string("Whether to say much"), pause=string("Seconds"))
-    given = {"description": name, "parameters": parameters, "default_access": Access.ALLOW, "operation": "bank"}
-    return Tool(ToolSpec(name=name, **{**given, **spec}), run=run)
+    words = {name: string(name) for name in ("label", "long", "pause", "fails")}
+    given = {"description": name, "parameters": schema(("label",), **words), "operation": "bank"}
+    return Tool(ToolSpec(name=name, default_access=Access.ALLOW, **{**given, **spec}), run=run, **(behind or {}))
+
+
+def _refund(arguments: Arguments, run: ToolRun) -> Compensation:
+    return Compensation(tool="refund", arguments={"label": text(arguments, "label")})
 
 
 TOOLS = (
     _tool("notify", retriable=True),
     _tool("notify_once", retriable=True, drops_repeated_keys=True),
-    _tool("charge", reversibility=Reversibility.REVERSIBLE),
+    _tool("charge", reversibility=Reversibility.REVERSIBLE, behind={"undo": _refund}),
+    _tool("refund", retriable=True, drops_repeated_keys=True, behind={"internal": True}),
     _tool("pay", reversibility=Reversibility.IRREVERSIBLE),
 )
 AT_MOST_ONCE = frozenset({"charge", "pay"})

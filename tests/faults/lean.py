@@ -82,11 +82,16 @@ def drive(run: Run, **how: Any) -> int:
 
 def start(run: Run, *, death: Death | None = None, off: Sequence[str] = (), setup: Any = None) -> int:
     from loops.services.driving import drive
+    from loops.storage import owners
+    from loops.storage.connections import guard_connections
+    from loops.tools import fence
 
     def work() -> None:
+        fence.make_deadly()
+        guard_connections()
         if setup is not None:
             setup()
-        drive(run.pk, f"lean:{os.getpid()}")
+        drive(run.pk, owners.me())
 
     return fork(work, death=death, off=off)
 

@@ -25,9 +25,7 @@ def examine(run: Run, wanted: dict[str, Any] | None = None) -> Found:
     """Everything about one run that should have ended. ``wanted`` is the end without faults."""
     found = Found()
     run.refresh_from_db()
-    report = chain.ChainReport()
-    chain._verify_run(run, report)
-    found.broken += report.problems
+    found.broken += chain.verify(run.pk).problems
     try:
         facts = reader.history(run.pk)
         found += _facts(run, facts)

@@ -48,6 +48,14 @@ class Stand:
         self.postgres.wait()
         forget_connections()
 
+    def kill_valkey(self) -> None:
+        """``kill -9``, and what it had written down is gone as well."""
+        assert self.valkey is not None
+        self.valkey.kill()
+        self.valkey.wait()
+        shutil.rmtree(self.paths.valkey)
+        self.paths.valkey.mkdir()
+
     def stop(self) -> None:
         from agentops.embedded.process import stop
 

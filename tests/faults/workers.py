@@ -20,13 +20,13 @@ class Workers:
     """One worker process (or its pool of children) that is started again when it is gone."""
 
     def __init__(
-        self, pool: str = "threads", size: int = 4, *, off: Sequence[str] = (), ring: str = bells.LOUD
+        self, pool: str = "threads", size: int = 4, *, off: Sequence[str] = (), ring: str = bells.LOUD, **environ: str
     ) -> None:
         self._environ = {"AGENTOPS_FAULTS_BELLS": ring, guards.VARIABLE: ",".join(off), "LOG_LEVEL": "WARNING"}
+        self._environ |= environ
         argv = [str(part) for part in stack.worker().argv]
         argv[argv.index("-A") + 1] = "tests.faults.worker"
-        argv[argv.index("-P") + 1 :: 2] = [pool, *argv[argv.index("-P") + 3 :: 2]]
-        argv[argv.index("-c") + 1] = str(size)
+        argv[argv.index("-P") + 1], argv[argv.index("-c") + 1] = pool, str(size)
         self._command = Command("worker", argv)
         self.process: subprocess.Popen[bytes] | None = None
         self.deaths = 0
@@ -71,8 +71,6 @@ def see_through(runs: Sequence[Run], workers: Workers, patience: float, *, sweep
 
     deadline, swept = time.monotonic() + patience, 0.0
     while open_runs := list(Run.objects.filter(pk__in=[run.pk for run in runs], completed_at=None)):
-        if time.monotonic() > deadline:
-            return False
         workers.keep()
         for run in open_runs:
             if (gate := house.open_gate(run)) is not None:
@@ -82,6 +80,8 @@ def see_through(runs: Sequence[Run], workers: Workers, patience: float, *, sweep
         if sweep and time.monotonic() - swept > 0.5:
             jobs.sweep()
             swept = time.monotonic()
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.05)
     return True
 
