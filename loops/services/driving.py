@@ -55,17 +55,13 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
     run = Run.objects.select_related("task__workspace", "agent__actor_model", "project").get(pk=run_id)
     store = journal.PgJournal(held, run.project_id, publisher())
     try:
-        loaded = journal.load(run_id)
-    except Exception as error:
+        state, transcript = _where_it_stands(run, store)
+    except Exception as error:  # its own facts, or those a fork is to take over
         if held.recoveries <= RECOVERIES_AT_MOST:
             raise
         journal.condemn(held, f"the journal cannot be read: {type(error).__name__}: {error}")
         audit.record("run.condemned", actor=None, run=run, detail={"error": str(error)[:2000]})
         return "condemned"
-    if loaded is None or loaded.state.reusing:
-        state, transcript = _start(run, store)
-    else:
-        state, transcript = _where_it_lies(run, loaded.state), loaded.transcript
     if held.abandoned and not state.is_ended:
         state = _note(store, state, _taken_over(held, owner, before))
         if held.recoveries > RECOVERIES_AT_MOST:
@@ -74,6 +70,13 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
         store.release()
         return "ended"
     return asyncio.run(_drive(run, store, ModelService(model_configs()), state, transcript))
+
+
+def _where_it_stands(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
+    loaded = journal.load(run.pk)
+    if loaded is None or loaded.state.reusing:
+        return _start(run, store)
+    return _where_it_lies(run, loaded.state), loaded.transcript
 
 
 def _is_over(state: RunState, held: journal.Claim) -> bool:
