@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -85,6 +86,7 @@ def driver(run: Any, store: Any, marks: Marks, *, model: Any = None, tool: Any =
     state = initial(started)
     store.append([(started, state)])
     model, tools = model or Constant(marks), fakes.Tools({"lookup": tool})
+    tools.ran = deque(maxlen=1)  # type: ignore[assignment]  # else the fake's own memory grows with the run
     in_memory = isinstance(store, fakes.Journal)
     keeper, archive = (fakes.Gatekeeper(), fakes.Archive()) if in_memory else (gatekeeper(), PgArchive())
     ports = Ports(store, model, tools, keeper, archive, fakes.Feed(), SystemClock(), lambda: "")
