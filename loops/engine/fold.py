@@ -13,7 +13,7 @@ from loops.engine import facts as f
 from loops.engine.decided import CHARS_PER_TOKEN, ImpossibleFact, decided, with_call
 from loops.engine.evolving import evolve
 from loops.engine.forking import forked
-from loops.engine.lifecycle import TERMINAL, Phase, transition
+from loops.engine.lifecycle import RETRIABLE, TERMINAL, Phase, transition
 from loops.engine.state import RECENT_ERRORS, OpenGate, PendingCall, RunState
 from loops.engine.values import Json, StopReason
 
@@ -274,7 +274,7 @@ def _paused(state: RunState, fact: f.RunPaused) -> RunState:
 
 def _let_on(state: RunState) -> RunState:
     """A person read why it failed and wants it to go on all the same: what stopped it is asked again, afresh."""
-    if state.rollback != "continued" or state.phase is not Phase.FAIL:
+    if state.rollback != "continued" or state.phase is not Phase.FAIL or state.end_reason in RETRIABLE:
         return state
     limits = replace(state.limits, max_repairs=max(state.limits.max_repairs, state.repairs))
     return evolve(
@@ -286,7 +286,6 @@ def _let_on(state: RunState) -> RunState:
         loop_found="",
         recent_errors=(),
         failures_in_row=0,
-        model_attempt=0,
     )
 
 
@@ -300,6 +299,8 @@ def _resumed(state: RunState, fact: f.RunResumed) -> RunState:
         raise ImpossibleFact("an ended run without a phase to go back to")
     if state.fatal == "model_unavailable" and state.phase is Phase.FAIL:  # it gets its tries again, in the same step
         state = evolve(state, fatal="", model_attempt=1)
+    if state.rollback == "continued":
+        state = evolve(state, rollback="")  # its next end is asked about again
     return evolve(state, phase=state.resume_phase, paused=False, stop_requested=False, end_reason="", resume_phase=None)
 
 

@@ -16,10 +16,14 @@ _STORED = "SELECT sha256 FROM loops_blob WHERE sha256 = ANY(%s)"
 
 
 class Stored:
-    """What is stored, read on one plain connection: no ORM, since it is asked inside an event loop."""
+    """What is stored, read on one plain connection: no ORM, since it is asked inside an event loop.
+
+    It remembers what it found for as long as it lives, which is one stretch of work on one run.
+    """
 
     def __init__(self, plain: Any) -> None:
         self._connection = plain
+        self._found: set[str] = set()
 
     def read(self, sha256: str) -> bytes:
         """Raises KeyError for bytes that were never stored."""
@@ -30,7 +34,10 @@ class Stored:
 
     def among(self, names: Sequence[str]) -> set[str]:
         """Which of these are stored."""
-        return {name for (name,) in self._connection.execute(_STORED, [list(names)]).fetchall()}
+        unknown = [name for name in names if name not in self._found]
+        if unknown:
+            self._found.update(name for (name,) in self._connection.execute(_STORED, [unknown]).fetchall())
+        return self._found.intersection(names)
 
 
 def save(data: bytes) -> str:

@@ -31,7 +31,6 @@ _SETTLED_NS = 50_000_000
 _WORKSPACES = 32
 _Signature = tuple[int, int, int, int, int]
 _seen: dict[tuple[int, int], dict[str, tuple[_Signature, str]]] = {}
-_stored: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +113,9 @@ def take(workspace: Workspace) -> Snapshot:
 def keep(run: ToolRun, snapshot: Snapshot) -> str:
     """Hand the list and every file in it to the blobs, as far as they are not there yet; the list's SHA-256."""
     by_hash = {hash_of(state): path for path, state in snapshot.states.items() if hash_of(state)}
-    asked = [sha256 for sha256 in by_hash if sha256 not in _stored]
-    there = set(run.stored_blobs(asked)) if asked else set()
-    _remember(there)
-    for sha256 in asked:
-        if sha256 not in there:
-            _keep_file(run, by_hash[sha256], sha256)
+    there = set(run.stored_blobs(list(by_hash)))
+    for sha256 in by_hash.keys() - there:
+        _keep_file(run, by_hash[sha256], sha256)
     return run.save_blob(snapshot.body)
 
 
@@ -127,13 +123,6 @@ def _keep_file(run: ToolRun, path: str, sha256: str) -> None:
     data = run.workspace.read(path)
     if run.save_blob(data) != sha256:
         raise PathRefused(f"{path!r} changed while it was being kept")
-
-
-def _remember(stored: set[str]) -> None:
-    """Only what the database says it has: what was merely handed over may never be committed."""
-    if len(_stored) > 200_000:
-        _stored.clear()
-    _stored.update(stored)
 
 
 def _paths(workspace: Workspace) -> Iterator[tuple[str, os.stat_result]]:
