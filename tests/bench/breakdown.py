@@ -37,9 +37,8 @@ def main() -> None:
         "waiting for the disk": whole - server,
     }
     said = "; ".join(f"{name} {ms:.2f} ({ms / whole:.0%})" for name, ms in parts.items())
-    print(
-        f"where the time goes, ms of the median step's {whole:.2f} (two commits {bare:.2f}, ratio {whole / bare:.2f}): {said}"
-    )
+    beside = f"two commits {bare:.2f}, ratio {whole / bare:.2f}"
+    print(f"where the time goes, ms of the median step's {whole:.2f} ({beside}): {said}")
 
 
 async def measured() -> dict[str, list[float]]:
