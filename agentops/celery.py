@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 from celery import Celery
+from celery.schedules import crontab
 from celery.signals import beat_init, setup_logging, worker_init
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
@@ -12,6 +13,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
 app = Celery("agentops")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(related_name="jobs")
+
+
+@app.on_after_configure.connect
+def _prune_every_night(sender: Celery, **_: Any) -> None:
+    """Here and not in settings, which would import Celery for it into every command."""
+    sender.add_periodic_task(crontab(hour=3, minute=17), sender.signature("agentops.prune"), name="prune", expires=3600)
 
 
 @setup_logging.connect  # type: ignore[untyped-decorator]

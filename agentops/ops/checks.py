@@ -17,7 +17,9 @@ from django.db.migrations.executor import MigrationExecutor
 
 from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
+from agentops.ops import pruning
 from loops.models import Run
+from loops.services import retention
 from loops.storage import chain
 from loops.storage.journal import TTL_S
 
@@ -243,6 +245,16 @@ def _untaken() -> Found:
     return OK, "no run waits for a worker"
 
 
+def _retention() -> Found:
+    keeping = retention.keeping()
+    if not keeping:
+        return OK, "no project lets go of old runs"
+    said = ", ".join(f"{project.name} after {project.keep_days} days" for project in keeping[:5])
+    if not pruning.may_prune():
+        return WARNING, f"{said}: but nobody here may prune", "run `manage.py prune` where DATABASE_OWNER_URL is set"
+    return OK, f"old runs are pruned: {said}"
+
+
 # --- Disk ---------------------------------------------------------------------------------------------------------
 
 
@@ -352,6 +364,6 @@ DATABASE: dict[str, Callable[[], Found]] = {
     "append-only": _append_only,
     "clocks": _clocks,
 }
-WORK = {"dead letters": _dead_letters, "waiting": _untaken}
+WORK = {"dead letters": _dead_letters, "waiting": _untaken, "retention": _retention}
 DISK = {"room": _room}
 PARTS = {"broker": _broker, "clock": _clock, "sandbox": _sandbox}

@@ -19,7 +19,7 @@ from loops.models import Fact, Fork, ModelConfig, Run
 from loops.querysets import OPERATE
 from loops.services import access, audit, policies
 from loops.services.submission import InvalidTask, clean_key, clean_limits, unstorable
-from loops.storage import bell
+from loops.storage import bell, reader
 
 MAX_MESSAGE = 20_000
 MAX_INSTRUCTIONS = 50_000
@@ -90,6 +90,8 @@ def fork_run(  # noqa: PLR0913 - what a person may change
 
 def point_of(run: Run, step: int | None = None, seq: int | None = None) -> Point:
     """Where a fork begins: the last fact up to ``step`` (or ``seq``) after which the agent acts. Raises InvalidTask."""
+    if reader.is_pruned(run.pk):
+        raise InvalidTask({"step": "the long texts of this run were pruned, so there is nothing to take over"})
     facts = Fact.objects.filter(run=run).order_by("seq")
     wanted = facts.filter(seq__lte=seq) if seq is not None else facts
     wanted = wanted.filter(step__lte=step) if step is not None else wanted

@@ -18,7 +18,7 @@ from loops.models import MailboxItem, Run
 from loops.querysets import OPERATE
 from loops.services import access, audit
 from loops.services.steering import NotPossible
-from loops.storage import journal, ledger, mailbox
+from loops.storage import journal, ledger, mailbox, reader
 from loops.wiring import tools_of
 
 Status = Run.Status
@@ -53,6 +53,8 @@ def preview(run: Run) -> Preview:
     """What a rollback would do now. Raises NotPossible."""
     if why := obstacle(run):
         raise NotPossible(why)
+    if reader.is_pruned(run.pk):
+        raise NotPossible("What this run changed was pruned with its long texts, and cannot be undone any more.")
     connection = journal.raw_connection()
     history = [*ledger.read(connection, run.pk, rb.LEDGER), f.RollbackRequested()]
     context = p.CallContext(

@@ -6,10 +6,13 @@ import hashlib
 import uuid
 from dataclasses import dataclass, field
 
+from django.db import connection
+
 from loops.engine import canonical
-from loops.models import Artifact, Blob, Fact, ProvenanceRecord, Run
+from loops.models import Artifact, Blob, Fact, ProvenanceRecord, Run, Tombstone
 from loops.storage import ancestry
 from loops.storage.encoding import link, references
+from loops.storage.reach import REPORTS
 
 BATCH = 2000
 
@@ -22,6 +25,8 @@ class ChainReport:
     facts: int = 0
     blobs: int = 0
     records: int = 0
+    pruned: int = 0
+    """Bodies that retention took away, with a tombstone that explains it."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -35,17 +40,19 @@ def verify(run_id: uuid.UUID | str | None = None) -> ChainReport:
     runs = Run.objects.order_by("id")
     if run_id is not None:
         runs = runs.filter(pk=run_id)
+    pruned = set(Tombstone.objects.values_list("run_id", flat=True))
     for run in runs.only("id", "head_seq", "head_hash").iterator(chunk_size=200):
-        _verify_run(run, report)
+        _verify_run(run, report, pruned=run.pk in pruned)
+    _verify_tombstones(report, run_id)
     report.problems.extend(ancestry.faults(run_id))
     _verify_records(report, run_id)
     return report
 
 
-def _verify_run(run: Run, report: ChainReport) -> None:
+def _verify_run(run: Run, report: ChainReport, *, pruned: bool) -> None:
     report.runs += 1
     prev, seq, epoch, commits = b"", 0, 0, False
-    wanted = set(Artifact.objects.filter(run_id=run.pk).values_list("sha256", flat=True))
+    wanted, final = _artifacts(run)
     for fact in Fact.objects.filter(run_id=run.pk).order_by("seq").iterator(chunk_size=BATCH):
         seq += 1
         body = bytes(fact.body)
@@ -59,23 +66,45 @@ def _verify_run(run: Run, report: ChainReport) -> None:
         if b'"fact":"%s"' % fact.kind.encode() not in body:
             report.problems.append(f"run {run.pk}: fact {fact.seq} is labelled {fact.kind} but is something else")
         commits = commits or (fact.kind == "RunEnded" and b'"phase":"COMMIT"' in body)
-        wanted.update(references(body))
+        wanted.update(named := references(body))
+        final.update(named if fact.kind == "RunEnded" else ())
         prev, epoch = bytes(fact.hash), fact.epoch
     report.facts += seq
     if seq != run.head_seq or prev != bytes(run.head_hash):
         report.problems.append(f"run {run.pk}: the journal ends at {seq}, the run says {run.head_seq}")
     if commits and not ProvenanceRecord.objects.filter(run_id=run.pk).exists():
         report.problems.append(f"run {run.pk}: the provenance of its result is missing")
-    _verify_blobs(run, wanted, report)
+    report.pruned += _verify_blobs(run, wanted, report, may_be_gone=wanted - final if pruned else set())
 
 
-def _verify_blobs(run: Run, wanted: set[str], report: ChainReport) -> None:
+def _artifacts(run: Run) -> tuple[set[str], set[str]]:
+    """Bodies of everything the run left, and of what it left at its end, which is never pruned."""
+    artifacts = Artifact.objects.filter(run_id=run.pk).values_list("sha256", "kind")
+    return {sha256 for sha256, _ in artifacts}, {sha256 for sha256, kind in artifacts if kind in REPORTS}
+
+
+def _verify_blobs(run: Run, wanted: set[str], report: ChainReport, may_be_gone: set[str]) -> int:
+    """How many bodies are gone that may be."""
     for sha256, body in Blob.objects.filter(pk__in=wanted).values_list("sha256", "body").iterator(chunk_size=50):
         report.blobs += 1
         wanted.discard(sha256)
         if hashlib.sha256(bytes(body)).hexdigest() != sha256:
             report.problems.append(f"run {run.pk}: blob {sha256} was changed")
-    report.problems.extend(f"run {run.pk}: blob {sha256} is missing" for sha256 in sorted(wanted))
+    report.problems.extend(f"run {run.pk}: blob {sha256} is missing" for sha256 in sorted(wanted - may_be_gone))
+    return len(wanted & may_be_gone)
+
+
+def _verify_tombstones(report: ChainReport, run_id: uuid.UUID | str | None) -> None:
+    """The journal that a tombstone speaks of is the one that is there."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TOMBSTONES, [run_id, run_id])
+        report.problems.extend(f"run {run}: its tombstone is of another journal" for (run,) in cursor.fetchall())
+
+
+_TOMBSTONES = """
+    SELECT t.run_id FROM loops_tombstone t LEFT JOIN loops_fact f ON f.run_id = t.run_id AND f.seq = t.head_seq
+    WHERE f.hash IS DISTINCT FROM t.head_hash AND (%s::uuid IS NULL OR t.run_id = %s::uuid)
+"""
 
 
 def _verify_records(report: ChainReport, run_id: uuid.UUID | str | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from loops.engine import canonical
 from loops.engine.context import Transcript, extend
 from loops.engine.facts import Fact
-from loops.models import Blob
+from loops.models import Blob, Tombstone
 from loops.models import Fact as FactRow
 from loops.storage.encoding import decode_fact, plain_fact, references
 
@@ -18,10 +18,15 @@ class MissingBlob(Exception):
     """A fact names bytes that are not stored: the journal is damaged."""
 
 
-class _Blobs:
-    """The blobs of a batch of facts, read in one query."""
+class Pruned(MissingBlob):
+    """Retention took the bytes away; the run's tombstone says when."""
 
-    def __init__(self, bodies: Sequence[bytes]) -> None:
+
+class _Blobs:
+    """The blobs of a batch of facts of one run, read in one query."""
+
+    def __init__(self, run_id: uuid.UUID | str, bodies: Sequence[bytes]) -> None:
+        self._run_id = run_id
         names = {name for body in bodies for name in references(body)}
         self._found = dict(Blob.objects.filter(pk__in=names).values_list("sha256", "body")) if names else {}
 
@@ -29,7 +34,23 @@ class _Blobs:
         try:
             return bytes(self._found[sha256])
         except KeyError:
-            raise MissingBlob(sha256) from None
+            raise (Pruned if is_pruned(self._run_id) else MissingBlob)(sha256) from None
+
+    def or_nothing(self, sha256: str) -> bytes:
+        """For people: what was pruned shows as such. Raises MissingBlob."""
+        try:
+            return self(sha256)
+        except Pruned:
+            self._found.setdefault(sha256, PRUNED)
+            return PRUNED
+
+
+PRUNED = b'"(pruned)"'
+
+
+def is_pruned(run_id: uuid.UUID | str) -> bool:
+    """Have long texts of this run been taken away?"""
+    return Tombstone.objects.filter(run_id=run_id).exists()
 
 
 def history(run_id: uuid.UUID | str, after: int = 0, until: int | None = None) -> list[Fact]:
@@ -43,7 +64,7 @@ def stream(run_id: uuid.UUID | str, after: int = 0, until: int | None = None) ->
     if until is not None:
         rows = rows.filter(seq__lte=until)
     bodies = [bytes(body) for body in rows.order_by("seq").values_list("body", flat=True)]
-    blobs = _Blobs(bodies)
+    blobs = _Blobs(run_id, bodies)
     for body in bodies:
         yield decode_fact(body, blobs)
 
@@ -51,7 +72,7 @@ def stream(run_id: uuid.UUID | str, after: int = 0, until: int | None = None) ->
 def raw(run_id: uuid.UUID | str, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
     """Stored facts for people: seq, kind, step, at, hash, and the fact as JSON, clean for display."""
     rows = list(FactRow.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")[:limit])
-    blobs = _Blobs([bytes(row.body) for row in rows])
+    blobs = _Blobs(run_id, [bytes(row.body) for row in rows])
     return [
         {
             "seq": row.seq,
@@ -60,7 +81,7 @@ def raw(run_id: uuid.UUID | str, after: int = 0, limit: int = 100) -> list[dict[
             "at": row.at,
             "epoch": row.epoch,
             "hash": bytes(row.hash).hex(),
-            "fact": canonical.clean_json(plain_fact(bytes(row.body), blobs)),
+            "fact": canonical.clean_json(plain_fact(bytes(row.body), blobs.or_nothing)),
         }
         for row in rows
     ]
@@ -81,7 +102,7 @@ def report(run_id: uuid.UUID | str) -> dict[str, Any] | None:
     if row is None:
         return None
     body = bytes(row.body)
-    found: dict[str, Any] = canonical.clean_json(plain_fact(body, _Blobs([body]))["report"])
+    found: dict[str, Any] = canonical.clean_json(plain_fact(body, _Blobs(run_id, [body]))["report"])
     return found
 
 

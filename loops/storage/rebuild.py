@@ -42,6 +42,8 @@ def rebuild(run_id: uuid.UUID | str, *, write: bool = False) -> Rebuilt:
     """Compare one run's rows with its facts; with ``write`` put right what differs."""
     with transaction.atomic():
         run = Run.objects.select_for_update().get(pk=run_id)
+        if reader.is_pruned(run_id):  # its rows are all that is left of its long texts
+            return Rebuilt()
         entries = _folded(reader.history(run_id))
         if not entries:
             return Rebuilt()

@@ -25,6 +25,8 @@ class Command(BaseCommand):
         for problem in report.problems:
             self.stderr.write(self.style.ERROR(problem))
         checked = f"{report.runs} runs, {report.facts} facts, {report.blobs} blobs, {report.records} provenance records"
+        if report.pruned:
+            checked += f"; {report.pruned} bodies were pruned by retention and are explained by tombstones"
         if options["run"] and not report.runs:
             raise CommandError(f"There is no run {options['run']}.")
         if not report.ok:

@@ -1,0 +1,48 @@
+"""`manage.py prune`: let go of the long texts and folders of runs that their projects keep no longer."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from agentops import roles
+from agentops.ops import OpsError, pruning, servers
+from loops.services import retention
+
+
+class Command(BaseCommand):
+    """What goes is set for each project in admin ("days to keep"). Facts, results, provenance and audit always stay."""
+
+    help = "Prune old runs, or with --dry-run say what would go, and why other runs stay."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the flag."""
+        parser.add_argument("--dry-run", action="store_true", help="change nothing")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Say it, and do it."""
+        try:
+            with servers.database():
+                self._prune(options["dry_run"])
+        except (OpsError, retention.NotTheOwner) as error:
+            raise CommandError(str(error)) from error
+
+    def _prune(self, dry_run: bool) -> None:
+        projects = retention.keeping()
+        if not projects:
+            self.stdout.write("No project lets go of anything: set days to keep for one in admin.")
+            return
+        for project in projects:
+            self.stdout.write(f"{project.name}: ended runs are kept for {project.keep_days} days")
+        with roles.as_owner():
+            found = retention.survey()
+        for why, count in found.held.items():
+            self.stdout.write(f"{count} older runs stay: {why}")
+        if dry_run:
+            for old in found.old:
+                sizes = f"{len(old.blobs)} bodies with {old.blob_bytes:,} bytes, folder with {old.folder_bytes:,} bytes"
+                self.stdout.write(f"would go: {old.run.pk}, ended {old.run.completed_at:%Y-%m-%d}: {sizes}")
+            more = " (and perhaps more after these)" if len(found.old) == retention.AT_ONCE else ""
+            self.stdout.write(f"{len(found.old)} runs, {found.bytes:,} bytes would go{more}.")
+            return
+        freed = pruning.prune(say=self.stdout.write)
+        self.stdout.write(self.style.SUCCESS(f"{freed:,} bytes are gone."))
