@@ -21,8 +21,8 @@ MODULES = {"LangGraph": "graph", "DBOS": "workflow"}
 class Peer:
     """One engine in a process of its own; raises EOFError with its last words when it is gone."""
 
-    def __init__(self, module: str, login: dict[str, str], log: Path) -> None:
-        argv = [ENVIRONMENT / "bin" / "python", "-m", "tests.bench.peers.child", module]
+    def __init__(self, environment: Path, module: str, login: dict[str, str], log: Path) -> None:
+        argv = [environment / "bin" / "python", "-m", "tests.bench.peers.child", module]
         self._log = log
         with log.open("wb") as errors:
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
@@ -46,10 +46,10 @@ class Peer:
 
 
 @contextlib.contextmanager
-def running(login: dict[str, str], logs: Path) -> Iterator[dict[str, Peer]]:
+def running(login: dict[str, str], logs: Path, environment: Path = ENVIRONMENT) -> Iterator[dict[str, Peer]]:
     """Every peer that is installed and starts, by its name, on a database of its own in the same server."""
     found: dict[str, Peer] = {}
-    if not (ENVIRONMENT / ".peers").exists():
+    if not (environment / ".peers").exists():
         print("LangGraph and DBOS are left out: `make bench` could not install requirements-bench.lock")
         yield found
         return
@@ -59,7 +59,7 @@ def running(login: dict[str, str], logs: Path) -> Iterator[dict[str, Peer]]:
             with psycopg.connect(**login, autocommit=True) as connection:
                 connection.execute(f"CREATE DATABASE {database}")  # type: ignore[call-overload]
             try:
-                peer = Peer(module, {**login, "dbname": database}, logs / f"{database}.log")
+                peer = Peer(environment, module, {**login, "dbname": database}, logs / f"{database}.log")
             except EOFError as why:
                 print(f"{name} is left out: {why}")
                 continue
