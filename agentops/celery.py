@@ -18,7 +18,8 @@ app.autodiscover_tasks(related_name="jobs")
 @app.on_after_configure.connect
 def _prune_every_night(sender: Celery, **_: Any) -> None:
     """Here and not in settings, which would import Celery for it into every command."""
-    sender.add_periodic_task(crontab(hour=3, minute=17), sender.signature("agentops.prune"), name="prune", expires=3600)
+    twice = crontab(hour="3,5", minute=17)  # what is marked the first time goes the second
+    sender.add_periodic_task(twice, sender.signature("agentops.prune"), name="prune", expires=3600)
 
 
 @setup_logging.connect  # type: ignore[untyped-decorator]

@@ -19,6 +19,6 @@ def prune(**_: Any) -> int:
     if not pruning.may_prune():
         log.warning("retention is on, but only the owner of the database may prune: see `manage.py doctor`")
         return 0
-    freed = pruning.prune(say=log.info)
-    log.info("retention freed %s bytes", freed)
-    return freed
+    done = pruning.prune(say=log.info)
+    log.info("retention: %s runs went, %s bytes; %s more are marked", done.runs, done.bytes, done.marked)
+    return done.bytes

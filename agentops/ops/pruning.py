@@ -19,14 +19,12 @@ def may_prune() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def prune(*, actor: Any = None, say: Callable[[str], None] = lambda line: None) -> int:
-    """Let go of everything whose time is over, pass by pass; how many bytes that freed."""
-    freed = 0
+def prune(*, actor: Any = None, say: Callable[[str], None] = lambda line: None) -> retention.Pruned:
+    """Let go of what was marked before and is old still, pass by pass, and mark what has become old since."""
+    done = retention.Pruned()
     with roles.as_owner():
-        while (found := retention.survey()).old:
-            before = freed
-            freed += retention.prune(found, actor=actor, say=say)
-            if freed == before:  # whatever is left does not let itself be pruned now
-                break
-        retention.sweep_folders()
-    return freed
+        while True:
+            last = retention.prune(retention.survey(), actor=actor, say=say)
+            done.runs, done.bytes, done.marked = done.runs + last.runs, done.bytes + last.bytes, last.marked
+            if not last.runs:
+                return done

@@ -6,7 +6,7 @@ from loops.models.journal import Blob, Checkpoint, Fact, MailboxItem
 from loops.models.people import Membership, Project
 from loops.models.policies import AccessRule, ComplexityProfile, Policy, PolicyVersion
 from loops.models.provenance import AuditEvent, ProvenanceRecord
-from loops.models.retention import Tombstone
+from loops.models.retention import CondemnedBlob, Tombstone
 from loops.models.runs import Artifact, ModelCall, Run, Step, ToolCallRecord
 from loops.models.tasks import Task, Workspace
 
@@ -18,6 +18,7 @@ __all__ = [
     "Blob",
     "Checkpoint",
     "ComplexityProfile",
+    "CondemnedBlob",
     "Fact",
     "Fork",
     "MailboxItem",

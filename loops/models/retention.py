@@ -26,3 +26,13 @@ class Tombstone(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} pruned"
+
+
+class CondemnedBlob(models.Model):
+    """A body that is to go. Whoever asks what is stored is not told of it any more, and stores it again if need be."""
+
+    sha256 = models.CharField(primary_key=True, max_length=64)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.sha256

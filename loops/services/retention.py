@@ -1,7 +1,8 @@
 """What of old runs may go, and how it goes: their folders and long texts, never their facts (SPEC N1, J6).
 
 Deleting a stored body needs the owner of the database. Each run goes in one transaction that also makes its tombstone,
-without which the database refuses; bodies that any kept run needs stay.
+without which the database refuses; bodies that any kept run needs stay. A body is marked ``GRACE_S`` before it goes:
+a run at work that had found it stored has named it in its journal by then, and one that asks later stores it again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from loops.storage import reach
 AT_ONCE = 500
 """Runs a pass: what a pass holds in memory, and how far it gets before it looks again."""
 LOCK_S = 5
+GRACE_S = 3600
+"""Longer than any worker goes on without writing a fact."""
 _LOCK = "LOCK TABLE loops_blob IN SHARE ROW EXCLUSIVE MODE"
 _TOMBSTONE = (
     "INSERT INTO loops_tombstone (run_id, at, head_seq, head_hash, blobs, blob_bytes, folder_bytes, reason) "
@@ -33,6 +36,12 @@ _TOMBSTONE = (
 )
 _DELETE = "DELETE FROM loops_blob WHERE sha256 = ANY(%s)"
 _HEADS = "SELECT id, head_seq FROM agent_execution_history"
+_MARK = (
+    "INSERT INTO loops_condemnedblob (sha256, at) SELECT name, clock_timestamp() FROM unnest(%s::text[]) AS name "
+    "ON CONFLICT DO NOTHING"
+)
+_UNMARK = "DELETE FROM loops_condemnedblob WHERE sha256 <> ALL(%s)"
+_RIPE = "SELECT sha256 FROM loops_condemnedblob WHERE at < clock_timestamp() - make_interval(secs => %s)"
 _MAY_DELETE = "SELECT has_table_privilege(current_user, 'loops_blob', 'DELETE')"
 
 
@@ -42,9 +51,10 @@ class NotTheOwner(Exception):
 
 @dataclass(frozen=True)
 class Old:
-    """A run that may be pruned, and how much that frees: bodies that no other run needs, and its own folder."""
+    """A run that may be pruned, and how much that frees: bodies that no run after it needs, and its own folder."""
 
     run: Run
+    needs: frozenset[str]
     blobs: dict[str, int]
     folder: Path | None
     folder_bytes: int
@@ -93,9 +103,7 @@ def survey(at_most: int = AT_ONCE) -> Survey:
     runs = list(_free(due).select_related("project").order_by("completed_at")[:at_most])
     if not runs:
         return found
-    with connection.cursor() as cursor:
-        cursor.execute(_HEADS)
-        found.heads = dict(cursor.fetchall())  # before the long look: whoever moved on is looked at again
+    found.heads = _heads()  # before the long look: whoever moves on is looked at again
     needed = _needed_by_others({run.pk for run in runs}, found.heads)
     wanted = {run.pk: reach.bodies([run.pk]) for run in runs}
     left = Counter(name for names in wanted.values() for name in names)
@@ -103,22 +111,46 @@ def survey(at_most: int = AT_ONCE) -> Survey:
         left.subtract(wanted[run.pk].keys())
         free = {name: size for name, size in wanted[run.pk].items() if name not in needed and not left[name]}
         folder = _folder(run)
-        found.old.append(Old(run, free, folder, _size(folder) if folder else 0))
+        found.old.append(Old(run, frozenset(wanted[run.pk]), free, folder, _size(folder) if folder else 0))
     return found
 
 
-def prune(found: Survey, *, actor: Any = None, say: Callable[[str], None] = lambda line: None) -> int:
-    """Let go what ``survey`` found; how many bytes that freed. Raises NotTheOwner before anything happens."""
+@dataclass
+class Pruned:
+    """``runs`` went and freed ``bytes``; ``marked`` more go with a later pass."""
+
+    runs: int = 0
+    bytes: int = 0
+    marked: int = 0
+
+
+def prune(found: Survey, *, actor: Any = None, say: Callable[[str], None] = lambda line: None) -> Pruned:
+    """Let go what ``survey`` found and an earlier pass has marked; mark the rest. Raises NotTheOwner at once."""
     with connection.cursor() as cursor:
         cursor.execute(_MAY_DELETE)
         if not cursor.fetchone()[0]:
             raise NotTheOwner("the role in use may not delete: run this where DATABASE_OWNER_URL is set")
-    freed = 0
+        ripe = _mark(cursor, found)
+    done, spared = Pruned(), set[str]()
     for old in found.old:
-        freed += _prune(old, found.heads, actor)
-        say(f"{old.run.pk}: {len(old.blobs)} bodies, {old.blob_bytes:,} bytes; folder {old.folder_bytes:,} bytes")
+        size = _prune(old, found, actor, spared) if old.blobs.keys() <= ripe else None
+        if size is None:  # it stays for now, with all that it needs
+            done.marked += 1
+            spared |= old.needs
+        else:
+            done.runs, done.bytes = done.runs + 1, done.bytes + size
+            say(f"{old.run.pk}: {len(old.blobs)} bodies, {old.blob_bytes:,} bytes; folder {old.folder_bytes:,} bytes")
     sweep_folders()
-    return freed
+    return done
+
+
+def _mark(cursor: Any, found: Survey) -> set[str]:
+    """Mark what is to go, and nothing else; what has been marked for long enough."""
+    names = [name for old in found.old for name in old.blobs]
+    cursor.execute(_UNMARK, [names])
+    cursor.execute(_MARK, [names])
+    cursor.execute(_RIPE, [GRACE_S])
+    return {name for (name,) in cursor.fetchall()}
 
 
 def sweep_folders() -> int:
@@ -130,16 +162,18 @@ def sweep_folders() -> int:
     return len(gone)
 
 
-def _prune(old: Old, heads: dict[uuid.UUID, int], actor: Any) -> int:
+def _prune(old: Old, found: Survey, actor: Any, spared: set[str]) -> int | None:
+    """Bytes freed; None when the run is held after all."""
     reason = f"kept for {old.run.project.keep_days} days"
+    _look_again(found, spared)  # the longer part of it without the lock
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_S}s"])
         cursor.execute(_LOCK)  # no run can begin to need a body from here on
         run = Run.objects.select_for_update().get(pk=old.run.pk)
         if not _free(past_their_time()).filter(pk=run.pk).exists():
-            return 0
-        needed = reach.bodies(_moved_on(cursor, heads))
-        blobs = {name: size for name, size in old.blobs.items() if name not in needed}
+            return None
+        _look_again(found, spared)
+        blobs = {name: size for name, size in old.blobs.items() if name not in spared}
         size = sum(blobs.values())
         cursor.execute(_TOMBSTONE, [len(blobs), size, old.folder_bytes, reason, run.pk])
         cursor.execute("SELECT set_config('agentops.pruning', %s, true)", [str(run.pk)])
@@ -149,10 +183,17 @@ def _prune(old: Old, heads: dict[uuid.UUID, int], actor: Any) -> int:
     return size + old.folder_bytes
 
 
-def _moved_on(cursor: Any, heads: dict[uuid.UUID, int]) -> list[uuid.UUID]:
-    """Runs that wrote, or began, since the survey: what they need was not all seen."""
-    cursor.execute(_HEADS)
-    return [run for run, seq in cursor.fetchall() if heads.get(run) != seq]
+def _look_again(found: Survey, spared: set[str]) -> None:
+    """Spare what those runs need that wrote, or began, since the last look."""
+    heads = _heads()
+    spared.update(reach.bodies(run for run, seq in heads.items() if found.heads.get(run) != seq))
+    found.heads = heads
+
+
+def _heads() -> dict[uuid.UUID, int]:
+    with connection.cursor() as cursor:
+        cursor.execute(_HEADS)
+        return dict(cursor.fetchall())
 
 
 def _needed_by_others(going: set[uuid.UUID], heads: dict[uuid.UUID, int]) -> dict[str, int]:

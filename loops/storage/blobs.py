@@ -12,7 +12,10 @@ _INSERT = "INSERT INTO loops_blob (sha256, size, body) VALUES (%s, %s, %s) ON CO
 
 
 _READ = "SELECT body FROM loops_blob WHERE sha256 = %s"
-_STORED = "SELECT sha256 FROM loops_blob WHERE sha256 = ANY(%s)"
+_STORED = (
+    "SELECT sha256 FROM loops_blob b WHERE sha256 = ANY(%s) "
+    "AND NOT EXISTS (SELECT 1 FROM loops_condemnedblob c WHERE c.sha256 = b.sha256)"
+)
 
 
 class Stored:
@@ -33,7 +36,7 @@ class Stored:
         return bytes(row[0])
 
     def among(self, names: Sequence[str]) -> set[str]:
-        """Which of these are stored."""
+        """Which of these are stored, and will stay."""
         unknown = [name for name in names if name not in self._found]
         if unknown:
             self._found.update(name for (name,) in self._connection.execute(_STORED, [unknown]).fetchall())

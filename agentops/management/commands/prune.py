@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
 from agentops import roles
 from agentops.ops import OpsError, pruning, servers
@@ -25,6 +26,8 @@ class Command(BaseCommand):
                 self._prune(options["dry_run"])
         except (OpsError, retention.NotTheOwner) as error:
             raise CommandError(str(error)) from error
+        except DatabaseError as error:  # a lock that was not to be had within seconds: nothing of that run has gone
+            raise CommandError(f"stopped, and can be started again: {error}") from error
 
     def _prune(self, dry_run: bool) -> None:
         projects = retention.keeping()
@@ -44,5 +47,8 @@ class Command(BaseCommand):
             more = " (and perhaps more after these)" if len(found.old) == retention.AT_ONCE else ""
             self.stdout.write(f"{len(found.old)} runs, {found.bytes:,} bytes would go{more}.")
             return
-        freed = pruning.prune(say=self.stdout.write)
-        self.stdout.write(self.style.SUCCESS(f"{freed:,} bytes are gone."))
+        done = pruning.prune(say=self.stdout.write)
+        self.stdout.write(self.style.SUCCESS(f"{done.runs} runs went, {done.bytes:,} bytes are free."))
+        if done.marked:
+            later = f"{retention.GRACE_S // 60} minutes or more from now"
+            self.stdout.write(f"{done.marked} more are marked and go with the next prune, {later}.")
