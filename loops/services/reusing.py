@@ -6,9 +6,11 @@ again. A worker that is lost in the middle leaves a beginning that the next one 
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from django.db.models import Q
 
@@ -18,13 +20,13 @@ from loops.engine.codec import from_plain, to_plain
 from loops.engine.context import Transcript, extend
 from loops.engine.fold import apply, initial, replay
 from loops.engine.forking import unfinished
-from loops.engine.ports import Tools
+from loops.engine.ports import CallContext
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
 from loops.models import Fact, Fork, Run, ToolCallRecord
 from loops.services.instructions import system_prompt
 from loops.services.tasks import run_spec
-from loops.services.workspaces import WorkspaceUnusable, prepare_fork
+from loops.services.workspaces import WorkspaceUnusable, copy_at, copy_present, prepare_with
 from loops.storage import reader
 from loops.storage.journal import PgJournal
 from loops.wiring import sandbox_level, tool_registry, tools_of
@@ -32,7 +34,8 @@ from loops.wiring import sandbox_level, tool_registry, tools_of
 BATCH = 200
 """Facts in one transaction: few enough that their bytes, made for the conversation, are still at hand for the journal;
 watchers see the steps arrive."""
-IN_PLACE = "Its folder is shared with other runs: this is a copy of what it held when the fork began."
+IN_PLACE = "Its folder is shared with other runs, which may have changed it: this one works in a copy of its own."
+UNKEPT = "The folder is as it was at that step, except {}: what lies there is not recorded, and is as it was later."
 NOT_KEPT = (
     "No copy of the folder was kept at that step, and later steps may have changed it: this is a copy of what it held "
     "when the fork began."
@@ -55,7 +58,7 @@ def take_over(run: Run, fork: Fork, store: PgJournal) -> tuple[RunState, Transcr
     except (WorkspaceUnusable, OSError) as error:
         problem = str(error)
     written = reader.history(run.pk)
-    first = written[0] if written else _started(run, fork, history[0], there, tools_of(run, store.connection))
+    first = written[0] if written else _started(run, fork, history[0], there, store)
     now = int(time.time() * 1e6)
     closing = [replace(fact, at=now) for fact in unfinished(there)]
     facts = [first, *history[1:], *closing, _forked(fork, there, unsure, now)]
@@ -79,7 +82,7 @@ def _write(facts: Sequence[f.Fact], written: int, store: PgJournal) -> tuple[Run
     return state, transcript
 
 
-def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, tools: Tools) -> f.RunStarted:
+def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, store: PgJournal) -> f.RunStarted:
     """The other run's first fact with what a person changed. The rules are today's, the limits those in force there."""
     assert isinstance(theirs, f.RunStarted)
     today = from_plain(RunSpec, run_spec(run))
@@ -97,6 +100,8 @@ def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, tools: Tools
     if fork.instructions is not None:
         spec = replace(spec, agent=replace(old.agent, instructions=fork.instructions))
         system, version = system_prompt(spec)
+    tools = tools_of(run, store.connection, store.stage)
+    context = CallContext(today.run_id, 0, spec.agent.type, spec.project_id, run.workspace_path)
     return replace(
         theirs,
         spec=spec,
@@ -104,6 +109,7 @@ def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, tools: Tools
         prompt_version=version,
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
+        snapshot=tools.snapshot(context) if run.workspace_path else "",
         forked_from=f.Origin(run_id=old.run_id, seq=fork.seq, step=fork.step, head=bytes(fork.head).hex()),
     )
 
@@ -133,12 +139,30 @@ def _forked(fork: Fork, there: RunState, unsure: str, now: int) -> f.Forked:
 
 def _folder(run: Run, fork: Fork, there: RunState) -> str:
     """Make the folder; "" when it certainly holds what it held at the point of the fork, else what is unsure."""
-    if prepare_fork(run, fork.parent, fork.seq):
-        return ""
+    unsure = NOT_KEPT if _changed_since(fork, there) else ""
+
+    def fill(draft: Path) -> None:
+        nonlocal unsure
+        unsure = _fill(fork, there, draft)
+
+    prepare_with(run, fill)
+    return unsure
+
+
+def _fill(fork: Fork, there: RunState, draft: Path) -> str:
     workspace = fork.parent.task.workspace
-    if workspace is not None and workspace.path and not workspace.copy_for_each_run:
-        return IN_PLACE
-    return NOT_KEPT if _changed_since(fork, there) else ""
+    shared = IN_PLACE if workspace is not None and workspace.path and not workspace.copy_for_each_run else ""
+    if not _changed_since(fork, there):
+        copy_present(fork.parent, draft)
+        if not _changed_since(fork, there):  # INTENTs come first: nothing was begun while this was copied
+            return shared
+        shutil.rmtree(draft)
+        draft.mkdir()
+    unkept = copy_at(fork.parent, fork.seq, draft)
+    if unkept is None:
+        copy_present(fork.parent, draft)
+        return shared or NOT_KEPT
+    return shared or (UNKEPT.format(unkept) if unkept else "")
 
 
 def _changed_since(fork: Fork, there: RunState) -> bool:

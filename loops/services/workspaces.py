@@ -7,11 +7,14 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
 
-from loops.models import Run, Workspace
+from loops.models import Fact, Fork, Run, Workspace
+from loops.services import snapshots
+from loops.tools.workspace import SKIPPED
 
 MAX_BYTES = 2 * 1024**3
 MAX_FILES = 200_000
@@ -34,33 +37,34 @@ def prepare(run: Run) -> str:
     return _remember(run, folder)
 
 
-def prepare_fork(run: Run, parent: Run, seq: int) -> bool:
-    """Make the folder of a fork: what the parent's held after its fact ``seq``. False when that was not kept, and the
-    folder is a copy of what the parent's holds now. Later calls find it again, and say False.
-
-    A fork has a folder of its own even where runs share one: what it does must not reach the run it came from.
-    """
+def prepare_with(run: Run, fill: Callable[[Path], None]) -> bool:
+    """Make a folder of the run's own with what ``fill`` puts into it; False when it was there already."""
     folder = root() / str(run.pk)
-    if folder.is_dir():
-        _remember(run, folder)
-        return False
-    kept = False
-
-    def fill(draft: Path) -> None:
-        nonlocal kept
-        kept = workspace_at(parent, seq, draft)
-        if not kept:
-            _fill_from(draft, parent)
-
-    _make(folder, fill)
+    made = not folder.is_dir()
+    if made:
+        _make(folder, fill)
     _remember(run, folder)
-    return kept
+    return made
 
 
-def workspace_at(run: Run, seq: int, target: Path) -> bool:
-    """Fill the empty folder ``target`` with what the workspace of ``run`` held after its fact ``seq``; False, and
-    nothing done, when that was not kept."""
-    return False
+def copy_present(run: Run, target: Path) -> None:
+    """Fill the empty folder ``target`` with what the folder of ``run`` holds now."""
+    _Copy(_present(run), target).run()
+
+
+def copy_at(run: Run, seq: int, target: Path) -> str | None:
+    """Fill the empty folder ``target`` with what the folder of ``run`` held after its fact ``seq``. Returns the names
+    of folders that nobody records and that are those of now, or ""; None, with ``target`` empty, when it was not kept.
+
+    What a fork held before its own beginning is known to the run it came from, under the same number.
+    """
+    while (fork := Fork.objects.filter(run=run).select_related("parent").first()) and not _is_its_own(fork, seq):
+        run, seq = fork.parent, min(seq, fork.seq)
+    states = snapshots.states_at(run, seq)
+    if states is None or not snapshots.fill(target, states):
+        _empty(target)
+        return None
+    return ", ".join(_copy_unkept(run, target))
 
 
 def root() -> Path:
@@ -69,11 +73,35 @@ def root() -> Path:
     return Path(chosen) if chosen else settings.PATHS.state / "workspaces"
 
 
-def _fill_from(draft: Path, parent: Run) -> None:
-    source = Path(parent.workspace_path)
-    if not source.is_absolute() or not source.is_dir():
-        raise WorkspaceUnusable(f"The folder of run {parent.pk} is not on this machine any more.")
-    _Copy(source, draft).run()
+def _present(run: Run) -> Path:
+    path = Path(run.workspace_path)
+    if not path.is_absolute() or not path.is_dir():
+        raise WorkspaceUnusable(f"The folder of run {run.pk} is not on this machine any more.")
+    return path
+
+
+def _is_its_own(fork: Fork, seq: int) -> bool:
+    return Fact.objects.filter(run_id=fork.run_id, kind="Forked", seq__gt=fork.seq, seq__lte=seq).exists()
+
+
+def _empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def _copy_unkept(run: Run, target: Path) -> list[str]:
+    """Folders whose content nobody records (.git, node_modules, caches), as they are now, as far as they can be had."""
+    source, found = Path(run.workspace_path), set()
+    for folder, folders, _ in os.walk(source) if source.is_absolute() else ():
+        here = Path(folder).relative_to(source)
+        unkept = [name for name in folders if name in SKIPPED and not (source / here / name).is_symlink()]
+        folders[:] = [name for name in folders if name not in SKIPPED and (target / here / name).is_dir()]
+        for name in unkept:
+            (target / here / name).mkdir()
+            with suppress(WorkspaceUnusable):
+                _Copy(source / here / name, target / here / name).run()
+        found.update(unkept)
+    return sorted(found)
 
 
 def _fill(draft: Path, workspace: Workspace | None) -> None:
