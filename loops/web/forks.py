@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Count, Sum
+from django.db.models import Count, F, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -24,6 +24,7 @@ from loops.web.comparing import compare as side_by_side
 from loops.web.heading import limits_now
 from loops.web.tasks import LIMIT_FIELDS, as_limit
 
+_TOKENS = F("input_tokens") + F("output_tokens") + F("cache_read_tokens") + F("cache_write_tokens")
 TEXTS = ("message", "instructions", "model", "idempotency_key")
 
 
@@ -136,7 +137,7 @@ def _previewed(run: Run, draft: Mapping[str, Any]) -> dict[str, Any]:
         return {"no_point": next(iter(error.errors.values()))}
     preview = Preview(point, steps=point.step)
     taken = ModelCall.objects.filter(run=run, seq__lte=point.seq)
-    sums = taken.aggregate(n=Count("pk"), tokens=Sum("input_tokens") + Sum("output_tokens"), cost=Sum("cost_microusd"))
+    sums = taken.aggregate(n=Count("pk"), tokens=Sum(_TOKENS), cost=Sum("cost_microusd"))
     preview.answers, preview.tokens = sums["n"], sums["tokens"] or 0
     preview.cost = (sums["cost"] or 0) / 1e6
     preview.cost_unknown = run.cost_unknown and taken.filter(cost_microusd=None).exists()

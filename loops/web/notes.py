@@ -133,10 +133,10 @@ def _diagnosis(body: Body) -> dict[str, Any]:
 
 def _forked(body: Body) -> dict[str, Any]:
     paid = words.usd(body.get("cost_microusd", 0) / 1e6, unknown=body.get("cost_unknown", False))
-    lines = [f"{words.compact(body.get('tokens', 0))} tokens and {paid} so far were paid by that run."]
+    lines = [f"Message: {text_of(body['message'])}"] if body.get("message") else []
+    lines += [f"{words.compact(body.get('tokens', 0))} tokens and {paid} so far were paid by that run."]
     lines += [f"Changed: {', '.join(body['changed'])}."] if body.get("changed") else []
     lines += [text_of(body["workspace"])] if body.get("workspace") else []
-    lines += [text_of(body["message"])] if body.get("message") else []
     title = f"Forked here from another run, after its step {body['step']}"
     return _say("busy", "git-branch", title, text="\n".join(lines), by=text_of(body.get("by")))
 
