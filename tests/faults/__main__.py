@@ -18,6 +18,7 @@ SUITE: dict[str, tuple[str, int, int]] = {
     "P9": ("submissions", 100, 2),
     "P6": ("databases", 30, 1),
     "P7": ("brokers", 20, 1),
+    "P4 P5": ("freezes", 200, 6),
 }
 """In the order in which they run."""
 

@@ -14,10 +14,15 @@ LONG = "receipt " * 3000
 """Long enough to be stored as a blob, in a transaction of several statements."""
 
 
+def last_moment() -> None:
+    """Between the look at the clock and the effect: a test may freeze its process here."""
+
+
 def _tool(name: str, *, drops_repeated_keys: bool = False, behind: Any = None, **spec: Any) -> Tool:
     async def run(arguments: Arguments, run: ToolRun) -> ToolResult:
         label, pause = text(arguments, "label"), float(text(arguments, "pause", "0"))
         with run.workspace.fence.armed():
+            last_moment()
             ledger.append(
                 run.context.run_id,
                 tool=name,
@@ -32,7 +37,9 @@ def _tool(name: str, *, drops_repeated_keys: bool = False, behind: Any = None, *
 
     words = {name: string(name) for name in ("label", "long", "pause", "fails")}
     given = {"description": name, "parameters": schema(("label",), **words), "operation": "bank"}
-    return Tool(ToolSpec(name=name, default_access=Access.ALLOW, **{**given, **spec}), run=run, **(behind or {}))
+    return Tool(
+        ToolSpec(name=name, default_access=Access.ALLOW, timeout_s=2.0, **{**given, **spec}), run=run, **(behind or {})
+    )
 
 
 def _refund(arguments: Arguments, run: ToolRun) -> Compensation:

@@ -98,7 +98,7 @@ def without_waiting_for_the_disk() -> Sequence[str]:
         runs = [house.submit(SCRIPT, pace=0.01) for _ in range(8)]
         for _ in range(5):
             before = len(witness.acknowledged())
-            stand.wait_for(lambda before=before: len(witness.acknowledged()) > before + 20, 10)
+            stand.wait_for(lambda before=before: len(witness.acknowledged()) > before + 20, 40)
             stop_at_once()
             if missing := witness.missing():
                 break

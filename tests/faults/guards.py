@@ -82,12 +82,31 @@ def idempotency() -> None:
     tasks.clean_key = lambda key: None
 
 
+def deadline() -> None:
+    """Nothing ends a worker that acts after its lease."""
+    from loops.tools import fence
+
+    fence.SWITCHED_ON = False
+
+
+def lease(seconds: float) -> None:
+    """No guard, shorter times: a lost owner is noticed sooner, and a person may act sooner."""
+    from loops.driver import tool_calls, watch
+    from loops.storage import journal
+
+    journal.claim.__defaults__ = (seconds,)
+    journal.PgJournal.__init__.__defaults__ = (seconds,)  # type: ignore[misc]
+    watch.RENEW_EVERY_S = seconds / 3
+    tool_calls.LEASE_S = seconds
+
+
 GUARDS: dict[str, Callable[[], None]] = {
     "intent": intent,
     "doubt": doubt,
     "key": key,
     "claim": claim,
     "fence": fence,
+    "deadline": deadline,
     "idempotency": idempotency,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from gates.models import Gate
@@ -9,6 +10,7 @@ from loops.models import Agent, Project, Run
 from tests.faults import ledger
 
 SLUG = "faults"
+PATIENCE_S = 20.0
 
 
 def project() -> Project:
@@ -61,7 +63,15 @@ def decide(gate: Gate) -> None:
     verdict, payload = "approve", {"confirm": gate.tool}
     if gate.kind == "in_doubt":
         verdict, payload = "respond", {"outcome": "done" if took_effect(gate) else "not_done"}
-    services.decide(actor=boss(), gate_id=gate.pk, verdict=verdict, digest=gate.digest, payload=payload)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            services.decide(actor=boss(), gate_id=gate.pk, verdict=verdict, digest=gate.digest, payload=payload)
+            return
+        except services.InvalidDecision as refusal:  # not before nobody can be at it any more
+            if "Not before" not in str(refusal.errors) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def took_effect(gate: Gate) -> bool:

@@ -16,10 +16,12 @@ from typing import Any, TypeVar
 from loops.crash_points import CrashPoint, arm
 from loops.models import Run
 from tests.faults import guards, house
-from tests.faults.stand import forget_connections
+from tests.faults.stand import forget_connections, tail
 
 T = TypeVar("T")
 LONGEST_S = 40.0
+_lane_pipes: list[int] = []
+"""A lane's way back to who started it; its own children must not keep it open."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ def fork(work: Callable[[], object], *, death: Death | None = None, off: Sequenc
     code = 1
     try:
         _complain_to_a_log()
+        while _lane_pipes:
+            os.close(_lane_pipes.pop())
         forget_connections()
         guards.off(*off)
         if death is not None:
@@ -87,10 +91,10 @@ def start(run: Run, *, death: Death | None = None, off: Sequence[str] = (), setu
     from loops.tools import fence
 
     def work() -> None:
-        fence.make_deadly()
-        guard_connections()
         if setup is not None:
             setup()
+        fence.make_deadly()
+        guard_connections()
         drive(run.pk, owners.me())
 
     return fork(work, death=death, off=off)
@@ -129,8 +133,10 @@ def lanes(work: Callable[[int, int], list[T]], count: int, number: int = 2) -> l
         reading, writing = os.pipe()
 
         def one(lane: int = lane, share: int = share, writing: int = writing) -> None:
-            with os.fdopen(writing, "wb") as pipe:
-                pickle.dump(work(lane, share), pipe)
+            _lane_pipes.append(writing)
+            found = pickle.dumps(work(lane, share))
+            with os.fdopen(_lane_pipes.pop(), "wb") as pipe:
+                pipe.write(found)
 
         running.append((fork(one), reading))
         os.close(writing)
@@ -139,5 +145,5 @@ def lanes(work: Callable[[int, int], list[T]], count: int, number: int = 2) -> l
         with os.fdopen(reading, "rb") as pipe, suppress(EOFError):
             found += pickle.load(pipe)
         _, status = os.waitpid(child, 0)
-        assert status == 0, f"a lane ended with {status}"
+        assert status == 0, f"a lane ended with {status}\n{tail(['lean'], 30)}"
     return found

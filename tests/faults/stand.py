@@ -106,6 +106,8 @@ def prepare() -> None:
     offer()
     sandbox_level()
     house.project()
+    for script in sorted((Path(__file__).parent / "scripts").glob("[a-z]*.py")):
+        house.agent(script.stem)
 
 
 def offer() -> None:

@@ -20,8 +20,6 @@ from django.conf import settings  # noqa: E402 - after the setup
 
 from agentops.celery import app  # noqa: E402
 from loops import crash_points  # noqa: E402
-from loops.driver import watch  # noqa: E402
-from loops.storage import journal  # noqa: E402
 from tests.faults import guards, stand, witness  # noqa: E402
 
 __all__ = ["app"]
@@ -54,9 +52,7 @@ def _die_once() -> None:
 crash_points._count_down = _die_once
 # A lost owner is noticed within seconds instead of within a quarter of a minute.
 if short := float(os.environ.get("AGENTOPS_FAULTS_TTL", "0")):
-    journal.claim.__defaults__ = (short,)
-    journal.PgJournal.__init__.__defaults__ = (short,)
-    watch.RENEW_EVERY_S = short / 3
+    guards.lease(short)
 stand.offer()
 witness.attend()
 guards.off_by_environment()
