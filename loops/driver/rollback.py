@@ -60,7 +60,7 @@ def choices(state: RunState) -> list[Json]:
 
 
 async def view_of(tools: p.Tools, context: p.CallContext, undos: Sequence[rb.Undo]) -> dict[str, Any]:
-    """What undoing everything would do now: {"files": [{"path", "what", "why_not"}], "more_files", "diff",
+    """What undoing everything would do now: {"files": [{"path", "what", "folder", "why_not"}], "more_files", "diff",
     "diff_is_cut", "others": [{"what", "why_not"}]}. ``why_not`` is empty for what would be undone."""
     others = [_other(undo, undos) for undo in rb.pending(undos) if not rb.files(undo.compensation)]
     view: dict[str, Any] = {"files": [], "more_files": 0, "diff": "", "diff_is_cut": False}
@@ -173,9 +173,10 @@ def _ended(state: RunState) -> str:
 
 
 def _what(view: Mapping[str, Any]) -> str:
-    files = len(view["files"]) + int(view["more_files"])
-    others = len(view["others"])
+    files = sum(not one["folder"] for one in view["files"]) + int(view["more_files"])
+    folders, others = sum(one["folder"] for one in view["files"]), len(view["others"])
     parts = [f"{files} changed file{'s' * (files != 1)}"] if files else []
+    parts += [f"{folders} folder{'s' * (folders != 1)}"] if folders and not files else []
     parts += [f"{others} other effect{'s' * (others != 1)}"] if others else []
     return " and ".join(parts)
 

@@ -127,6 +127,11 @@ def test_after_a_whole_rollback_there_is_nothing_left_to_press(story: Story) -> 
 # --- in a browser -----------------------------------------------------------------------------------------------------
 
 
+TOO_WIDE = """() => document.documentElement.scrollWidth <= window.innerWidth ? [] : ["too wide",
+    ...[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+        .map(e => `${e.tagName}.${e.className}: ${e.textContent.slice(0, 40)}`).slice(0, 8)]"""
+
+
 @pytest.fixture
 def open_page(browser: Any, live_site: str, story: Story) -> Any:
     contexts, broken = [], []
@@ -183,10 +188,10 @@ def test_the_pages_are_accessible_and_fit(
     for name, address in pages.items():
         page = open_page(address, theme, width)
         page.wait_for_load_state("networkidle")
+        page.screenshot(path=str(_kept(request, tmp_path) / f"{name}-{theme}-{width}.png"), full_page=True)
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        page.screenshot(path=str(_kept(request, tmp_path) / f"{name}-{theme}-{width}.png"), full_page=True)
+        assert page.evaluate(TOO_WIDE) == []
     story.say("roll_back")
     page = open_page(f"/runs/{story.run.pk}/", theme, width)
     page.wait_for_load_state("networkidle")

@@ -49,7 +49,7 @@ def _kind(state: str) -> str:
 
 
 WHY = {
-    "changed": "changed by somebody else since, so it was left alone",
+    "changed": "somebody else changed it since",
     "lost": "its former content is too large and was not kept",
 }
 
@@ -123,18 +123,23 @@ def _preview(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
         try:
             now, data = read_state(run.workspace, assertion.path)
         except (PathRefused, OSError) as error:
-            files.append({"path": assertion.path, "what": _what("?", assertion), "why_not": str(error)})
+            files.append(_shown(assertion, "?", str(error)))
             continue
         standing = assertion.standing(now)
         if standing == "already":
             continue
-        files.append({"path": assertion.path, "what": _what(now, assertion), "why_not": WHY.get(standing, "")})
+        files.append(_shown(assertion, now, WHY.get(standing, "")))
         if standing == "restore" and room > 0:
             part = _difference(assertion, data, run)
             diff.append(part[:room])
             room -= len(part)
     view: dict[str, Json] = {"files": files[:_MOST_SHOWN], "more_files": max(0, len(files) - _MOST_SHOWN)}
     return {"kind": "undo", **view, "diff": "".join(diff), "diff_is_cut": room < 0}
+
+
+def _shown(assertion: Assertion, now: str, why_not: str) -> dict[str, Json]:
+    folder = FOLDER in (now, assertion.before)
+    return {"path": assertion.path, "what": _what(now, assertion), "folder": folder, "why_not": why_not}
 
 
 def _what(now: str, assertion: Assertion) -> str:
