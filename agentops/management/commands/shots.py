@@ -50,6 +50,7 @@ class Command(BaseCommand):
         parser.add_argument("--user", default="admin")
         parser.add_argument("--password", default=os.environ.get("SHOTS_PASSWORD", ""), help="or $SHOTS_PASSWORD")
         parser.add_argument("--run", action="append", default=[], help="id of a run to look at; may be repeated")
+        parser.add_argument("--fork", default="", help="id of a fork of the first run, to compare the two")
         parser.add_argument("--only", default="", help="pages whose name holds this")
         parser.add_argument("--into", type=Path, default=Path("shots"))
 
@@ -68,7 +69,7 @@ class Command(BaseCommand):
             self._take(sync_playwright, Axe, options)
 
     def _take(self, sync_playwright: Any, Axe: Any, options: dict[str, Any]) -> None:
-        pages = _pages(options["run"], options["only"])
+        pages = _pages(options["run"], options["fork"], options["only"])
         options["into"].mkdir(parents=True, exist_ok=True)
         faults = 0
         with sync_playwright() as play:
@@ -107,7 +108,8 @@ class Command(BaseCommand):
 
 @contextlib.contextmanager
 def _own_site() -> Iterator[dict[str, Any]]:
-    """A new installation with demo runs: one that waits for a person, one that is committed, one that failed."""
+    """A new installation with demo runs: one that waits for a person and a fork of it, one that is committed, one that
+    failed."""
     from agentops.smoke.installation import Installation
 
     site = Installation()
@@ -123,7 +125,9 @@ def _own_site() -> Iterator[dict[str, Any]]:
         runs = _by_status(site.manage("agentops", "runs"))
         password = (site.state / "admin-password").read_text().strip()
         shown = [runs[status][-1] for status in ("waiting", "completed", "interrupted", "failed") if status in runs]
-        yield {"url": site.url, "password": password, "run": shown}
+        forked = site.manage("agentops", "fork", shown[0], "--step", "2").split()[-1]
+        time.sleep(SETTLE_S / 6)
+        yield {"url": site.url, "password": password, "run": shown, "fork": forked}
     finally:
         site.stop()
         site.remove()
@@ -138,8 +142,12 @@ def _by_status(listing: str) -> dict[str, list[str]]:
     return found
 
 
-def _pages(runs: list[str], only: str) -> dict[str, str]:
+def _pages(runs: list[str], fork: str, only: str) -> dict[str, str]:
     pages = dict(PAGES)
+    if runs:
+        pages["fork-form"] = f"/runs/{runs[0]}/fork/?step=2"
+    if runs and fork:
+        pages |= {"fork": f"/runs/{fork}/", "compare": f"/runs/{runs[0]}/compare/{fork}/"}
     for number, run in enumerate(runs, 1):
         pages |= {f"run{number}-{tab.strip('/') or 'timeline'}": f"/runs/{run}/{tab}" for tab in TABS}
     return {name: address for name, address in pages.items() if only in name}

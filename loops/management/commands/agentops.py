@@ -1,4 +1,4 @@
-"""`manage.py agentops`: submit, watch, stop and talk to runs from a terminal (SPEC T3, K1)."""
+"""`manage.py agentops`: submit, watch, stop, fork and talk to runs from a terminal (SPEC T3, K1)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from loops.management.watching import Watch
 from loops.models import Agent, Project, Run, Workspace
-from loops.services import access, people, steering, tasks
+from loops.services import access, forking, people, steering, tasks
 
 REFUSALS = (
     access.NotAllowed,
+    forking.ForkConflict,
     people.NotPossible,
     steering.InvalidMessage,
     steering.NotPossible,
@@ -28,13 +29,14 @@ REFUSALS = (
 class Command(BaseCommand):
     """The twin of the web pages: the same services, the same rules."""
 
-    help = "Submit, watch, stop and message runs; list them; make API tokens."
+    help = "Submit, watch, stop, fork and message runs; list them; make API tokens."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the verbs."""
         parser.add_argument("--as", dest="actor", default="", help="user name (default: the first superuser)")
         verbs = parser.add_subparsers(dest="verb", required=True, parser_class=argparse.ArgumentParser)
         _declare_submit(verbs.add_parser("submit", help="submit a task, and watch it with --watch"))
+        _declare_fork(verbs.add_parser("fork", help="begin a new run with the history of another, up to a step"))
         watch = verbs.add_parser("watch", help="follow a run to its end; Ctrl+C stops the run, twice leaves it alone")
         watch.add_argument("run", type=uuid.UUID)
         watch.add_argument("--json", action="store_true", help="one JSON line a fact")
@@ -83,6 +85,21 @@ class Command(BaseCommand):
         if options["watch"]:
             Watch(made.run, actor, self.stdout, as_json=options["json"]).follow()
 
+    def _fork(self, options: dict[str, Any]) -> None:
+        actor = _user(options["actor"])
+        made = forking.fork_run(
+            actor=actor,
+            run=_run(actor, options["run"]),
+            step=options["step"],
+            message=options["message"],
+            model=options["model"],
+            limits={name: int(amount) for name, amount in options["limit"]},
+            idempotency_key=options["key"],
+        )
+        self.stdout.write(str(made.run.pk))
+        if options["watch"]:
+            Watch(made.run, actor, self.stdout, as_json=options["json"]).follow()
+
     def _watch(self, options: dict[str, Any]) -> None:
         actor = _user(options["actor"])
         Watch(_run(actor, options["run"]), actor, self.stdout, as_json=options["json"]).follow()
@@ -125,6 +142,17 @@ def _declare_submit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schema", default="", help="file with the JSON Schema of the result")
     parser.add_argument("--key", default=None, help="idempotency key: the same key never makes two runs")
     parser.add_argument("--watch", action="store_true", help="follow the run to its end")
+    parser.add_argument("--json", action="store_true", help="with --watch: one JSON line a fact")
+
+
+def _declare_fork(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=uuid.UUID)
+    parser.add_argument("--step", type=int, default=None, help="the last step to take over (default: where it stands)")
+    parser.add_argument("--message", default="", help="what the agent is told next")
+    parser.add_argument("--model", default="", help="name of another model")
+    parser.add_argument("--limit", nargs=2, action="append", default=[], metavar=("NAME", "AMOUNT"))
+    parser.add_argument("--key", default=None, help="idempotency key: the same key never makes two forks of a run")
+    parser.add_argument("--watch", action="store_true", help="follow the fork to its end")
     parser.add_argument("--json", action="store_true", help="with --watch: one JSON line a fact")
 
 
