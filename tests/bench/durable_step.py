@@ -77,13 +77,14 @@ def tell(steps: int, found: Found, *, target: float, where: str = "") -> None:
             f"{statistics.median(each.ms for each in took):.2f}",
             f"{ratio(took, bare):.2f}",
             f"{ratio(took, mine):.2f}",
+            f"{per_step(steps, [each.cpu for each in took]) * 1e3:.2f}",
             f"{per_step(steps, [each.wal for each in took]):,.0f}",
             f"{per_step(steps, [each.commits for each in took]):.2f}",
         ]
         for name, took in found.items()
     ]
     print(f"durable step, N={steps}{where}, {len(bare)} rounds")
-    print(report.table(["", "ms a step", "/ two commits", "/ ours", "WAL bytes", "commits"], rows))
+    print(report.table(["", "ms a step", "/ two commits", "/ ours", "CPU ms", "WAL bytes", "commits"], rows))
     print(report.at_most(f"durable step, N={steps}{where}: ours / two commits", ratio(mine, bare), target))
     if not where:
         tell_the_rest(steps, found)
@@ -100,7 +101,7 @@ def tell_the_rest(steps: int, found: Found) -> None:
                 print(report.at_least(f"N=500: {name} / ours", ratio(took, mine), least, ".1f"))
 
 
-def per_step(steps: int, totals: Sequence[int]) -> float:
+def per_step(steps: int, totals: Sequence[float]) -> float:
     return statistics.median(totals) / steps
 
 

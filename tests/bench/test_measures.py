@@ -17,10 +17,10 @@ def missed(monkeypatch) -> list[str]:
 
 def test_marks_count_what_happens_between_the_first_and_the_last_question():
     looks = count(1)
-    marks = Marks(3, lambda: Look(wal=(number := next(looks)) * 100, commits=number))
+    marks = Marks(3, lambda: Look(wal=(number := next(looks)) * 100, commits=number, cpu=number / 4))
     assert [marks.ask() for _ in range(4)] == [1, 2, 3, 4]
     took = marks.took()
-    assert (len(took.seconds), took.wal, took.commits) == (3, 100, 1)
+    assert (len(took.seconds), took.wal, took.commits, took.cpu) == (3, 100, 1, 0.25)
 
 
 def test_a_figure_on_the_wrong_side_of_its_target_is_a_miss(missed):

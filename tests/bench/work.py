@@ -45,12 +45,14 @@ RESULTS = [text(number, 800) for number in range(64)]
 
 @dataclass(frozen=True)
 class Look:
-    """What the server had done by then."""
+    """What had been done by then."""
 
     wal: int
     """Bytes of WAL."""
     commits: int
     """Transactions that wrote: only these wait for the disk."""
+    cpu: float
+    """Seconds that this process, the server not included, had computed."""
 
 
 Probe = Callable[[], Look]
@@ -64,18 +66,19 @@ def probe(**login: Any) -> Probe:
     def look() -> Look:
         row = connection.execute(asked).fetchone()
         assert row is not None
-        return Look(int(row[0]), int(row[1]))
+        return Look(int(row[0]), int(row[1]), time.process_time())
 
     return look
 
 
 @dataclass(frozen=True)
 class Took:
-    """One run: the seconds of each step, and what all its steps made the server do."""
+    """One run: the seconds of each step, and what all its steps took together."""
 
     seconds: list[float]
     wal: int
     commits: int
+    cpu: float
 
     @property
     def ms(self) -> float:
@@ -111,4 +114,4 @@ class Marks:
 
     def took(self) -> Took:
         first, last = self.looks[1], self.looks[self.steps + 1]
-        return Took(self.seconds(), last.wal - first.wal, last.commits - first.commits)
+        return Took(self.seconds(), last.wal - first.wal, last.commits - first.commits, last.cpu - first.cpu)
