@@ -10,6 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from loops.engine.fact import Fact as Fact
+from loops.engine.facts_of_forking import Forked as Forked
+from loops.engine.facts_of_forking import Origin as Origin
+from loops.engine.facts_of_undoing import CompensationCompleted as CompensationCompleted
+from loops.engine.facts_of_undoing import CompensationIntended as CompensationIntended
+from loops.engine.facts_of_undoing import RollbackEnded as RollbackEnded
+from loops.engine.facts_of_undoing import RollbackRequested as RollbackRequested
+from loops.engine.facts_of_undoing import UndoLearnt as UndoLearnt
 from loops.engine.lifecycle import Event, Phase
 from loops.engine.spec import RunSpec
 from loops.engine.values import (
@@ -27,22 +35,6 @@ from loops.engine.values import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fact:
-    HEAVY: ClassVar[tuple[str, ...]] = ()
-    at: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The point another run was forked at: its fact ``seq`` in step ``step``, whose hash (hex) is ``head``."""
-
-    run_id: str
-    seq: int
-    step: int
-    head: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunStarted(Fact):
     """The first fact: everything that was decided before the first step."""
 
@@ -56,28 +48,6 @@ class RunStarted(Fact):
     """Set for a fork: the facts up to ``Forked`` are that run's (SPEC K3)."""
     snapshot: str = ""
     """SHA-256 of the blob that lists the workspace as the run found it; empty where it was too large (SPEC O3)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Forked(Fact):
-    """The end of what was taken over from another run; from here on this one goes its own way (SPEC K3).
-
-    ``changed`` names what differs: model, instructions, limits. ``workspace`` says how sure it is that the folder holds
-    what it held at that point; empty: certain. The amounts are what
-    the other run paid for it.
-    """
-
-    HEAVY: ClassVar[tuple[str, ...]] = ("message",)
-    run_id: str
-    seq: int
-    step: int
-    by: str = ""
-    message: str = ""
-    changed: tuple[str, ...] = ()
-    workspace: str = ""
-    tokens: int = 0
-    cost_microusd: int = 0
-    cost_unknown: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,15 +218,6 @@ class ToolCompleted(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UndoLearnt(Fact):
-    """What a call had changed when its worker was lost, seen right after the loss and before anything else happened."""
-
-    HEAVY: ClassVar[tuple[str, ...]] = ("compensation",)
-    call_id: str
-    compensation: Compensation
-
-
-@dataclass(frozen=True, kw_only=True)
 class ToolRefused(Fact):
     """ABORT: the call did not run. ``why`` is one of REFUSALS; ``message`` goes to the model."""
 
@@ -382,48 +343,6 @@ class RunEnded(Fact):
     report_kind: str
     amends: bool = False
     """The run had ended already; only its report is new, because it was rolled back since."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RollbackRequested(Fact):
-    """A person wants an ended run undone, without having been asked (SPEC O3)."""
-
-    by: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompensationIntended(Fact):
-    """INTENT of undoing one call; ``undoes`` is that call's id."""
-
-    HEAVY: ClassVar[tuple[str, ...]] = ("arguments",)
-    undoes: str
-    tool: str
-    arguments: Mapping[str, Json]
-    idempotency_key: str
-    attempt: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompensationCompleted(Fact):
-    """``outcome``: undone, nothing (it was so already), or partly, failed, blocked, by_hand: then ``left`` names the
-    paths that stay as they are, and ``message`` says why. Without an INTENT before it nothing was tried."""
-
-    HEAVY: ClassVar[tuple[str, ...]] = ("left",)
-    undoes: str
-    tool: str
-    outcome: str
-    message: str = ""
-    left: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class RollbackEnded(Fact):
-    """``outcome``: undone, partly (a person has to look), nothing. ``asked`` is false when there was nothing to ask."""
-
-    outcome: str
-    undone: int = 0
-    left: int = 0
-    asked: bool = True
 
 
 KINDS: Mapping[str, type[Fact]] = {

@@ -13,8 +13,9 @@ from loops.engine import facts as f
 from loops.engine.decided import CHARS_PER_TOKEN, ImpossibleFact, decided, with_call
 from loops.engine.evolving import evolve
 from loops.engine.forking import forked
-from loops.engine.lifecycle import RETRIABLE, TERMINAL, Phase, transition
+from loops.engine.lifecycle import TERMINAL, Phase, transition
 from loops.engine.state import RECENT_ERRORS, OpenGate, PendingCall, RunState
+from loops.engine.undone import compensated, let_on, rollback_ended, rollback_requested, undo_learnt
 from loops.engine.values import Json, StopReason
 
 
@@ -272,27 +273,10 @@ def _paused(state: RunState, fact: f.RunPaused) -> RunState:
     return evolve(state, paused=True)
 
 
-def _let_on(state: RunState) -> RunState:
-    """A person read why it failed and wants it to go on all the same: what stopped it is asked again, afresh."""
-    if state.rollback != "continued" or state.phase is not Phase.FAIL or state.end_reason in RETRIABLE:
-        return state
-    limits = replace(state.limits, max_repairs=max(state.limits.max_repairs, state.repairs))
-    return evolve(
-        state,
-        limits=limits,
-        extensions=state.extensions + 1,
-        fatal="",
-        reached="",
-        loop_found="",
-        recent_errors=(),
-        failures_in_row=0,
-    )
-
-
 def _resumed(state: RunState, fact: f.RunResumed) -> RunState:
     if not state.is_ended:
         return evolve(state, paused=False)
-    state = _let_on(evolve(state, gate=None))  # whether to undo it is no question while it goes on
+    state = let_on(evolve(state, gate=None))  # whether to undo it is no question while it goes on
     if not state.can_be_reentered:
         raise ImpossibleFact(f"a run that ended in {state.phase} ({state.end_reason}) does not go on")
     if state.resume_phase is None:
@@ -331,29 +315,6 @@ def _diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
 
 def _ended(state: RunState, fact: f.RunEnded) -> RunState:
     return evolve(state, end_reason=fact.reason)
-
-
-def _undo_learnt(state: RunState, fact: f.UndoLearnt) -> RunState:
-    return with_call(state, fact.call_id)
-
-
-def _rollback_requested(state: RunState, fact: f.RollbackRequested) -> RunState:
-    if state.phase not in {Phase.FAIL, Phase.HALT} or not state.effects:
-        raise ImpossibleFact(f"nothing to roll back ({state.phase}, {state.effects} effects)")
-    return evolve(state, gate=None, rollback="wanted")
-
-
-def _compensation(state: RunState, fact: f.CompensationIntended | f.CompensationCompleted) -> RunState:
-    if state.rollback != "wanted":
-        raise ImpossibleFact("a compensation that nobody asked for")
-    return state
-
-
-def _rollback_ended(state: RunState, fact: f.RollbackEnded) -> RunState:
-    if not state.is_ended:
-        raise ImpossibleFact("a rollback of a run that goes on")
-    undone = fact.outcome in ("undone", "partly")
-    return evolve(state, rollback="undone" if undone else "settled", effects=fact.left)
 
 
 _AFTER_THE_END = (
@@ -401,11 +362,11 @@ _HANDLERS: dict[type[f.Fact], Callable[[RunState, Any], RunState]] = {
     f.ChecksCompleted: _checks_completed,
     f.DiagnosisMade: _diagnosed,
     f.RunEnded: _ended,
-    f.UndoLearnt: _undo_learnt,
-    f.RollbackRequested: _rollback_requested,
-    f.CompensationIntended: _compensation,
-    f.CompensationCompleted: _compensation,
-    f.RollbackEnded: _rollback_ended,
+    f.UndoLearnt: undo_learnt,
+    f.RollbackRequested: rollback_requested,
+    f.CompensationIntended: compensated,
+    f.CompensationCompleted: compensated,
+    f.RollbackEnded: rollback_ended,
 }
 
 __all__ = ["ImpossibleFact", "answer_call_id", "apply", "initial", "replay"]

@@ -1,0 +1,51 @@
+"""What the facts of undoing make of a state: the part of the fold that lies behind the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loops.engine import facts as f
+from loops.engine.decided import ImpossibleFact, with_call
+from loops.engine.evolving import evolve
+from loops.engine.lifecycle import RETRIABLE, Phase
+from loops.engine.state import RunState
+
+
+def let_on(state: RunState) -> RunState:
+    """A person read why it failed and wants it to go on all the same: what stopped it is asked again, afresh."""
+    if state.rollback != "continued" or state.phase is not Phase.FAIL or state.end_reason in RETRIABLE:
+        return state
+    limits = replace(state.limits, max_repairs=max(state.limits.max_repairs, state.repairs))
+    return evolve(
+        state,
+        limits=limits,
+        extensions=state.extensions + 1,
+        fatal="",
+        reached="",
+        loop_found="",
+        recent_errors=(),
+        failures_in_row=0,
+    )
+
+
+def undo_learnt(state: RunState, fact: f.UndoLearnt) -> RunState:
+    return with_call(state, fact.call_id)
+
+
+def rollback_requested(state: RunState, fact: f.RollbackRequested) -> RunState:
+    if state.phase not in {Phase.FAIL, Phase.HALT} or not state.effects:
+        raise ImpossibleFact(f"nothing to roll back ({state.phase}, {state.effects} effects)")
+    return evolve(state, gate=None, rollback="wanted")
+
+
+def compensated(state: RunState, fact: f.CompensationIntended | f.CompensationCompleted) -> RunState:
+    if state.rollback != "wanted":
+        raise ImpossibleFact("a compensation that nobody asked for")
+    return state
+
+
+def rollback_ended(state: RunState, fact: f.RollbackEnded) -> RunState:
+    if not state.is_ended:
+        raise ImpossibleFact("a rollback of a run that goes on")
+    undone = fact.outcome in ("undone", "partly")
+    return evolve(state, rollback="undone" if undone else "settled", effects=fact.left)
