@@ -114,8 +114,7 @@ async def _undo(
 
 async def _found(desk: Desk, call: ToolCall, context: p.CallContext, undo: rb.Undo) -> f.CompensationCompleted | None:
     """What became of a compensation whose worker was lost; None when it may simply be made again."""
-    spec = next((spec for spec in desk.specs if spec.name == call.name), None)
-    if call.name == rb.RESTORE or (spec is not None and spec.retriable):
+    if call.name == rb.RESTORE or undo.compensation.repeatable:
         return None
     match await desk.ports.tools.verify(call, context):
         case p.Verified.DONE:

@@ -124,6 +124,8 @@ class Compensation:
     tool: str = ""
     arguments: Mapping[str, Json] = field(default_factory=dict)
     why_not: str = ""
+    repeatable: bool = False
+    """Begun and lost, it may simply be begun again; otherwise the world is asked, then a person."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from loops.engine.ports import CallContext, Judgement, OnOutput, Verified
 from loops.engine.values import (
@@ -161,7 +162,9 @@ class ToolAccessService:
             return Compensation(why_not=_NO_WAY)
         try:
             with self._workspace(context) as workspace:
-                return found.tool.undo(call.arguments, self._run(context, workspace))
+                planned = found.tool.undo(call.arguments, self._run(context, workspace))
+            undoing = self._registry.get(planned.tool)
+            return replace(planned, repeatable=undoing is not None and undoing.tool.spec.retriable)
         except Exception as error:  # of somebody else's tool as well: not to be undone is no reason not to run
             return Compensation(why_not=clean_text(f"how to undo it could not be recorded: {error}"))
 
