@@ -65,6 +65,8 @@ def fork_run(  # noqa: PLR0913 - what a person may change
     """
     access.require(actor, run.project, OPERATE, what="fork runs", run=run)
     found, faults = point_of(run, step, seq), _faults(message, instructions, model)
+    if not run.agent.is_active:
+        faults["agent"] = f"{run.agent.name} is switched off"
     try:
         changed_limits = clean_limits(limits)
     except InvalidTask as error:

@@ -78,6 +78,7 @@ def _write(facts: Sequence[f.Fact], written: int, store: PgJournal) -> tuple[Run
             batch.append((fact, state))
         if len(batch) >= BATCH or (batch and number == len(facts)):
             store.append(batch)
+            store.renew()
             batch = []
     return state, transcript
 

@@ -448,6 +448,12 @@ class TestAsking:
             fork_run(actor=person, run=parent.run, step=1)
         assert not Fork.objects.exists()
 
+    def test_an_agent_that_is_switched_off_begins_nothing(self, parent: owned.Owned) -> None:
+        parent.run.agent.is_active = False
+        parent.run.agent.save(update_fields=["is_active"])
+        with pytest.raises(InvalidTask, match="switched off"):
+            forked(parent, step=1)
+
     @pytest.mark.parametrize(
         ("wish", "field"),
         [
