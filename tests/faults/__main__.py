@@ -19,6 +19,8 @@ SUITE: dict[str, tuple[str, int, int]] = {
     "P6": ("databases", 30, 1),
     "P7": ("brokers", 20, 1),
     "P4 P5": ("freezes", 200, 6),
+    "P12": ("waiting", 500, 20),
+    "P13": ("rollbacks", 200, 4),
 }
 """In the order in which they run."""
 

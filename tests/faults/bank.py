@@ -14,6 +14,10 @@ LONG = "receipt " * 3000
 """Long enough to be stored as a blob, in a transaction of several statements."""
 
 
+refuses = ""
+"""The label of an effect that cannot be taken back."""
+
+
 def last_moment() -> None:
     """Between the look at the clock and the effect: a test may freeze its process here."""
 
@@ -21,6 +25,8 @@ def last_moment() -> None:
 def _tool(name: str, *, drops_repeated_keys: bool = False, behind: Any = None, **spec: Any) -> Tool:
     async def run(arguments: Arguments, run: ToolRun) -> ToolResult:
         label, pause = text(arguments, "label"), float(text(arguments, "pause", "0"))
+        if name == "refund" and label == refuses:
+            return ToolResult(ok=False, content="the bank refuses", error="the bank refuses")
         with run.workspace.fence.armed():
             last_moment()
             ledger.append(
@@ -31,11 +37,9 @@ def _tool(name: str, *, drops_repeated_keys: bool = False, behind: Any = None, *
                 drops_repeated_keys=drops_repeated_keys,
             )
         await asyncio.sleep(pause)
-        if text(arguments, "fails"):
-            return ToolResult(ok=False, content="the bank is closed", error="the bank is closed")
         return ToolResult(ok=True, content=f"{label} done. {LONG if text(arguments, 'long') else ''}")
 
-    words = {name: string(name) for name in ("label", "long", "pause", "fails")}
+    words = {name: string(name) for name in ("label", "long", "pause")}
     given = {"description": name, "parameters": schema(("label",), **words), "operation": "bank"}
     return Tool(
         ToolSpec(name=name, default_access=Access.ALLOW, timeout_s=2.0, **{**given, **spec}), run=run, **(behind or {})
@@ -53,7 +57,7 @@ TOOLS = (
     _tool("refund", retriable=True, drops_repeated_keys=True, behind={"internal": True}),
     _tool("pay", reversibility=Reversibility.IRREVERSIBLE),
 )
-AT_MOST_ONCE = frozenset({"charge", "pay"})
+AT_MOST_ONCE = frozenset({"charge", "pay", "refund"})
 AT_LEAST_ONCE = frozenset({"notify", "notify_once"})
 
 

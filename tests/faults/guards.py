@@ -89,6 +89,34 @@ def deadline() -> None:
     fence.SWITCHED_ON = False
 
 
+def rest() -> None:
+    """A worker waits for the person in front of the gate."""
+    import time
+
+    from loops.driver import Driver
+
+    give_back = Driver._give_back
+
+    def wait(self: Any, why: str, **how: Any) -> str:
+        if why.startswith("gate:"):
+            time.sleep(3600)
+        return give_back(self, why, **how)
+
+    Driver._give_back = wait  # type: ignore[method-assign]
+
+
+def undone() -> None:
+    """A rollback that starts again forgets what it has undone, and no key says that it was the same."""
+    from loops.engine import facts as f
+    from loops.engine import rollback
+
+    ledger = rollback.ledger
+    rollback.ledger = lambda history: ledger(  # type: ignore[assignment]
+        fact for fact in history if not isinstance(fact, f.CompensationCompleted | f.CompensationIntended)
+    )
+    rollback.idempotency_key = lambda run_id, undo: uuid.uuid4().hex  # type: ignore[assignment]
+
+
 def lease(seconds: float) -> None:
     """No guard, shorter times: a lost owner is noticed sooner, and a person may act sooner."""
     from loops.driver import tool_calls, watch
@@ -108,6 +136,8 @@ GUARDS: dict[str, Callable[[], None]] = {
     "fence": fence,
     "deadline": deadline,
     "idempotency": idempotency,
+    "rest": rest,
+    "undone": undone,
 }
 
 

@@ -67,7 +67,7 @@ def _facts(run: Run, facts: Sequence[f.Fact]) -> Found:
                 once.append(("outcome", fact.call_id))
             case f.GateDecided():
                 once.append(("decision", fact.gate))
-            case f.RunEnded():
+            case f.RunEnded(amends=False):
                 once.append(("end",))
     found.doubled += [f"{run.pk}: {what} {times} times" for what, times in Counter(once).items() if times > 1]
     return found
@@ -83,7 +83,7 @@ def _world(run: Run, facts: Sequence[f.Fact]) -> Found:
     for fact in intents:
         keys_of.setdefault(fact.call_id, set()).add(fact.idempotency_key)
     found.broken += [f"{run.pk}: call {call} had {len(keys)} keys" for call, keys in keys_of.items() if len(keys) > 1]
-    known = {fact.idempotency_key for fact in intents}
+    known = {fact.idempotency_key for fact in facts if isinstance(fact, f.ToolIntended | f.CompensationIntended)}
     found.broken += [f"{run.pk}: {e.label} has no INTENT" for e in effects if e.key not in known]
     real = Counter((e.tool, e.label) for e in effects if not e.again)
     keyed = Counter(e.label for e in effects if e.tool == "notify_once" and not e.again)

@@ -11,7 +11,7 @@ from loops.llm.turns import blocks_of, tool_results
 Call = tuple[str, Mapping[str, str]]
 
 
-def plan(name: str, *answers: Sequence[Call], words: str = "I do what comes next.", delay: float = 0.0) -> Script:
+def plan(name: str, *answers: Sequence[Call], words: str = "I do what comes next.", last: Call | None = None) -> Script:
     """One answer for each group of calls, then the end."""
 
     def play(request: ModelRequest, number: int) -> Turn:
@@ -19,8 +19,8 @@ def plan(name: str, *answers: Sequence[Call], words: str = "I do what comes next
         for calls in answers:
             open_calls = tuple(call for call in calls if (call[0], call[1].get("label", "")) not in good)
             if open_calls:
-                return Turn(text=words, calls=open_calls, delay=delay)
-        return Turn(text=words, calls=(("task_completion", {"result": f"{name}: all done"}),), delay=delay)
+                return Turn(text=words, calls=open_calls)
+        return Turn(text=words, calls=(last or ("task_completion", {"result": f"{name}: all done"}),))
 
     return Script(name=name, summary=name, play=play)
 

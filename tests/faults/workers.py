@@ -40,6 +40,11 @@ class Workers:
             self.deaths += 1
             self.start()
 
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
     def stop(self) -> None:
         if self.process is not None:
             process.stop(self.process, self._command.stop_signal)
