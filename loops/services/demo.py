@@ -53,6 +53,7 @@ EXAMPLES = (
         final_review="always",
     ),
     Example("writes_a_file", "Writes a file", final_review="never"),
+    Example("gives_up_half_way", "Gives up half-way"),
     Example("never_stops", "Never stops", limits={"max_steps": 8}),
     Example("same_error_three_times", "Makes the same mistake three times"),
     Example("endpoint_down", "Has a model that is down"),
