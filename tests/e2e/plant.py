@@ -66,22 +66,31 @@ def _start(command: process.Command) -> subprocess.Popen[bytes]:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Plant]:
-    """A worker and a clock, gone at the end."""
+def ringing() -> Iterator[None]:
+    """Bells of this process ring at the plant's own broker."""
     global app  # a closed Celery app forgets its broker: every plant has one of its own
     app = Celery("tests.e2e")
     app.conf.update(
         broker_url=broker().replace("unix://", "redis+socket://").replace("?db=", "?virtual_host="),
         broker_transport_options=settings.CELERY_BROKER_TRANSPORT_OPTIONS,
     )
-    plant = Plant()
     try:
-        plant.start()
-        plant.start_clock()
-        yield plant
+        yield
     finally:
-        plant.stop()
         app.close()
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Plant]:
+    """A worker and a clock, gone at the end."""
+    plant = Plant()
+    with ringing():
+        try:
+            plant.start()
+            plant.start_clock()
+            yield plant
+        finally:
+            plant.stop()
 
 
 def wait_for_runs(runs: Sequence[uuid.UUID], patience: float, *, until: Any = None) -> None:

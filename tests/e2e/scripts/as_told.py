@@ -1,0 +1,36 @@
+"""Does what the goal says after ``PLAN``: a JSON list of answers, each with "calls", "words", "pace" or "error"."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from loops.engine.ports import ModelError
+from loops.engine.values import FailureKind, ModelRequest
+from loops.llm.scripted import Script, Turn
+
+
+def goal(*answers: dict[str, Any]) -> str:
+    """A goal that makes the model give ``answers`` in their order, and then hand in a result."""
+    return "PLAN " + json.dumps(answers)
+
+
+def _play(request: ModelRequest, number: int) -> Turn:
+    text = str(request.messages[0]["content"][0]["text"])  # type: ignore[index, call-overload]
+    answers, _ = json.JSONDecoder().raw_decode(text.partition("PLAN ")[2])
+    if number >= len(answers):
+        return Turn(text="Done.", calls=(("task_completion", {"result": "as told"}),))
+    told = answers[number]
+    error = None
+    if "error" in told:
+        kind, wish = FailureKind.TRANSIENT, told["error"]
+        error = ModelError("Overloaded", kind=kind, code="overloaded_error", status=529, retry_after_s=wish)
+    return Turn(
+        text=told.get("words", "I do as I was told."),
+        calls=tuple((name, arguments) for name, arguments in told.get("calls", ())),
+        delay=told.get("pace"),
+        error=error,
+    )
+
+
+SCRIPT = Script(name="as_told", summary="Does what its goal says.", play=_play)
