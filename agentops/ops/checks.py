@@ -31,9 +31,9 @@ UNTAKEN_S = 60
 SAMPLE = 20
 GB = 1_000_000_000
 DURABLE = {
-    "fsync": "commits reach the disk",
-    "synchronous_commit": "a commit waits until it is durable",
-    "full_page_writes": "torn pages are repaired",
+    "fsync": "Commits reach the disk",
+    "synchronous_commit": "A commit waits until it is durable",
+    "full_page_writes": "Torn pages are repaired",
 }
 UNREACHED = {
     "database": "start it, or see DATABASE_URL",
@@ -109,27 +109,27 @@ def _debug() -> Found:
 
 def _hosts() -> Found:
     if "*" in settings.ALLOWED_HOSTS:
-        return WARNING, "any host name is served", "name yours in ALLOWED_HOSTS"
-    return OK, f"serves {', '.join(settings.ALLOWED_HOSTS)}"
+        return WARNING, "Any host name is served", "name yours in ALLOWED_HOSTS"
+    return OK, f"Serves {', '.join(settings.ALLOWED_HOSTS)}"
 
 
 def _https() -> Found:
     if settings.HTTPS or settings.HOST in ("127.0.0.1", "localhost", "::1"):
-        return OK, settings.BASE_URL
+        return OK, f"Reached at {settings.BASE_URL}"
     return WARNING, f"{settings.BASE_URL} is not encrypted", "put a TLS proxy in front and set BASE_URL to https://"
 
 
 def _secret_file() -> Found:
     file = settings.PATHS.state / "secret"
     if file.exists() and file.stat().st_mode & 0o077:
-        return ERROR, f"{file} can be read by others", f"chmod 600 {file}"
-    return OK, "the secret is readable by AgentOps only" if file.exists() else "SECRET_KEY comes from the environment"
+        return ERROR, f"{file} can be read by others", f"run `chmod 600 {file}`"
+    return OK, "The secret is readable by AgentOps only" if file.exists() else "SECRET_KEY comes from the environment"
 
 
 def _safety() -> Found:
     if settings.UNSAFE_DATABASE:
         return WARNING, "AGENTOPS_UNSAFE_DATABASE is set", "unset it: it lets workers use a database that loses commits"
-    return OK, "workers refuse a database that loses commits"
+    return OK, "Workers refuse a database that loses commits"
 
 
 # --- Database -----------------------------------------------------------------------------------------------------
@@ -154,8 +154,8 @@ def _switch(name: str) -> Callable[[], Found]:
 
 def _primary() -> Found:
     if _one("SELECT pg_is_in_recovery()"):
-        return ERROR, "this is a read replica", "point DATABASE_URL at the primary"
-    return OK, "this is the primary"
+        return ERROR, "This is a read replica", "point DATABASE_URL at the primary"
+    return OK, "This is the primary"
 
 
 def _role() -> Found:
@@ -164,8 +164,12 @@ def _role() -> Found:
         _one("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"),
     )
     if superuser:
-        return ERROR, f"{role} is a superuser", "connect as a role that owns nothing, and set DATABASE_OWNER_URL"
-    return OK, f"{role} is no superuser"
+        return (
+            ERROR,
+            f"The role {role} is a superuser",
+            "connect as a role that owns nothing, and set DATABASE_OWNER_URL",
+        )
+    return OK, f"The role {role} is no superuser"
 
 
 def _timeout(name: str, below_s: float) -> Callable[[], Found]:
@@ -192,8 +196,8 @@ def _migrations() -> Found:
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:
         names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan[:5])
-        return ERROR, f"{len(plan)} not applied: {names}", "run `manage.py migrate`"
-    return OK, "all are applied"
+        return ERROR, f"Migrations not applied ({len(plan)}): {names}", "run `manage.py migrate`"
+    return OK, "All migrations are applied"
 
 
 def _append_only() -> Found:
@@ -203,8 +207,8 @@ def _append_only() -> Found:
         guarded = {table for (table,) in cursor.fetchall()}
     open_ = sorted(table for table, kept in tables.items() if not kept or table not in guarded)
     if open_:
-        return ERROR, f"can be rewritten: {', '.join(open_)}", "run `manage.py migrate` with DATABASE_OWNER_URL set"
-    return OK, f"the database itself refuses to rewrite {len(tables)} tables"
+        return ERROR, f"Can be rewritten: {', '.join(open_)}", "run `manage.py migrate` with DATABASE_OWNER_URL set"
+    return OK, f"The database itself refuses to rewrite {len(tables)} tables"
 
 
 _GUARDED = """
@@ -218,8 +222,8 @@ def _clocks() -> Found:
     there = float(_one("SELECT extract(epoch FROM clock_timestamp())"))
     apart = there - (before + time.time()) / 2
     if abs(apart) > CLOCKS_APART_S:
-        return WARNING, f"the database's clock is {apart:+.1f} s from ours", "synchronise both machines (NTP)"
-    return OK, f"database and application are {abs(apart) * 1000:.0f} ms apart"
+        return WARNING, f"The database's clock is {apart:+.1f} s from ours", "synchronise both machines (NTP)"
+    return OK, f"Database and application are {abs(apart) * 1000:.0f} ms apart"
 
 
 # --- Work ---------------------------------------------------------------------------------------------------------
@@ -228,8 +232,8 @@ def _clocks() -> Found:
 def _dead_letters() -> Found:
     count = Run.objects.dead_lettered().count()
     if count:
-        return WARNING, f"{count} runs were given up", "look at them under Runs (state: given up) and try them again"
-    return OK, "no run was given up"
+        return WARNING, f"Runs given up: {count}", "look at them under Runs (state: given up) and try them again"
+    return OK, "No run was given up"
 
 
 def _untaken() -> Found:
@@ -241,18 +245,22 @@ def _untaken() -> Found:
     """
     count = int(_one(statement, [UNTAKEN_S, UNTAKEN_S]))
     if count:
-        return WARNING, f"{count} runs wait for a worker for more than {UNTAKEN_S} s", "start workers, and the clock"
-    return OK, "no run waits for a worker"
+        return (
+            WARNING,
+            f"Runs that wait for a worker for more than {UNTAKEN_S} s: {count}",
+            "start workers, and the clock",
+        )
+    return OK, "No run waits for a worker"
 
 
 def _retention() -> Found:
     keeping = retention.keeping()
     if not keeping:
-        return OK, "no project lets go of old runs"
+        return OK, "No project lets go of old runs"
     said = ", ".join(f"{project.name} after {project.keep_days} days" for project in keeping[:5])
     if not pruning.may_prune():
         return WARNING, f"{said}: but nobody here may prune", "run `manage.py prune` where DATABASE_OWNER_URL is set"
-    return OK, f"old runs are pruned: {said}"
+    return OK, f"Old runs are pruned: {said}"
 
 
 # --- Disk ---------------------------------------------------------------------------------------------------------
