@@ -148,7 +148,10 @@ CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://").replace("?db
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # A request that cannot ring goes on at once: the sweeper rings later. Without this it would try for six seconds.
-CELERY_BROKER_TRANSPORT_OPTIONS = {"max_retries": 0, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    **{"max_retries": 0, "interval_start": 0, "interval_step": 0, "interval_max": 0},
+    **{"socket_timeout": 2, "socket_connect_timeout": 2},  # and it waits no longer for a broker that stands still
+}
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True
