@@ -7,8 +7,10 @@ SDKs are imported then and not before: importing this module costs nothing.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -45,6 +47,7 @@ class ModelService:
         config = self.config(request.model)
         if request.thinking == "off" and config.thinking != "off":
             request = replace(request, thinking=config.thinking)
+        await _load_sdk(config.provider)
         reply = await self._adapter(config).call(request, on_event)
         cost = cost_microusd(reply.usage, reply.model_id, config)
         return replace(reply, usage=replace(reply.usage, cost_microusd=cost))
@@ -97,6 +100,16 @@ def build_adapter(config: ModelConfig) -> Adapter:
 
             return ReplayModel(_found(find_recording, config))
     raise _unknown(config, f"no provider named {config.provider!r}")
+
+
+_WITH_SDK = {"anthropic": "loops.llm.anthropic_messages", "openai": "loops.llm.openai_chat"}
+
+
+async def _load_sdk(provider: str) -> None:
+    """Off the loop, once a process: it takes seconds on a busy machine, and a person's stop must not wait for it."""
+    module = _WITH_SDK.get(provider, "")
+    if module and module not in sys.modules:
+        await asyncio.to_thread(import_module, module)
 
 
 T = TypeVar("T")
