@@ -21,6 +21,7 @@ SUITE: dict[str, tuple[str, int, int]] = {
     "P4 P5": ("freezes", 200, 6),
     "P12": ("waiting", 500, 20),
     "P13": ("rollbacks", 200, 4),
+    "P16": ("trees", 100, 5),
 }
 """In the order in which they run."""
 

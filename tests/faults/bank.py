@@ -50,7 +50,28 @@ def _refund(arguments: Arguments, run: ToolRun) -> Compensation:
     return Compensation(tool="refund", arguments={"label": text(arguments, "label")})
 
 
+async def _bare(arguments: Arguments, run: ToolRun) -> ToolResult:
+    """A command as one would start it without a sandbox, ended as one would end it."""
+    process = await asyncio.create_subprocess_exec("bash", "-c", text(arguments, "command"))
+    try:
+        await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return ToolResult(ok=True, content="it ended")
+
+
 TOOLS = (
+    Tool(
+        ToolSpec(
+            name="bare_command",
+            description="bare",
+            parameters=schema(("command",), command=string("c")),
+            default_access=Access.ALLOW,
+            timeout_s=60.0,
+        ),
+        run=_bare,
+    ),
     _tool("notify", retriable=True),
     _tool("notify_once", retriable=True, drops_repeated_keys=True),
     _tool("charge", reversibility=Reversibility.REVERSIBLE, behind={"undo": _refund}),
