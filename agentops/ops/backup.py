@@ -85,7 +85,9 @@ def _snapshot() -> Iterator[tuple[str, archive.Manifest]]:
             assert row is not None
             yield str(row[0]), _manifest(held)
     except psycopg.Error as error:
-        raise OpsError(f"the database cannot be read ({str(error).strip()}): is it running, and migrated?") from error
+        raise OpsError(
+            f"the database cannot be read ({str(error).strip().splitlines()[0]}): is it running, and migrated?"
+        ) from error
 
 
 def _manifest(held: psycopg.Connection[Any]) -> archive.Manifest:

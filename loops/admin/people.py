@@ -37,6 +37,9 @@ class ProjectAdmin(OfMyProjects):
         super().save_model(request, obj, form, change)
         policies.create_default_policy(obj)
         policies.current_version(obj, actor=request.user, reason="Project created")
+        if "keep_days" in form.changed_data:
+            detail = {"before": form.initial.get("keep_days"), "after": obj.keep_days}
+            audit.record("retention.changed", actor=request.user, project=obj, detail=detail)
 
     def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
         """Who may do what is worth an audit event."""

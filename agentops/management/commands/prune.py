@@ -27,7 +27,7 @@ class Command(BaseCommand):
         except (OpsError, retention.NotTheOwner) as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:  # a lock that was not to be had within seconds: nothing of that run has gone
-            raise CommandError(f"stopped, and can be started again: {error}") from error
+            raise CommandError(f"stopped, and can be started again: {str(error).splitlines()[0]}") from error
 
     def _prune(self, dry_run: bool) -> None:
         projects = retention.keeping()

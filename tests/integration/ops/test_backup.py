@@ -88,6 +88,17 @@ class TestWhatIsRestored:
         after.append(f.RunPaused(by="ana"))
         assert chain.verify(run.pk).ok
 
+    def test_the_applications_own_role_can_make_one(
+        self, state: Path, elsewhere: Any, tmp_path: Path, settings: Any
+    ) -> None:
+        """Where only `migrate` knows the owner's login."""
+        at_work(state)
+        owner, settings.DATABASE_OWNER = settings.DATABASE_OWNER, None
+        back_up(tmp_path / "b.zip")
+        settings.DATABASE_OWNER = owner
+        elsewhere()
+        assert restore(tmp_path / "b.zip").problems == []
+
     def test_is_one_moment_of_a_database_that_moves(
         self, state: Path, elsewhere: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -332,6 +332,22 @@ def test_the_command_says_what_would_go_and_why_the_rest_stays(project: Project,
     assert stored(LONG + "held")
 
 
+@pytest.mark.spec("S1")
+def test_admins_set_it_and_that_is_audited(project: Project, client: Any) -> None:
+    root = make.superuser()
+    client.force_login(root)
+    address = reverse("admin:loops_project_change", args=[project.pk])
+    assert 'name="keep_days"' in client.get(address).content.decode()
+    members = {f"memberships-{name}": "0" for name in ("TOTAL_FORMS", "INITIAL_FORMS", "MIN_NUM_FORMS")}
+    given = {"name": project.name, "slug": project.slug, **members}
+    assert client.post(address, {**given, "keep_days": "0"}).status_code == 200  # refused: at least one day
+    assert client.post(address, {**given, "keep_days": "7"}).status_code == 302
+    project.refresh_from_db()
+    assert project.keep_days == 7
+    event = AuditEvent.objects.get(kind="retention.changed")
+    assert (event.actor, event.detail) == (root, {"before": 30, "after": 7})
+
+
 def test_pages_of_a_pruned_run_say_so(project: Project, client: Any) -> None:
     from loops.services.forking import fork_run
     from loops.services.tasks import InvalidTask
