@@ -113,9 +113,11 @@ class Watch:
 
     def _lose(self, error: Exception) -> None:
         self.lost = error
-        self._cancel()
-        if self._performing is None and self._driving is not None:
-            self._driving.cancel()
+        stuck = self._performing if self._late else self._driving if self._performing is None else None
+        if stuck is not None:  # it had its time to clean up
+            stuck.cancel()
+        else:
+            self._cancel()
 
     def drives(self, task: asyncio.Task[Any] | None) -> None:
         """This task drives the run: it is cancelled when it hangs between two effects."""
