@@ -149,8 +149,12 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # A request that cannot ring goes on at once: the sweeper rings later. Without this it would try for six seconds.
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    **{"max_retries": 0, "interval_start": 0, "interval_step": 0, "interval_max": 0},
-    **{"socket_timeout": 2, "socket_connect_timeout": 2},  # and it waits no longer for a broker that stands still
+    "max_retries": 0,
+    "interval_start": 0,
+    "interval_step": 0,
+    "interval_max": 0,
+    "socket_timeout": 2,  # nor does it wait for a broker that stands still
+    "socket_connect_timeout": 2,
 }
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
