@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ from gates.services import decide
 from gates.services.expiring import expire_due
 from gates.services.refusals import DecisionRefused
 from loops.models import Run
+from loops.services import steering
 from loops.services.access import NotAllowed
+from loops.services.demo import submit_all
 from loops.services.rollback import preview, roll_back_run
 from loops.services.snapshots import fill, states_at
 from loops.services.steering import NotPossible
 from loops.storage import chain, journal
 from tests import factories as make
-from tests.integration.rollback.world import WORK, Story, look
+from tests.integration.rollback.world import WORK, Story, look, work_on
+from tests.stack import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -290,3 +294,47 @@ def test_a_committed_run_is_not_undone(story: Story) -> None:
     story.run.refresh_from_db()
     with pytest.raises(NotPossible, match="committed"):
         preview(story.run)
+
+
+@pytest.mark.spec("O2", "K1")
+def test_a_command_that_was_stopped_in_the_middle_is_undone_as_far_as_it_came(story: Story) -> None:
+    story.calls([("run_command", {"command": "echo x > made; rm d.txt; sleep 60; echo y > late"})])
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work_on, str(story.run.pk))
+        wait_until(lambda: story.workspace_has("made"), "the command to begin")
+        steering.stop_run(actor=story.boss, run=story.run)
+        assert working.result(timeout=20) == "gate:rollback_choice"
+    story.run.refresh_from_db()
+    assert {one["path"] for one in story.gate().view["files"]} == {"made", "d.txt"}
+    story.say("roll_back")
+    assert look(story.folder) == story.was
+
+
+@pytest.mark.spec("O2", "J2")
+def test_a_command_whose_worker_was_lost_is_undone_too(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    story.calls([("run_command", {"command": "echo x > made; rm d.txt"})])
+    with monkeypatch.context() as losing:
+        lose_at_every_commit(losing, "ToolCompleted")
+        with pytest.raises(Lost):
+            story.drive()
+    Run.objects.filter(pk=story.run.pk).update(lease_until=None)
+    assert story.drive() == "gate:in_doubt"
+    (learnt,) = story.facts("UndoLearnt")
+    assert {one["path"] for one in learnt.compensation.arguments["files"]} == {"made", "d.txt"}
+    assert story.stop() == "gate:rollback_choice"
+    story.say("roll_back")
+    assert look(story.folder) == story.was
+
+
+@pytest.mark.spec("O3")
+def test_the_demonstration_shows_it(story: Story) -> None:
+    submission = next(one for one in submit_all(story.boss) if one.run.agent.name == "Gives up half-way")
+    story.run = submission.run
+    assert story.drive() == "gate:rollback_choice"
+    gate = story.gate()
+    assert gate.title == "Failed. Roll back 4 changed files, keep them, or continue?"
+    assert gate.view["choices"] == ["roll_back", "keep", "continue"]
+    story.say("roll_back")
+    assert (story.folder / "invoices/printing.py").exists()
+    assert not (story.folder / "invoices/paper").exists()
+    assert not (story.folder / "NOTES.md").exists()

@@ -15,7 +15,7 @@ from django.db import connections
 from gates.models import Gate
 from gates.services import decide
 from loops.llm import scripts
-from loops.models import AccessRule, Agent, Workspace
+from loops.models import AccessRule, Agent, Run, Workspace
 from loops.services import steering
 from loops.services.driving import drive
 from loops.services.models import ensure_script
@@ -56,7 +56,7 @@ def look(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _drive(run_id: str) -> str:
+def work_on(run_id: str) -> str:
     try:
         return drive(uuid.UUID(run_id), "test")
     finally:
@@ -107,9 +107,13 @@ class Story:
     def folder(self) -> Path:
         return Path(self.run.workspace_path)
 
+    def workspace_has(self, name: str) -> bool:
+        path = Run.objects.values_list("workspace_path", flat=True).get(pk=self.run.pk)
+        return bool(path) and (Path(path) / name).exists()
+
     def drive(self) -> str:
         with ThreadPoolExecutor(1) as pool:  # a browser's event loop may run in the test's own thread
-            why = pool.submit(_drive, str(self.run.pk)).result()
+            why = pool.submit(work_on, str(self.run.pk)).result()
         self.run.refresh_from_db()
         return why
 
