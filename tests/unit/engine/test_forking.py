@@ -6,18 +6,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from loops.engine import facts as f
+from loops.engine import fold
 from loops.engine.context import Transcript, extend
-from loops.engine.effects import CallModel, End, JudgeCall, OpenGate, Rest, Wait
+from loops.engine.effects import CallModel, End, JudgeCall, OpenGate, RecoverTool, Rest, RunTool, Wait
 from loops.engine.fold import ImpossibleFact, apply, initial, replay
 from loops.engine.forking import UNKNOWN, point, unfinished
+from loops.engine.forking import forked as as_forked
 from loops.engine.lifecycle import Event, Phase
 from loops.engine.loop import decide
 from loops.engine.spec import Limits
 from loops.engine.state import RunState
 from loops.engine.values import Access, FailureKind, StopReason, ToolCall, ToolResult, Usage
 from tests import fakes
+from tests.unit.engine.adversary import Plan, World, plans
+from tests.unit.engine.effort import examples
 
 pytestmark = pytest.mark.spec("K3")
 PARENT, CHILD = fakes.RUN_ID, "01900000-0000-7000-8000-000000000002"
@@ -129,6 +134,15 @@ def test_whatever_was_decided_the_call_is_judged_again(name: str) -> None:
     assert not state.calls[0].gate
 
 
+@pytest.mark.spec("Q5")
+def test_control_a_fork_that_kept_its_calls_would_run_what_was_approved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keeping(state: RunState, fact: f.Forked) -> RunState:
+        return replace(as_forked(state, fact), calls=state.calls)
+
+    monkeypatch.setitem(fold._HANDLERS, f.Forked, keeping)
+    assert isinstance(decide(forked(*POINTS["a gate approved"])), RunTool)
+
+
 @pytest.mark.parametrize("name", ["a call begun", "a call in doubt"])
 @pytest.mark.spec("J2")
 def test_a_call_that_was_begun_is_told_and_not_begun_again(name: str) -> None:
@@ -217,6 +231,27 @@ MOVES = [
 )
 def test_a_point_is_moved_to_where_the_agent_acts(wanted: int, found: int) -> None:
     assert point(MOVES, wanted) == found
+
+
+@pytest.mark.spec("A6", "Q5")
+@examples(usual=60, full=600)
+@given(plans)
+def test_wherever_any_run_is_forked_it_goes_on_and_nothing_is_permitted(plan: Plan) -> None:
+    """Runs of adversarial models, tools and people, killed at will; a fork at every fact of each."""
+    world = World(plan)
+    world.live()
+    facts = world.journal.facts
+    moves = [(seq, fact) for seq, fact in enumerate(facts, 1) if isinstance(fact, f.PhaseEntered | f.RunResumed)]
+    for cut in sorted({point(moves, seq) for seq in range(1, len(facts) + 1)}):
+        beginning = taken_over(list(facts[:cut]))
+        state = replay(beginning)
+        effect = decide(state)
+        assert (state.gate, state.reusing, state.is_ended, state.approver) == (None, "", False, "")
+        assert (state.tokens, state.cost_microusd, state.active_us, state.steps_used <= 1) == (0, 0, 0, True)
+        assert not isinstance(effect, End | RunTool | RecoverTool | Wait)
+        assert not isinstance(effect, Rest) or state.awaiting_message
+        still_open = tuple(call.call.id for call in state.calls if call.status != "done")
+        assert conversation(beginning).open_calls() == still_open
 
 
 def conversation(facts: list[f.Fact]) -> Transcript:
