@@ -79,5 +79,5 @@ def _page(found: RunQuerySet, before: str) -> RunQuerySet:
     if before:
         with contextlib.suppress(ValueError):  # an address somebody typed: begin with the newest
             found = found.filter(pk__lt=uuid.UUID(before))
-    heavy = ("state_snapshot", "task__goal", "task__criteria", "head_hash")
-    return found.with_names().defer(*heavy).order_by("-id")[: PAGE + 1]
+    heavy = ("state_snapshot", "task__goal", "task__criteria", "head_hash", "fork__message", "fork__instructions")
+    return found.with_names().select_related("fork").defer(*heavy).order_by("-id")[: PAGE + 1]

@@ -159,6 +159,10 @@ class TestLineage:
         assert versus(one, other) in theirs
         assert versus(one, other) in ours
 
+    def test_the_list_tells_a_fork_from_its_parent(self, house: Any, pair: tuple[Run, Run]) -> None:
+        page = text_of(house.client("viewer").get(reverse("runs")))
+        assert page.count("fork after step 2") == 1
+
     def test_a_fork_says_what_it_took_over(self, house: Any, pair: tuple[Run, Run]) -> None:
         page = text_of(house.client("viewer").get(reverse("run", args=[pair[1].pk])))
         assert page.count(">taken over</span>") == 2
