@@ -26,8 +26,7 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
             return () if state.is_ended or state.paused else (f.RunPaused(by=mail.by),)
         case "resume":
             resumable = state.can_be_reentered if state.is_ended else state.paused
-            told = (ROLLED_BACK,) if state.is_ended and state.rollback == "undone" else ()
-            return (f.RunResumed(by=mail.by), *told) if resumable else ()
+            return _resumed(mail.by, state) if resumable else ()
         case "message":
             late = state.is_ended and state.phase is not Phase.HALT
             return () if late else (f.MessageReceived(text=str(mail.payload.get("text", "")), by=mail.by),)
@@ -46,8 +45,13 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
                 by=str(mail.payload.get("by") or mail.by),
             )
             goes_on = decided.kind == rollback.GATE and decided.verdict == "continue"
-            return (decided, f.RunResumed(by=decided.by)) if goes_on else (decided,)
+            return (decided, *_resumed(decided.by, state)) if goes_on else (decided,)
         case "rollback":
             return (f.RollbackRequested(by=mail.by),) if rollback.can_be_rolled_back(state) else ()
         case _:
             return ()
+
+
+def _resumed(by: str, state: RunState) -> tuple[f.Fact, ...]:
+    """The model hears what became of its work meanwhile."""
+    return (f.RunResumed(by=by), ROLLED_BACK) if state.is_ended and state.undone else (f.RunResumed(by=by),)

@@ -29,13 +29,17 @@ from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult
 log = logging.getLogger(__name__)
 
 NOBODY: frozenset[str] = frozenset()
+REASONS_AT_MOST = 20
 IN_DOUBT = "the worker was lost while it was being undone, and nobody can say whether it was: look before you try again"
 
 
 async def ask(desk: Desk, calls: ToolCalls) -> None:
-    """Open the gate, unless nothing of what the run did is there any more."""
+    """Open the gate, unless nothing of what the run did is there any more. What a rollback could not undo is asked
+    about as well: nobody has to find it by chance (SPEC O2)."""
     desk.flush()
-    undos = rb.ledger(desk.ports.journal.history(rb.LEDGER))
+    history = desk.ports.journal.history(rb.LEDGER)
+    failed = [undo for undo in rb.ledger(history) if undo.outcome in rb.LEFT]
+    undos = rb.ledger([*history, f.RollbackRequested()])
     view = await view_of(desk.ports.tools, _context(calls, "*"), undos)
     if not view["files"] and not view["others"]:
         desk.note(f.RollbackEnded(outcome=rb.NOTHING, asked=False))
@@ -44,10 +48,11 @@ async def ask(desk: Desk, calls: ToolCalls) -> None:
     state = desk.state
     question = e.OpenGate(
         kind=rb.GATE,
-        title=f"{_ended(state)} Roll back {_what(view)}, keep {_it(view)}, or continue?",
-        reasons=(REASONS.get(state.end_reason, state.end_reason), "what it did so far is still there"),
+        title=_title(state, view, failed=bool(failed)),
+        reasons=tuple(f"{undo.summary}: {undo.why}" for undo in failed[:REASONS_AT_MOST])
+        or (REASONS.get(state.end_reason, state.end_reason), "What it did so far is still there."),
         risk="medium",
-        recommended="keep" if state.phase is Phase.HALT else "",
+        recommended="keep" if state.phase is Phase.HALT or failed else "",
         subject={"undo": [{"call": undo.id, "tool": undo.compensation.tool} for undo in rb.pending(undos)]},
         view=view | {"choices": choices(state)},
     )
@@ -167,8 +172,11 @@ def _other(undo: rb.Undo, undos: Sequence[rb.Undo]) -> dict[str, str]:
     return {"what": f"{undo.summary}{by}", "why_not": why}
 
 
-def _ended(state: RunState) -> str:
-    return "Stopped." if state.phase is Phase.HALT else "Failed."
+def _title(state: RunState, view: Mapping[str, Any], *, failed: bool) -> str:
+    if failed:
+        return f"Rolled back, except {_what(view)}. Look at {_it(view)}: try again, keep, or continue?"
+    ended = "Stopped." if state.phase is Phase.HALT else "Failed."
+    return f"{ended} Roll back {_what(view)}, keep {_it(view)}, or continue?"
 
 
 def _what(view: Mapping[str, Any]) -> str:

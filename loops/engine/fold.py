@@ -283,8 +283,9 @@ def _resumed(state: RunState, fact: f.RunResumed) -> RunState:
         raise ImpossibleFact("an ended run without a phase to go back to")
     if state.fatal == "model_unavailable" and state.phase is Phase.FAIL:  # it gets its tries again, in the same step
         state = evolve(state, fatal="", model_attempt=1)
-    if state.rollback == "continued":
+    if state.rollback in ("continued", "partly"):
         state = evolve(state, rollback="")  # its next end is asked about again
+    state = evolve(state, undone=0)
     return evolve(state, phase=state.resume_phase, paused=False, stop_requested=False, end_reason="", resume_phase=None)
 
 

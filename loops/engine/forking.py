@@ -101,6 +101,7 @@ def _with_fresh_bounds(state: RunState) -> RunState:
         tool_calls=0,
         effects=0,
         rollback="",
+        undone=0,
         warned=frozenset(),
         reached="",
         refused_limit="",

@@ -90,7 +90,7 @@ def after_the_end(state: RunState) -> Effect:
         return RollBack()
     if state.gate is not None:
         return Rest(f"gate:{state.gate.kind}")
-    if state.effects and not state.rollback:
+    if state.effects and state.rollback in ("", "partly"):
         return AskRollback()
     return Rest("ended")
 
@@ -290,8 +290,12 @@ def net(undos: Sequence[Undo]) -> list[FileChange]:
 
 
 def is_known(history: Iterable[f.Fact]) -> bool:
-    """Was everything recorded that the calls so far changed? A call under way, or lost, may have done anything."""
-    undos = ledger(history)
+    """Was everything recorded that the calls so far changed? A call under way, or lost, may have done anything; what
+    was undone since is not told."""
+    facts = list(history)
+    if any(isinstance(fact, f.CompensationIntended) for fact in facts):
+        return False
+    undos = ledger(facts)
     return all(undo.compensation.tool and "snapshot" not in undo.compensation.arguments for undo in undos)
 
 
@@ -313,7 +317,7 @@ def workspace_after(start: Mapping[str, str], history: Iterable[f.Fact]) -> dict
 
 
 def outcome_of(undos: Sequence[Undo]) -> str:
-    """ "undone", "partly" or "nothing", of a rollback that has come to its end."""
+    """What came of a rollback: UNDONE, "partly" or NOTHING."""
     if any(undo.outcome in LEFT for undo in undos):
         return "partly"
     return UNDONE if any(undo.outcome == UNDONE for undo in undos) else NOTHING

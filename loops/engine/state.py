@@ -116,7 +116,9 @@ class RunState:
     """Calls begun that may have changed something: what they changed is folded from the journal when it is to be
     undone (``rollback.py``)."""
     rollback: str = ""
-    """Of an ended run: "" not asked yet, "wanted", "continued", "undone" or "settled". An effect begins it anew."""
+    """Of an ended run: "" not asked yet, "wanted", "partly", "continued" or "settled". An effect begins it anew."""
+    undone: int = 0
+    """Effects undone since the model was last told so."""
     reusing: str = ""
     """The run whose facts are being taken over: this one is a fork that has not begun (SPEC K3)."""
     reused_steps: int = 0

@@ -47,5 +47,6 @@ def compensated(state: RunState, fact: f.CompensationIntended | f.CompensationCo
 def rollback_ended(state: RunState, fact: f.RollbackEnded) -> RunState:
     if not state.is_ended:
         raise ImpossibleFact("a rollback of a run that goes on")
-    undone = fact.outcome in ("undone", "partly")
-    return evolve(state, rollback="undone" if undone else "settled", effects=fact.left)
+    return evolve(
+        state, rollback="partly" if fact.left else "settled", effects=fact.left, undone=state.undone + fact.undone
+    )
