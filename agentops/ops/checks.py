@@ -14,11 +14,12 @@ import redis
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
 
 from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
 from agentops.ops import pruning
-from loops.models import Run
+from loops.models import AuditEvent, Run
 from loops.services import retention
 from loops.storage import chain
 from loops.storage.journal import TTL_S
@@ -28,6 +29,7 @@ OLDEST_SERVER = 14
 SANDBOX_KEY = "agentops:sandbox"
 CLOCKS_APART_S = 2.0
 UNTAKEN_S = 60
+BACKUP_DAYS = 7
 SAMPLE = 20
 GB = 1_000_000_000
 DURABLE = {
@@ -253,6 +255,18 @@ def _untaken() -> Found:
     return OK, "No run waits for a worker"
 
 
+def _backup() -> Found:
+    """Made on this installation; whoever copies the database in another way may leave the warning be."""
+    last = AuditEvent.objects.filter(kind="backup.made").order_by("-at").values_list("at", flat=True).first()
+    first = Run.objects.order_by("started_at").values_list("started_at", flat=True).first()
+    since = last or first
+    days = (timezone.now() - since).days if since else 0
+    if days > BACKUP_DAYS:
+        said = f"The last backup is {days} days old" if last else f"No backup was made in {days} days"
+        return WARNING, said, "run `manage.py backup`, best every night"
+    return OK, f"The last backup was made {days} days ago" if last else "There is not much to back up yet"
+
+
 def _retention() -> Found:
     keeping = retention.keeping()
     if not keeping:
@@ -372,6 +386,6 @@ DATABASE: dict[str, Callable[[], Found]] = {
     "append-only": _append_only,
     "clocks": _clocks,
 }
-WORK = {"dead letters": _dead_letters, "waiting": _untaken, "retention": _retention}
+WORK = {"dead letters": _dead_letters, "waiting": _untaken, "backup": _backup, "retention": _retention}
 DISK = {"room": _room}
 PARTS = {"broker": _broker, "clock": _clock, "sandbox": _sandbox}

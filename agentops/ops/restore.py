@@ -48,7 +48,7 @@ def restore(file: Path, *, force: bool = False, say: Say = lambda line: None) ->
     with archive.opened(file) as (stored, manifest):
         say(f"backup of {manifest.made_at}: {len(manifest.runs)} runs, {manifest.files} files")
         _check_known(manifest)
-        with servers.database_to_itself():
+        with servers.database_to_itself(), roles.as_owner():  # the application's role may not be there yet
             _check_free(force)
             draft = _unpack(stored)
             say("files unpacked; loading the database")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from django.conf import settings
 from django.db import connections
 
+from agentops import roles
 from agentops.embedded import EmbeddedError, postgres
 from agentops.embedded.paths import Paths
 from agentops.embedded.process import start, stop
@@ -33,7 +34,8 @@ def database_to_itself() -> Iterator[None]:
         with state_to_itself(), _embedded(settings.PATHS):
             yield
         return
-    _nobody_connected()
+    with roles.as_owner():
+        _nobody_connected()
     yield
 
 

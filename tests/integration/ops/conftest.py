@@ -13,7 +13,7 @@ from psycopg import sql
 
 from agentops.embedded.paths import Paths
 
-ELSEWHERE = "agentops_elsewhere"
+ELSEWHERE, NEWCOMER = "agentops_elsewhere", "agentops_newcomer"
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +49,9 @@ def elsewhere(transactional_db: None, settings: Any, state: Path, tmp_path: Path
     with owner:
         owner.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(ELSEWHERE)))
 
-        def move() -> Path:
+        def move(**login: str) -> Path:
             default.close()
-            default.settings_dict = {**before, "NAME": ELSEWHERE}
+            default.settings_dict = {**before, "NAME": ELSEWHERE, **login}
             settings.PATHS = Paths(tmp_path / "restored")
             settings.PATHS.state.mkdir()
             (settings.PATHS.state / "secret").write_text("another secret")
@@ -61,4 +61,5 @@ def elsewhere(transactional_db: None, settings: Any, state: Path, tmp_path: Path
         default.close()
         default.settings_dict = before
         owner.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(ELSEWHERE)))
+        owner.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(NEWCOMER)))
     owner.close()

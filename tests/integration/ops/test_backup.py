@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings as configured
 from django.db import connection
 
 from agentops import roles
@@ -21,6 +22,7 @@ from loops.engine.ports import LeaseLost
 from loops.models import AuditEvent, Fact, Run
 from loops.storage import chain, journal
 from tests import factories as make
+from tests.integration.ops.conftest import NEWCOMER
 from tests.integration.storage import owned
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4", "N1"), pytest.mark.timeout(180)]
@@ -98,6 +100,30 @@ class TestWhatIsRestored:
         settings.DATABASE_OWNER = owner
         elsewhere()
         assert restore(tmp_path / "b.zip").problems == []
+
+    def test_without_the_leap_the_old_owner_would_write(
+        self, state: Path, elsewhere: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The negative control of the test above."""
+        mine = at_work(state)
+        back_up(tmp_path / "b.zip")
+        elsewhere()
+        monkeypatch.setattr("agentops.ops.restore.EPOCH_LEAP", 0)
+        restore(tmp_path / "b.zip")
+        mine.journal.connection = journal.raw_connection()
+        mine.append(f.RunPaused(by="stale"))
+
+    def test_on_a_server_that_knows_only_its_owner(
+        self, state: Path, elsewhere: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        at_work(state)
+        back_up(tmp_path / "b.zip")
+        monkeypatch.setitem(configured.DATABASES["default"], "USER", NEWCOMER)
+        monkeypatch.setitem(configured.DATABASES["default"], "PASSWORD", "x")
+        elsewhere(USER=NEWCOMER, PASSWORD="x")
+        assert restore(tmp_path / "b.zip").problems == []
+        promises = roles.database_promises()
+        assert (promises["role"], promises["append_only_protected"]) == (NEWCOMER, True)
 
     def test_is_one_moment_of_a_database_that_moves(
         self, state: Path, elsewhere: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

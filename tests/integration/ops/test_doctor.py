@@ -77,6 +77,13 @@ def untaken() -> Iterator[None]:
     yield
 
 
+@contextmanager
+def never_backed_up() -> Iterator[None]:
+    run = make.run(make.project())
+    Run.objects.filter(pk=run.pk).update(started_at="2020-01-01T00:00:00Z")
+    yield
+
+
 FACT = "loops_fact"
 TROUBLES: dict[str, tuple[str, str, Callable[[], Any]]] = {
     "rights given back": (
@@ -115,6 +122,7 @@ TROUBLES: dict[str, tuple[str, str, Callable[[], Any]]] = {
     "a clock never heard": ("clock", checks.ERROR, lambda: beat(None)),
     "a clock long silent": ("clock", checks.ERROR, lambda: beat(1)),
     "a run given up": ("dead letters", checks.WARNING, given_up),
+    "no backup in years": ("backup", checks.WARNING, never_backed_up),
     "a run that nobody takes": ("waiting", checks.WARNING, untaken),
 }
 
