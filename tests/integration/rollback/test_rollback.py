@@ -131,9 +131,11 @@ def test_a_change_from_outside_is_seen_before_it_is_ordered(story: Story) -> Non
     again = preview(story.run)
     assert [one["path"] for one in again.view["files"] if one["why_not"]] == ["a.txt"]
     roll_back_run(actor=story.boss, run=story.run, digest=again.digest)
-    assert Gate.objects.get(run=story.run, kind="rollback_choice").status == "open"
-    assert story.drive() == "ended"
-    assert Gate.objects.get(run=story.run, kind="rollback_choice").status == "void"
+    first = story.gate()
+    assert story.drive() == "gate:rollback_choice"  # about what is left
+    first.refresh_from_db()
+    assert first.status == "void"
+    assert "somebody else" in story.gate().reasons[0]
     assert (story.folder / "a.txt").read_text() == "theirs\n"
     assert (story.folder / "d.txt").exists()
 
@@ -150,6 +152,8 @@ def test_a_failing_compensation_is_named_and_tried_again_when_a_person_asks_agai
     assert outcomes == {"undone", "failed"}
     (lost,) = story.report["rollback"]["not_undone"]
     assert lost["what"] == "delete_file d.txt"
+    assert story.gate().title.startswith("Rolled back, except 1 folder.")
+    assert "delete_file d.txt: " in story.gate().reasons[0]
     (story.folder / "d.txt").rmdir()
     roll_back_run(actor=story.boss, run=story.run, digest=preview(story.run).digest)
     assert story.drive() == "ended"
@@ -254,6 +258,8 @@ def test_what_is_too_large_to_keep_is_asked_as_irreversible_before_it_runs(story
     assert (story.folder / "z.txt").exists()
     (left,) = story.report["rollback"]["not_undone"]
     assert left["what"] == "move_file a.txt"
+    assert story.gate().recommended == "keep"
+    assert story.say("keep") == "ended"
 
 
 @pytest.mark.spec("O1")
