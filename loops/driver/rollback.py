@@ -38,7 +38,7 @@ async def ask(desk: Desk, calls: ToolCalls) -> None:
     about as well: nobody has to find it by chance (SPEC O2)."""
     desk.flush()
     history = desk.ports.journal.history(rb.LEDGER)
-    failed = [undo for undo in rb.ledger(history) if undo.outcome in rb.LEFT]
+    failed = [undo for undo in reversed(rb.ledger(history)) if undo.outcome in rb.LEFT]
     undos = rb.ledger([*history, f.RollbackRequested()])
     view = await view_of(desk.ports.tools, _context(calls, "*"), undos)
     if not view["files"] and not view["others"]:
