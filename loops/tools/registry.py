@@ -156,8 +156,9 @@ class ToolRegistry:
         return sorted(self._tools)
 
     def specs(self) -> list[ToolSpec]:
-        """In order of name: a stable order keeps the provider's prompt cache valid."""
-        return [self._tools[name].tool.spec for name in self.names()]
+        """Of the tools for agents, in order of name: a stable order keeps the provider's prompt cache valid."""
+        found = (self._tools[name].tool for name in self.names())
+        return [tool.spec for tool in found if not tool.internal]
 
     def load_entry_points(self, group: str = ENTRY_POINTS) -> list[str]:
         """Let installed packages add their tools; the names of the packages that failed, with the reason."""
