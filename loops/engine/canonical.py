@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,8 +23,8 @@ import rfc8785
 SHOWN_LEVELS = 100
 _SAFE = 2**53
 _UTF16_KEY = "$utf16:"
-_NEEDS_A_LOOK = re.compile(rb'"\$|(?:^|[\[:,])-?(?:\d{17}|9\d{15})')
-"""What the fast reader would read otherwise: mapped values, and digits beyond 2**53, which were a float."""
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_LONG = b"0" * 16
 _dumps = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -60,12 +59,24 @@ def encode_plain(value: Any) -> bytes:
 
 def decode(data: bytes | memoryview) -> Any:
     """Inverse of ``encode``, mapped values included."""
-    if not _NEEDS_A_LOOK.search(data):
+    data = bytes(data)
+    if b'"$' not in data and not _holds_unsafe_digits(data):
         try:
             return orjson.loads(data)
         except orjson.JSONDecodeError:  # deeper than it goes
             pass
-    return json.loads(bytes(data), object_hook=_unmapped, parse_int=_number)
+    return json.loads(data, object_hook=_unmapped, parse_int=_number)
+
+
+def _holds_unsafe_digits(data: bytes) -> bool:
+    """Whether there may be a number of 2**53 or more, which was a float: 17 digits, or 16 that begin with a 9."""
+    shape = data.translate(_DIGITS)
+    at = shape.find(_LONG)
+    while at >= 0:
+        if data[at] == 0x39 or shape[at + 16 : at + 17] == b"0":
+            return True
+        at = shape.find(_LONG, at + 16)
+    return False
 
 
 def sha256(value: Any) -> str:

@@ -43,10 +43,10 @@ class PgArchive:
 
 def _write(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -> None:
     run_id = state.spec.run_id
-    cursor.execute(_LOCK)
+    body = canonical.encode(_record(cursor, state, report, at))
+    cursor.execute(_LOCK)  # last of all: every other run that ends waits for it
     last = cursor.execute(_LAST).fetchone()
     prev = bytes(last[0]) if last else b""
-    body = canonical.encode(_record(cursor, state, report, at))
     digest = hashlib.sha256(prev + body).digest()
     reach(CrashPoint.IN_PROVENANCE)
     cursor.execute(_INSERT, [run_id, body, prev, digest, datetime.fromtimestamp(at / 1e6, UTC)])
