@@ -146,3 +146,18 @@ class TestGivingBack:
         rig.send("resume")
         rig.journal.release()
         assert rig.rest() == (0, True)
+
+
+@pytest.mark.spec("J3")
+def test_a_lease_ends_later_once_it_is_renewed(rig: JournalRig) -> None:
+    rig.journal.renew()
+    before = rig.journal.lease_ends()
+    rig.journal.renew()
+    assert rig.journal.lease_ends() >= before > 0
+
+
+@pytest.mark.spec("J3")
+def test_a_word_about_hanging_changes_nothing_in_the_journal(rig: JournalRig) -> None:
+    before = rig.stored()
+    rig.journal.hang("look hangs")
+    assert rig.stored() == before
