@@ -68,6 +68,9 @@ def test_only_who_may_operate_the_run_sees_the_page_or_orders(story: Story, role
     person = make.user(**({role: story.project} if role else {"operator": make.project("Elsewhere")}))
     client, address = client_of(person), f"/runs/{story.run.pk}/rollback/"
     assert client.get(address).status_code == status
+    trace = client.get(f"/runs/{story.run.pk}/").content.decode()
+    assert (f"/runs/{story.run.pk}/gates/{story.gate().pk}/" in trace) is (role in ("operator", "reviewer", "admin"))
+    assert (address in trace) is (status == 200)
     client.post(address, {"digest": preview(story.run).digest})
     assert orders(story) == (status == 200)
     assert Client().get(address).status_code == 302
@@ -185,6 +188,7 @@ def test_the_pages_are_accessible_and_fit(
 ) -> None:
     (story.folder / "a.txt").write_text("theirs\n")
     pages = {"confirm": f"/runs/{story.run.pk}/rollback/", "gate": f"/review/{story.gate().pk}/"}
+    pages["run"] = f"/runs/{story.run.pk}/"
     for name, address in pages.items():
         page = open_page(address, theme, width)
         page.wait_for_load_state("networkidle")

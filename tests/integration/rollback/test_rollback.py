@@ -20,6 +20,7 @@ from loops.services.rollback import preview, roll_back_run
 from loops.services.snapshots import fill, states_at
 from loops.services.steering import NotPossible
 from loops.storage import chain, journal
+from loops.storage.rebuild import rebuild
 from tests import factories as make
 from tests.integration.rollback.world import WORK, Story, look, work_on
 from tests.stack import wait_until
@@ -60,6 +61,7 @@ def test_a_failed_run_asks_and_everything_is_put_back_in_reverse_order(story: St
     assert len(story.report["rollback"]["undone"]) == len(WORK)
     assert story.report["rollback"]["not_undone"] == []
     assert chain.verify(story.run.pk).ok
+    assert rebuild(story.run.pk).differences == []
 
 
 @pytest.mark.spec("O3", "K1")
