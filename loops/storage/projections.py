@@ -57,7 +57,8 @@ class Rows:
         for call_id in self.new_calls.keys() & self.calls.keys():
             self.new_calls[call_id] |= self.calls.pop(call_id)
         for number in self.new_steps.keys() & self.steps.keys():
-            if self.steps[number].keys() <= {"step_number", "last_seq"}:
+            is_new = {"step_number": number, "last_seq": self.new_steps[number]["first_seq"]}
+            if self.steps[number] == is_new:
                 del self.steps[number]
         everything = {
             "steps": list(self.new_steps.values()),
