@@ -7,9 +7,10 @@ import importlib
 import random
 import sys
 import time
+import traceback
 
 from tests.faults import stand
-from tests.faults.outcome import HEAD, Outcome, told
+from tests.faults.outcome import HEAD, Found, Outcome, told
 
 SUITE: dict[str, tuple[str, int, int]] = {
     # promises: (module, faults in full form, faults in the short form)
@@ -22,6 +23,10 @@ SUITE: dict[str, tuple[str, int, int]] = {
     "P12": ("waiting", 500, 20),
     "P13": ("rollbacks", 200, 4),
     "P16": ("trees", 100, 5),
+    "P19": ("clocks", 100, 4),
+    "P20": ("disks", 10, 1),
+    "P21": ("poison", 45, 9),
+    "P22": ("deploys", 10, 1),
 }
 """In the order in which they run."""
 
@@ -37,9 +42,7 @@ def main(argv: list[str]) -> int:
             if asked.promises and not set(names.split()) & set(asked.promises):
                 continue
             began = time.monotonic()
-            found = importlib.import_module(f"tests.faults.{module}").check(
-                asked.count or (short if asked.short else full)
-            )
+            found = _checked(names, module, asked.count or (short if asked.short else full))
             for outcome in found:
                 outcome.seconds = time.monotonic() - began
                 print(told(outcome), flush=True)
@@ -47,6 +50,15 @@ def main(argv: list[str]) -> int:
     broken = [outcome.promise for outcome in outcomes if not outcome.held]
     print(f"not kept: {', '.join(broken)}" if broken else "all kept")
     return 1 if broken or not outcomes else 0
+
+
+def _checked(names: str, module: str, count: int) -> list[Outcome]:
+    """A test that cannot go on has found something too."""
+    try:
+        return importlib.import_module(f"tests.faults.{module}").check(count)
+    except Exception:
+        lines = traceback.format_exc().strip().splitlines()
+        return [Outcome(names, found=Found(broken=[f": {line}" for line in lines[-12:]]))]
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:

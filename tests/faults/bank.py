@@ -8,7 +8,7 @@ from typing import Any
 from loops.engine.values import Access, Compensation, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import schema, string, text
 from loops.tools.registry import Arguments, Tool, ToolRegistry, ToolRun
-from tests.faults import ledger
+from tests.faults import ledger, poison
 
 LONG = "receipt " * 3000
 """Long enough to be stored as a blob, in a transaction of several statements."""
@@ -39,7 +39,7 @@ def _tool(name: str, *, drops_repeated_keys: bool = False, behind: Any = None, *
         await asyncio.sleep(pause)
         return ToolResult(ok=True, content=f"{label} done. {LONG if text(arguments, 'long') else ''}")
 
-    words = {name: string(name) for name in ("label", "long", "pause")}
+    words: dict[str, Any] = {name: string(name) for name in ("label", "long", "pause")} | {"payload": {}}
     given = {"description": name, "parameters": schema(("label",), **words), "operation": "bank"}
     return Tool(
         ToolSpec(name=name, default_access=Access.ALLOW, timeout_s=2.0, **{**given, **spec}), run=run, **(behind or {})
@@ -61,6 +61,12 @@ async def _bare(arguments: Arguments, run: ToolRun) -> ToolResult:
     return ToolResult(ok=True, content="it ended")
 
 
+async def _poisoned(arguments: Arguments, run: ToolRun) -> ToolResult:
+    """A result with the poison in all its parts."""
+    kind = text(arguments, "kind")
+    return ToolResult(ok=True, content=poison.text_of(kind), data={"payload": poison.PAYLOADS[kind]()})
+
+
 TOOLS = (
     Tool(
         ToolSpec(
@@ -73,6 +79,16 @@ TOOLS = (
         run=_bare,
     ),
     _tool("notify", retriable=True),
+    Tool(
+        ToolSpec(
+            name="poisoned",
+            description="poisoned",
+            parameters=schema(("kind",), kind=string("k")),
+            default_access=Access.ALLOW,
+            retriable=True,
+        ),
+        run=_poisoned,
+    ),
     _tool("notify_once", retriable=True, drops_repeated_keys=True),
     _tool("charge", reversibility=Reversibility.REVERSIBLE, behind={"undo": _refund}),
     _tool("refund", retriable=True, drops_repeated_keys=True, behind={"internal": True}),

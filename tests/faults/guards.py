@@ -117,6 +117,77 @@ def undone() -> None:
     rollback.idempotency_key = lambda run_id, undo: uuid.uuid4().hex  # type: ignore[assignment]
 
 
+def drain() -> None:
+    """A worker that is told to end goes on as before."""
+    from loops import workers
+    from loops.driver import drain
+
+    drain.begin = lambda grace_s: None  # type: ignore[assignment]
+    workers.threading.Timer = lambda *_: workers.threading.Thread()  # type: ignore[misc, assignment]
+
+
+def newer() -> None:
+    """No guard: another version of the code, with one tool more."""
+    from dataclasses import replace
+
+    from loops.wiring import tool_registry
+    from tests.faults import bank
+
+    tool = next(tool for tool in bank.TOOLS if tool.spec.name == "notify")
+    tool_registry().add(replace(tool, spec=replace(tool.spec, name="notify_better", version="2")))
+
+
+def clean() -> None:
+    """Rows for people are written as they come."""
+    from loops.storage import projections
+
+    projections.clean = lambda text: text
+    projections.clean_json = lambda value, longest=0: value
+
+
+def refusal() -> None:
+    """A worker does not hear that the database refused what it wrote."""
+    from contextlib import suppress
+
+    from loops.storage.journal import PgJournal
+
+    append = PgJournal.append
+
+    def deaf(self: Any, entries: Any, within: Any = ()) -> None:
+        with suppress(Exception):
+            append(self, entries, within)
+
+    PgJournal.append = deaf  # type: ignore[method-assign]
+
+
+def own_clock() -> None:
+    """A lease is over when the worker's own clock says so."""
+    import time
+    from datetime import UTC, datetime
+
+    from loops.services import driving
+    from loops.storage import journal
+
+    original = journal.claim
+    steal = "UPDATE agent_execution_history SET lease_until = NULL WHERE id = %s AND lease_until < %s"
+
+    def by_own_clock(run_id: uuid.UUID, owner: str) -> Any:
+        journal.raw_connection().execute(steal, [run_id, datetime.fromtimestamp(time.time(), UTC)])
+        return original(run_id, owner)
+
+    driving.journal.claim = by_own_clock
+
+
+def _clock(now: Callable[[float], float]) -> Callable[[], None]:
+    def skew() -> None:
+        import time
+
+        real = time.time
+        time.time = lambda: now(real())
+
+    return skew
+
+
 def lease(seconds: float) -> None:
     """No guard, shorter times: a lost owner is noticed sooner, and a person may act sooner."""
     from loops.driver import tool_calls, watch
@@ -138,6 +209,14 @@ GUARDS: dict[str, Callable[[], None]] = {
     "idempotency": idempotency,
     "rest": rest,
     "undone": undone,
+    "drain": drain,
+    "newer": newer,
+    "clean": clean,
+    "refusal": refusal,
+    "own_clock": own_clock,
+    "ahead": _clock(lambda now: now + 3600),
+    "behind": _clock(lambda now: now - 3600),
+    "frozen": _clock(lambda now: 1_800_000_000.0),
 }
 
 

@@ -61,6 +61,12 @@ def decide(gate: Gate) -> None:
     from gates import services
 
     verdict, payload = "approve", {"confirm": gate.tool}
+    if gate.kind == "rollback_choice":
+        verdict, payload = "keep", {}
+    if gate.kind == "loop_detected":
+        verdict, payload = "respond", {"answer": "Try again."}
+    if gate.kind == "limit_reached":
+        verdict, payload = "extend", {gate.view["limit"]: gate.view["suggested"]}
     if gate.kind == "in_doubt":
         verdict, payload = "respond", {"outcome": "done" if took_effect(gate) else "not_done"}
     deadline = time.monotonic() + PATIENCE_S
