@@ -16,7 +16,7 @@ from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
 from loops.driver.gates import open_gate
 from loops.driver.tool_calls import ToolCalls
-from loops.driver.watch import Watch
+from loops.driver.watch import TookTooLong, Watch
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 NOBODY: frozenset[str] = frozenset()
 REASONS_AT_MOST = 20
+LONGEST_S = 600.0
+"""Of one compensation; its tool has a limit of its own."""
 IN_DOUBT = "the worker was lost while it was being undone, and nobody can say whether it was: look before you try again"
 
 
@@ -54,7 +56,7 @@ async def ask(desk: Desk, calls: ToolCalls) -> None:
         risk="medium",
         recommended="keep" if state.phase is Phase.HALT or failed else "",
         subject={"undo": [{"call": undo.id, "tool": undo.compensation.tool} for undo in rb.pending(undos)]},
-        view=view | {"choices": choices(state)},
+        view=view | {"choices": choices(state), "again": bool(failed)},
     )
     await open_gate(desk, calls, question)
 
@@ -113,7 +115,11 @@ async def _undo(
         )
     )
     desk.flush()
-    result = await watch.interruptible(desk.ports.tools.execute(call, context, lambda stream, chunk: None), NOBODY)
+    work = desk.ports.tools.execute(call, context, lambda stream, chunk: None)
+    try:
+        result = await watch.interruptible(work, NOBODY, what=call.name, within_s=LONGEST_S)
+    except TookTooLong:
+        return _came(undo, "failed", f"{call.name} did not end within {LONGEST_S:g} s and was stopped")
     return _outcome(undo, result, held)
 
 
