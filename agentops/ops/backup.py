@@ -121,8 +121,8 @@ def _dump(snapshot: str, member: archive.Hashed) -> None:
 
     Compression level 6 would take six times as long and save 13 %.
     """
-    program = programs.folder(connection.pg_version // 10_000, "pg_dump") / "pg_dump"
-    argv = [program, f"--snapshot={snapshot}", "--format=plain", "--compress=1", "--encoding=UTF8"]
+    program = programs.folder(programs.server_version(), "pg_dump") / "pg_dump"
+    argv: list[str | Path] = [program, f"--snapshot={snapshot}", "--format=plain", "--compress=1", "--encoding=UTF8"]
     argv += ["--schema=public", "--no-owner", "--no-privileges", "--no-comments"]
     environ = programs.login(login(), connection.settings_dict["NAME"])
     with (

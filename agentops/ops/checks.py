@@ -19,6 +19,7 @@ from django.utils import timezone
 from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
 from agentops.ops import pruning
+from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
 from loops.services import retention
 from loops.storage import chain
@@ -139,7 +140,7 @@ def _safety() -> Found:
 
 def _server() -> Found:
     version = str(_one("SHOW server_version"))
-    if connection.pg_version // 10_000 < OLDEST_SERVER:
+    if server_version() < OLDEST_SERVER:
         return ERROR, f"PostgreSQL {version}", f"upgrade to {OLDEST_SERVER} or newer"
     return OK, f"PostgreSQL {version}"
 

@@ -13,8 +13,14 @@ from django.conf import settings
 
 from agentops.embedded import EmbeddedError, postgres
 from agentops.ops import OpsError
+from loops.storage.journal import raw_connection
 
 VERSION = re.compile(r"(\d+)(?:\.\d+)?")
+
+
+def server_version() -> int:
+    """Major version of the database server."""
+    return raw_connection().info.server_version // 10_000
 
 
 def folder(server: int, *wanted: str) -> Path:

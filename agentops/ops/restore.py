@@ -113,11 +113,19 @@ def _inside(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
 
 def _load(stored: ZipFile, manifest: archive.Manifest) -> None:
     """Replace the schema by the dump, all or nothing."""
-    server = connection.pg_version // 10_000
+    server = programs.server_version()
     name = connection.settings_dict["NAME"]
     epilogue = _epilogue(manifest)
     connections.close_all()
-    argv = [programs.folder(server, "psql") / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", os.devnull]
+    argv: list[str | Path] = [
+        programs.folder(server, "psql") / "psql",
+        "-X",
+        "-q",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-o",
+        os.devnull,
+    ]
     with tempfile.TemporaryFile() as errors:
         loading = subprocess.Popen(argv, env=programs.login(login(), name), stdin=subprocess.PIPE, stderr=errors)
         assert loading.stdin is not None

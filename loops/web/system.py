@@ -73,7 +73,7 @@ def _shown(checks: Any) -> list[dict[str, str]]:
 
 def _members_only(request: HttpRequest) -> None:
     roles = access.roles(request)
-    if not (request.user.is_staff or roles.everything or roles.by_project):  # type: ignore[union-attr]
+    if not (request.user.is_staff or roles.everything or roles.by_project):
         raise PermissionDenied
 
 
