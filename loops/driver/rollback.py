@@ -101,8 +101,7 @@ async def _undo(
 ) -> f.CompensationCompleted:
     outcome, why = rb.obstacle(undo, undos)
     if outcome:
-        paths = tuple(change.path for change in rb.files(undo.compensation))
-        return _came(undo, outcome, why, paths if outcome in rb.LEFT else ())
+        return _came(undo, outcome, why, _paths(undo) if outcome in rb.LEFT else ())
     compensation, held = rb.to_perform(undo, undos)
     call = _call(undo.id, compensation)
     key = rb.idempotency_key(desk.state.spec.run_id, undo)
@@ -119,7 +118,7 @@ async def _undo(
     try:
         result = await watch.interruptible(work, NOBODY, what=call.name, within_s=LONGEST_S)
     except TookTooLong:
-        return _came(undo, "failed", f"{call.name} did not end within {LONGEST_S:g} s and was stopped")
+        return _came(undo, "failed", f"{call.name} did not end within {LONGEST_S:g} s and was stopped", _paths(undo))
     return _outcome(undo, result, held)
 
 
@@ -138,12 +137,18 @@ async def _found(desk: Desk, call: ToolCall, context: p.CallContext, undo: rb.Un
 
 def _outcome(undo: rb.Undo, result: ToolResult, held: tuple[str, ...]) -> f.CompensationCompleted:
     restored, left = result.data.get("restored"), result.data.get("left")
-    paths = [str(one["path"]) for one in left if isinstance(one, Mapping)] if isinstance(left, list) else []
+    paths = _paths(undo)  # of a tool that could not even say what it left, all
+    if isinstance(left, list):
+        paths = tuple(str(one["path"]) for one in left if isinstance(one, Mapping))
     if result.ok and not held:
         again = undo.begun > 0  # a lost worker may have done it already
         return _came(undo, rb.UNDONE if restored or again or undo.compensation.tool != rb.RESTORE else rb.NOTHING)
     why = result.error or "a later change of the same file could not be undone"
     return _came(undo, "partly" if restored else "failed", why[:2000], (*paths, *held))
+
+
+def _paths(undo: rb.Undo) -> tuple[str, ...]:
+    return tuple(change.path for change in rb.files(undo.compensation))
 
 
 def _came(undo: rb.Undo, outcome: str, why: str = "", left: tuple[str, ...] = ()) -> f.CompensationCompleted:

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
+from loops.engine import ports as p
 from loops.engine import rollback as rb
 from loops.engine.effects import AskRollback, Rest, RollBack
 from loops.engine.fold import ImpossibleFact, apply
 from loops.engine.lifecycle import Phase
-from loops.engine.values import Compensation, ToolResult
+from loops.engine.values import Access, Compensation, ToolResult
 from tests.fakes import Tools, World, done, says
 
 pytestmark = pytest.mark.spec("O2")
@@ -146,7 +147,7 @@ def test_the_shown_net_change_is_what_undoing_does(made: list[list[tuple[str, st
     now = dict(world)
     undo(world, history)
     paths = now.keys() | world.keys()
-    really = {p: (now.get(p, ""), world.get(p, "")) for p in paths if now.get(p, "") != world.get(p, "")}
+    really = {one: (now.get(one, ""), world.get(one, "")) for one in paths if now.get(one, "") != world.get(one, "")}
     assert shown == really
 
 
@@ -425,3 +426,38 @@ def test_the_next_effect_of_an_ended_run_follows_from_two_fields() -> None:
     assert isinstance(rb.after_the_end(replace(state, rollback="wanted")), RollBack)
     assert rb.after_the_end(replace(state, rollback="settled")) == Rest("ended")
     assert rb.after_the_end(replace(state, phase=Phase.COMMIT)) == Rest("ended")
+
+
+async def shows_a_file(call: Any, context: Any) -> p.Judgement:
+    view = {"files": [{"path": "a", "what": "change back", "folder": False, "why_not": ""}]}
+    return p.Judgement(call.id, Access.ALLOW, view=view)
+
+
+def test_a_compensation_that_says_nothing_of_what_it_left_holds_all_its_paths() -> None:
+    world = failed_world("1", "2")
+    shared = [change("a", "0", "1")]
+    world.tools.undo["place"] = rb.restoring(shared)
+    world.tools.functions[rb.RESTORE] = lambda arguments: ToolResult(ok=False, content="", error="disk full")
+    world.drive()
+    world.tools.judge = shows_a_file  # type: ignore[method-assign]
+    world.send("stop")
+    world.drive()
+    world.decide("roll_back")
+    world.drive()
+    came = [(fact.undoes, fact.outcome, fact.left) for fact in world.journal.of(f.CompensationCompleted)]
+    assert came == [("c2.0", "failed", ("a",)), ("c1.0", "blocked", ("a",))]
+
+
+@pytest.mark.spec("O2", "Q1")
+def test_what_is_left_is_asked_about_until_a_person_has_seen_it() -> None:
+    world = failed_world("1")
+    world.tools.functions["cancel"] = lambda arguments: ToolResult(ok=False, content="", error="closed")
+    world.drive()
+    world.send("stop")
+    world.drive()
+    world.decide("roll_back")
+    assert world.drive() == "gate:rollback_choice"
+    assert world.gatekeeper.opened[-1].reasons == ("place: closed",)
+    assert world.gatekeeper.opened[-1].view["again"]
+    world.decide("keep")
+    assert world.drive() == "ended"
