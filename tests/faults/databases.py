@@ -95,15 +95,17 @@ def without_waiting_for_the_disk() -> Sequence[str]:
     at_work = workers.Workers("threads", 8, PGOPTIONS="-c synchronous_commit=off", AGENTOPS_UNSAFE_DATABASE="1")
     missing: list[str] = []
     with workers.at_work(at_work):
-        runs = [house.submit(SCRIPT, pace=0.01) for _ in range(8)]
-        for _ in range(5):
+        for _ in range(4):
             before = len(witness.acknowledged())
-            stand.wait_for(lambda before=before: len(witness.acknowledged()) > before + 20, 40)
+            runs = [house.submit(SCRIPT, pace=0.01) for _ in range(8)]
+            # The first commits wake the process that flushes; those after them wait for its next round.
+            stand.wait_for(lambda before=before: len(witness.acknowledged()) > before + 60, 15)
             stop_at_once()
+            Run.objects.filter(pk__in=[run.pk for run in runs]).update(runnable=False, owner="", lease_until=None)
             if missing := witness.missing():
                 break
+        at_work.kill()
     with owner() as connection:
         connection.execute("ALTER SYSTEM RESET wal_writer_delay")
         connection.execute("SELECT pg_reload_conf()")
-    Run.objects.filter(pk__in=[run.pk for run in runs]).update(runnable=False, owner="", lease_until=None)
     return missing

@@ -21,7 +21,7 @@ def check(count: int) -> list[Outcome]:
     house.agent(SCRIPT)
     for found in lean.lanes(lambda lane, share: [at_the_same_moment() for _ in range(share)], count):
         outcome.found += found
-    through = max(6, count // 10)
+    through = max(2, count // 10)
     for pool in ("threads", "prefork"):
         outcome.found += through_celery(pool, through)
     outcome.faults += 6 * through
