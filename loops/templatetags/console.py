@@ -42,7 +42,7 @@ def icon(name: str, css: str = "") -> SafeString:
 def when(moment: datetime | None) -> SafeString:
     """Relative time, the exact one on hover and in the markup; the page keeps it fresh."""
     if moment is None:
-        return format_html('<span class="muted">&ndash;</span>')
+        return SafeString('<span class="muted">&ndash;</span>')
     exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
     return format_html('<time datetime="{}" title="{}">{}</time>', moment.isoformat(), exact, words.ago(moment))
 

@@ -7,6 +7,7 @@ import pytest
 from loops.models import AuditEvent, Run, Task
 from loops.services import tasks
 from loops.services.access import NotAllowed
+from loops.storage import bell
 from tests.integration.services.world import closing_connections
 
 LONE_SURROGATE = "\ud800"
@@ -23,10 +24,13 @@ def test_a_submission_makes_a_task_and_a_queued_run(world):
     assert AuditEvent.objects.filter(kind="task.submitted", run=run, actor=world.operator).count() == 1
 
 
-def test_a_submission_rings_the_bell_after_the_commit(world, django_capture_on_commit_callbacks):
-    with django_capture_on_commit_callbacks() as callbacks:
-        world.submit()
-    assert len(callbacks) == 1
+def test_a_submission_rings_the_bell_once_after_the_commit(world, django_capture_on_commit_callbacks, monkeypatch):
+    rung = []
+    monkeypatch.setattr(bell, "ring_now", rung.append)
+    with django_capture_on_commit_callbacks(execute=True):
+        run = world.submit().run
+        assert rung == []
+    assert rung == [run.pk]
 
 
 @pytest.mark.spec("J6")
