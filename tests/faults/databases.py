@@ -90,9 +90,10 @@ def without_waiting_for_the_disk() -> Sequence[str]:
     """The control: commits that come back before they are on the disk."""
     witness.forget()
     with owner() as connection:
+        connection.execute("ALTER ROLE agentops SET synchronous_commit = off")
         connection.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
         connection.execute("SELECT pg_reload_conf()")
-    at_work = workers.Workers("threads", 8, PGOPTIONS="-c synchronous_commit=off", AGENTOPS_UNSAFE_DATABASE="1")
+    at_work = workers.Workers("threads", 8, AGENTOPS_UNSAFE_DATABASE="1")
     missing: list[str] = []
     with workers.at_work(at_work):
         for _ in range(4):
@@ -106,6 +107,7 @@ def without_waiting_for_the_disk() -> Sequence[str]:
                 break
         at_work.kill()
     with owner() as connection:
+        connection.execute("ALTER ROLE agentops RESET synchronous_commit")
         connection.execute("ALTER SYSTEM RESET wal_writer_delay")
         connection.execute("SELECT pg_reload_conf()")
     return missing
