@@ -11,6 +11,7 @@ import psycopg
 
 from loops.models import Run
 from tests.faults import house, oracle, stand, witness, workers
+from tests.faults.lines import Line
 from tests.faults.outcome import Found, Outcome
 
 SCRIPT = "long_haul"
@@ -22,6 +23,10 @@ def check(count: int) -> list[Outcome]:
     outcome = Outcome("P6", faults=2 * count)
     house.agent(SCRIPT, 0.01)
     outcome.found, runs = under_load([stop_at_once, break_a_connection] * count, min(LIVE, 6 * count))
+    trouble = max(1, count // 5)
+    outcome.found += on_bad_lines(trouble)
+    outcome.faults += 8 * trouble
+    outcome.notes.append(f"{8 * trouble} times a slow, half open, reset or cut line to the database or the broker")
     outcome.notes.append(f"{runs} runs, {len(witness.acknowledged())} acknowledged commits")
     outcome.control = next(iter(without_waiting_for_the_disk()), "").partition(": ")[2]
     return [outcome]
@@ -43,6 +48,39 @@ def under_load(faults: Sequence[Callable[[], None]], live: int) -> tuple[Found, 
         found += oracle.examine(run)
     found.lost += witness.missing()
     return found, len(runs)
+
+
+def on_bad_lines(count: int) -> Found:
+    """Workers reach database and broker over lines that are slow, half open, reset and cut in turn."""
+    from django.conf import settings
+
+    login = settings.DATABASES["default"]
+    to_database = Line(f"{settings.PATHS.run}/.s.PGSQL.5432")
+    to_broker = Line(str(settings.PATHS.valkey_socket))
+    address = f"{login['USER']}:{login['PASSWORD']}@127.0.0.1:{to_database.port}/{login['NAME']}"
+    at_work = workers.Workers(
+        "threads",
+        4,
+        AGENTOPS_FAULTS_TTL="3",
+        DATABASE_URL=f"postgres://{address}",
+        REDIS_URL=f"redis://127.0.0.1:{to_broker.port}/0",
+    )
+    found = Found()
+    with workers.at_work(at_work):
+        runs = [house.submit(SCRIPT, pace=0.01) for _ in range(4)]
+        stand.wait_for(lambda: Run.objects.filter(pk__in=[run.pk for run in runs], epoch__gt=0).exists(), 30)
+        for line in (to_database, to_broker) * count:
+            for trouble in (line.slow, line.half_open, line.reset, line.cut):
+                trouble()
+                workers.see_through(runs, at_work, random.uniform(0.5, 1.0))
+                line.mend()
+                workers.see_through(runs, at_work, 0.3)
+                runs += [house.submit(SCRIPT, pace=0.01)]
+        workers.see_through(runs, at_work, 120)
+        at_work.kill()
+    for run in runs:
+        found += oracle.examine(run)
+    return found
 
 
 def _keep_live(runs: list[Run], live: int, at_work: workers.Workers, seconds: float) -> None:
