@@ -79,7 +79,7 @@ class ToolCalls:
         """INTENT, with the approval used up in the same transaction, then the call itself."""
         desk, call, context = self._desk, effect.call, self.context(effect.call)
         within: list[p.Within] = []
-        judgement = self._judgements.get(call.id)
+        judgement = self._judgements.pop(call.id, None)
         if effect.gate:
             # Right before it runs, what would run is described afresh: the approval covers that, or nothing.
             judgement = await desk.ports.tools.judge(call, context)
