@@ -263,10 +263,10 @@ def status(state: RunState) -> tuple[str, str]:
     """(what a person is told, what it waits on) (SPEC A2)."""
     if state.phase in ENDED:
         return ENDED[state.phase], state.gate.kind if state.gate else ""
+    if state.paused:  # first, so that a person can resume it while its gate still waits
+        return "paused", state.gate.kind if state.gate else ""
     if state.gate is not None:
         return "waiting", state.gate.kind
-    if state.paused:
-        return "paused", ""
     if state.awaiting_message and not state.answered:
         return "waiting", "message"
     return _working(state)
