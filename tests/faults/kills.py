@@ -53,9 +53,22 @@ def check(count: int) -> list[Outcome]:
         found.broken.append(f"nobody died at {', '.join(missing)}")
     notes = [f"{len(lives)} runs; kills at each point: {min(deaths.values())} to {max(deaths.values())}"]
     return [
-        Outcome(promise, sum(deaths.values()), found if promise == "P1" else Found(), control(promise), notes)
-        for promise in ("P1", "P2", "P3")
+        Outcome(promise, sum(deaths.values()), harm, control(promise), notes)
+        for promise, harm in zip(CONTROLS, _by_promise(found), strict=True)
     ]
+
+
+def _by_promise(found: Found) -> tuple[Found, Found, Found]:
+    """What was doubled breaks P2; an outcome without its effect, or attempts with several keys, P3; the rest P1."""
+    kept = Found(
+        lost=[harm for harm in found.lost if "no effect" in harm],
+        broken=[harm for harm in found.broken if "keys" in harm],
+    )
+    rest = Found(
+        lost=[harm for harm in found.lost if harm not in kept.lost],
+        broken=[harm for harm in found.broken if harm not in kept.broken],
+    )
+    return rest, Found(doubled=found.doubled), kept
 
 
 def faultless() -> dict[str, object]:
