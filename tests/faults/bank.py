@@ -8,7 +8,7 @@ from typing import Any
 from loops.engine.values import Access, Compensation, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import schema, string, text
 from loops.tools.registry import Arguments, Tool, ToolRegistry, ToolRun
-from tests.faults import ledger, poison
+from tests.faults import ledger, payloads
 
 LONG = "receipt " * 3000
 """Long enough to be stored as a blob, in a transaction of several statements."""
@@ -64,7 +64,7 @@ async def _bare(arguments: Arguments, run: ToolRun) -> ToolResult:
 async def _poisoned(arguments: Arguments, run: ToolRun) -> ToolResult:
     """A result with the poison in all its parts."""
     kind = text(arguments, "kind")
-    return ToolResult(ok=True, content=poison.text_of(kind), data={"payload": poison.PAYLOADS[kind]()})
+    return ToolResult(ok=True, content=payloads.text_of(kind), data={"payload": payloads.PAYLOADS[kind]()})
 
 
 TOOLS = (

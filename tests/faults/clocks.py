@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from tests.faults import dispatch, freezes, house, kills, lean, oracle, workers
-from tests.faults.kills import POINTS, first_harm
-from tests.faults.outcome import Found, Outcome
+from tests.faults.kills import POINTS
+from tests.faults.outcome import Found, Outcome, first_harm
 
 CLOCKS = ("ahead", "behind", "frozen")
 """Skewed inside the workers: under libfaketime 0.9.10 Python's own ``time.sleep`` fails."""

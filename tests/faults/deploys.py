@@ -11,8 +11,7 @@ from loops.engine import facts as f
 from loops.models import Run
 from loops.storage import reader
 from tests.faults import house, ledger, oracle, stand, workers
-from tests.faults.kills import first_harm
-from tests.faults.outcome import Found, Outcome
+from tests.faults.outcome import Found, Outcome, first_harm
 
 SCRIPT = "slow_bank"
 RUNS = 2

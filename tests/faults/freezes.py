@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from loops.crash_points import CrashPoint
 from loops.models import Run
 from tests.faults import bank, guards, house, lean, oracle, stand
-from tests.faults.kills import first_harm
-from tests.faults.outcome import Found, Outcome
+from tests.faults.outcome import Found, Outcome, first_harm
 
 SCRIPT = "moves_money"
 LEASE_S, LATE_S = 2.5, 5.0

@@ -6,13 +6,13 @@ import itertools
 import random
 import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loops.crash_points import CrashPoint
 from loops.models import Run
 from tests.faults import house, lean, oracle, workers
-from tests.faults.outcome import Found, Outcome
+from tests.faults.outcome import Found, Outcome, first_harm
 
 SCRIPT = "moves_money"
 ELSEWHERE = {CrashPoint.BETWEEN_COMPENSATIONS}
@@ -169,12 +169,3 @@ def control(promise: str, tries: int = 8) -> str:
     """The first harm of the wanted kind with the guard off."""
     guard, count, word = CONTROLS[promise]
     return first_harm(lambda: life(CrashPoint.EFFECT_DONE, None, [guard], count).found, word, tries)
-
-
-def first_harm(once: Callable[[], Found], word: str, tries: int) -> str:
-    """Do it until harm with ``word`` in it is found; "" when there was none."""
-    for _ in range(tries):
-        for harm in once().all:
-            if word in harm:
-                return harm.partition(": ")[2]
-    return ""

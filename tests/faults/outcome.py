@@ -58,3 +58,12 @@ def told(outcome: Outcome) -> str:
         f"        ! {harm[:400]}" for harm in outcome.found.all[:12]
     ]
     return "\n".join([line(outcome), *more])
+
+
+def first_harm(once: Callable[[], Found], word: str, tries: int) -> str:
+    """Do it until harm with ``word`` in it is found; "" when there was none."""
+    for _ in range(tries):
+        for harm in once().all:
+            if word in harm:
+                return harm.partition(": ")[2]
+    return ""

@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from loops.engine import facts as f
 from loops.storage import reader
 from tests.faults import house, lean, oracle
-from tests.faults.kills import first_harm
-from tests.faults.outcome import Found, Outcome
+from tests.faults.outcome import Found, Outcome, first_harm
+from tests.faults.payloads import HUGE, PAYLOADS, text_of
 
 SCRIPT = "says_poison"
 WORKERS_AT_MOST = 8
 """So many may be lost over one run before it is given up for good."""
-
-
-def _deep() -> Any:
-    value: Any = 1
-    for _ in range(500):
-        value = [value]
-    return value
-
-
-PAYLOADS: dict[str, Callable[[], Any]] = {
-    "nul": lambda: "a\0b",
-    "surrogate": lambda: "a\ud800b",
-    "nan": lambda: float("nan"),
-    "infinity": lambda: float("-inf"),
-    "large_number": lambda: 2**60,
-    "minus_zero": lambda: -0.0,
-    "deep": _deep,
-    "key": lambda: {"a\0\udfff": {"__class__": "x", "": None}},
-    "megabytes": lambda: "x" * 2_000_000,
-}
-"""Deeper values do not come through any provider's parser; 50 MB are sent in full form."""
-HUGE = 50_000_000
-
-
-def text_of(kind: str) -> str:
-    """The same poison as words of an answer."""
-    payload = PAYLOADS[kind]()
-    return payload if isinstance(payload, str) else f"{kind}: {str(payload)[:200]}"
 
 
 def check(count: int) -> list[Outcome]:

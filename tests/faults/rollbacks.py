@@ -13,8 +13,7 @@ from loops.models import Run
 from loops.services import steering
 from loops.storage import reader
 from tests.faults import house, lean, ledger, oracle
-from tests.faults.kills import first_harm
-from tests.faults.outcome import Found, Outcome
+from tests.faults.outcome import Found, Outcome, first_harm
 
 SCRIPT, EFFECTS = "goes_wrong", 8
 DEATHS_AT_MOST = 4

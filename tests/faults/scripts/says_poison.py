@@ -5,7 +5,7 @@ import re
 
 from loops.engine.values import ModelRequest
 from loops.llm.scripted import Script, Turn
-from tests.faults.poison import PAYLOADS, text_of
+from tests.faults.payloads import PAYLOADS, text_of
 
 
 def _play(request: ModelRequest, number: int) -> Turn:
