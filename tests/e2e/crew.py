@@ -24,11 +24,11 @@ from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import reader
 from tests.e2e import plant
-from tests.e2e.crew_app import LEASE_S
 from tests.e2e.scripts.as_told import goal
 from tests.stack import _on_test_database as on_test_database
 from tests.stack import wait_until
 
+LEASE_S = 4.0
 SCRIPTS = str(Path(__file__).parent / "scripts")
 
 
@@ -49,7 +49,12 @@ class Crew:
         argv = [str(part) for part in stack.worker().argv]
         argv[argv.index("-A") + 1] = "tests.e2e.crew_app"
         argv[argv.index("-P") + 1], argv[argv.index("-c") + 1] = pool, str(size)
-        command = on_test_database(process.Command(name, [*argv, "-n", name]), REDIS_URL=plant.broker(), **environ)
+        command = on_test_database(
+            process.Command(name, [*argv, "-n", name]),
+            REDIS_URL=plant.broker(),
+            AGENTOPS_CREW_LEASE_S=str(LEASE_S),
+            **environ,
+        )
         with self.log(name).open("wb") as log:
             self.workers[name] = process.start(command, log)
         wait_until(lambda: _answers(name), f"worker {name}")

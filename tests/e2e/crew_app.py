@@ -1,4 +1,7 @@
-"""The Celery app of a crew: the product's own, with leases of a few seconds and scripts of the tests' own."""
+"""The Celery app of a crew: the product's own, with leases of a few seconds and scripts of the tests' own.
+
+Only the crew's own processes may import this: it changes the product where it stands.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from loops.tools.registry import Arguments, Tool, ToolRun  # noqa: E402
 from loops.wiring import tool_registry  # noqa: E402
 
 __all__ = ["app"]
-LEASE_S = 4.0
+LEASE_S = float(os.environ["AGENTOPS_CREW_LEASE_S"])
 
 journal.claim.__defaults__ = (LEASE_S,)
 journal.PgJournal.__init__.__defaults__ = (LEASE_S,)
