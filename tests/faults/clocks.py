@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 
+from loops.crash_points import CrashPoint
 from tests.faults import dispatch, freezes, house, kills, lean, oracle, workers
 from tests.faults.kills import POINTS
 from tests.faults.outcome import Found, Outcome, first_harm
 
 CLOCKS = ("ahead", "behind", "frozen")
 """Skewed inside the workers: under libfaketime 0.9.10 Python's own ``time.sleep`` fails."""
+
+BEFORE_ANY_DOUBT = (CrashPoint.CLAIMED, CrashPoint.MODEL_ASKED, CrashPoint.MID_STREAM, CrashPoint.MODEL_ANSWERED)
+"""When a person may say what became of a call is counted from the worker's own clock: an hour ahead, an hour later."""
 
 
 def check(count: int) -> list[Outcome]:
@@ -34,7 +38,7 @@ def killed(wanted: dict[str, object]) -> Found:
 
 def frozen() -> Found:
     """As P4."""
-    return freezes.frozen(random.choice(freezes.OUTSIDE), off=[random.choice(CLOCKS)])[0]
+    return freezes.frozen(random.choice(BEFORE_ANY_DOUBT), off=[random.choice(CLOCKS)])[0]
 
 
 def real_workers(clock: str) -> Found:

@@ -19,10 +19,10 @@ import pytest
 from tests.faults.__main__ import SUITE
 
 GROUPS = (
-    ("P1", "P2", "P3", "P13", "P21"),
+    ("P1", "P2", "P3", "P13", "P22"),
     ("P8", "P9", "P12", "P16"),
-    ("P4", "P5", "P19", "P22"),
-    ("P6", "P7", "P20"),
+    ("P4", "P5", "P19"),
+    ("P6", "P7", "P20", "P21"),
 )
 SPEC = {
     "P1": ["A4", "J4"],
