@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -85,11 +85,11 @@ SAID: dict[Verdict, str] = {
 """How people read it: "approved by Ana at 14:02"."""
 
 
-def again_from(kind: str, view: Mapping[str, Any], now: datetime) -> datetime | None:
+def again_from(kind: str, view: Mapping[str, Any], opened_at: datetime, now: datetime) -> datetime | None:
     """When a call in doubt may be begun again at the earliest, if that is later than ``now``: until then whoever began
-    it may still be at it (RELIABILITY 3.1)."""
-    micros = view.get("again_from") if kind == Kind.IN_DOUBT else None
-    since = datetime.fromtimestamp(micros / 1e6, UTC) if isinstance(micros, int) else now
+    it may still be at it (RELIABILITY 3.1). Counted from the gate by the database's clock; a worker's may be wrong."""
+    seconds = view.get("again_after_s") if kind == Kind.IN_DOUBT else None
+    since = opened_at + timedelta(seconds=seconds) if isinstance(seconds, int) else now
     return since if since > now else None
 
 

@@ -99,7 +99,7 @@ def _decide(gate: Gate, asked: _Asked, payload: dict[str, Any], subject: bytes |
     if now >= gate.expires_at:
         raise GateExpired("The time for this decision has passed. It was not approved and not rejected.")
     begins_again = asked.verdict == Verdict.APPROVE or payload.get("outcome") == "not_done"
-    if begins_again and (since := again_from(gate.kind, gate.view, now)) is not None:
+    if begins_again and (since := again_from(gate.kind, gate.view, gate.opened_at, now)) is not None:
         text = f"Not before {since:%H:%M:%S} UTC: until then the worker that began it may still be at it."
         raise InvalidDecision({"verdict": [text]})
     decision = Decision.objects.create(

@@ -39,7 +39,7 @@ _COMMAND = {"kind", "argv", "shown", "warnings", "directory", "network", "sandbo
 """What a preview of a command holds, shown together; its ``shown`` and ``argv`` are the same words."""
 _ROLLBACK = {"files", "more_files", "diff_is_cut", "others", "choices", "again"}
 """What the question of a rollback holds beside its diff."""
-_DOUBT = {"evidence", "attempt", "begun_at", "again_from"}
+_DOUBT = {"evidence", "attempt", "begun_at", "again_after_s"}
 """What the world shows of a call in doubt, laid out as a table."""
 _CHANGE = {"kind", "path", "before_sha256", "after_sha256", "created", "deleted", "danger"}
 """What a preview of a change of a file holds beside its diff; the arguments name the path."""
@@ -163,7 +163,7 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
     if gate.kind == Gate.Kind.ROLLBACK_CHOICE:
         verdicts = tuple(verdict for verdict in verdicts if verdict in view.get("choices", ()))
     now: datetime = timezone.now()
-    again = again_from(gate.kind, view, now)
+    again = again_from(gate.kind, view, gate.opened_at, now)
     if again is not None:
         verdicts = tuple(verdict for verdict in verdicts if verdict != Verdict.APPROVE)
     return Card(

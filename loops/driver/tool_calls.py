@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 
 from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
@@ -192,7 +193,7 @@ class ToolCalls:
                 "evidence": evidence,
                 "attempt": pending.attempt,
                 "begun_at": pending.since,
-                "again_from": pending.since + int(wait_s * 1e6) if wait_s else 0,
+                "again_after_s": math.ceil(wait_s),
             },
         )
 
