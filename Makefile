@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run setup test unit check fix smoke bench shots spec lock system-tools
+.PHONY: help run setup test unit check fix smoke faults bench shots spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ fix: .venv/.development ## repair style
 
 smoke: .venv/.development ## start it for real and walk through it
 	$(BIN)/python manage.py smoke $(ARGS)
+
+faults: .venv/.development system-tools ## break everything thousands of times, and compare
+	$(BIN)/python -m tests.faults $(ARGS)
 
 # Without a network the peers stay away, and the bench says so.
 bench: .venv/.development ## measure
