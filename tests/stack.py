@@ -128,7 +128,16 @@ class Snapshot:
         self._sequences = self._ask(_SEQUENCES)
 
     def restore(self) -> None:
-        """Empty what a test filled, and refill what was there before it."""
+        """Empty what a test filled, and refill what was there before it.
+
+        A page that the test's browser had open may still be read for: where the two wait for each other, try again.
+        """
+        for _ in range(5):
+            with contextlib.suppress(psycopg.errors.DeadlockDetected):
+                return self._restore()
+        self._restore()
+
+    def _restore(self) -> None:
         filled = self._filled()
         dirty = [table for table in filled if table not in self._seeded or self._read(table) != self._seeded[table]]
         dirty += [table for table in self._seeded if table not in filled]
