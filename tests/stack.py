@@ -132,10 +132,13 @@ class Snapshot:
 
         A page that the test's browser had open may still be read for: where the two wait for each other, try again.
         """
-        for _ in range(5):
-            with contextlib.suppress(psycopg.errors.DeadlockDetected):
-                return self._restore()
-        self._restore()
+        for tries_left in reversed(range(5)):
+            try:
+                self._restore()
+                break
+            except psycopg.errors.DeadlockDetected:
+                if not tries_left:
+                    raise
 
     def _restore(self) -> None:
         filled = self._filled()
