@@ -92,7 +92,7 @@ def test_without_a_time_limit_a_hung_step_keeps_its_lease(monkeypatch: pytest.Mo
     monkeypatch.setattr(world.tools, "judge", judge)
 
     async def scenario() -> None:
-        await asyncio.wait_for(world.driver().drive(), 0.6)
+        await asyncio.wait_for(world.driver().drive(), 0.25)
 
     with pytest.raises(TimeoutError):
         asyncio.run(scenario())
@@ -134,7 +134,7 @@ class TestDraining:
 
     @pytest.mark.spec("J2", "J4")
     def test_what_may_not_be_begun_again_is_not_cut_short(self) -> None:
-        world = World([says("", LOOK), done()], Tools({"look": lambda arguments: asyncio.sleep(0.6, "seen")}))
+        world = World([says("", LOOK), done()], Tools({"look": lambda arguments: asyncio.sleep(0.2, "seen")}))
         assert self.stopped(world, lambda: world.tools.ran, drain.PRESSING_S + 0.1) == "drain"
         assert world.journal.of(f.ToolCompleted)[0].result.content == "seen"
 

@@ -18,6 +18,7 @@ from loops.engine.fold import ImpossibleFact, apply
 from loops.engine.lifecycle import Phase
 from loops.engine.values import Access, Compensation, ToolResult
 from tests.fakes import Tools, World, done, says
+from tests.unit.engine.effort import examples
 
 pytestmark = pytest.mark.spec("O2")
 PATHS = ("a", "b", "c", "d/e", "d/f")
@@ -114,6 +115,7 @@ def happen(world: World_, made: list[list[tuple[str, str]]]) -> list[f.Fact]:
     return history
 
 
+@examples(usual=100, full=2000)
 @given(effects, st.lists(st.booleans(), max_size=30))
 def test_undoing_everything_gives_the_world_back_whatever_is_lost_in_between(
     made: list[list[tuple[str, str]]], crashes: list[bool]
@@ -125,6 +127,7 @@ def test_undoing_everything_gives_the_world_back_whatever_is_lost_in_between(
     assert order == [f"c{number}.0" for number in reversed(range(len(made)))]
 
 
+@examples(usual=100, full=2000)
 @given(effects, st.sampled_from(PATHS))
 def test_what_somebody_else_wrote_since_is_never_overwritten(made: list[list[tuple[str, str]]], path: str) -> None:
     world: World_ = {"a": "0", "d/e": "0"}
@@ -139,6 +142,7 @@ def test_what_somebody_else_wrote_since_is_never_overwritten(made: list[list[tup
         assert {name for one in undos for name in one.left} == {path}
 
 
+@examples(usual=100, full=2000)
 @given(effects)
 def test_the_shown_net_change_is_what_undoing_does(made: list[list[tuple[str, str]]]) -> None:
     world: World_ = {"a": "0", "d/e": "0"}
@@ -151,6 +155,7 @@ def test_the_shown_net_change_is_what_undoing_does(made: list[list[tuple[str, st
     assert shown == really
 
 
+@examples(usual=100, full=2000)
 @given(effects)
 @pytest.mark.spec("K3", "O3")
 def test_the_workspace_after_any_call_is_told_by_the_journal(made: list[list[tuple[str, str]]]) -> None:
