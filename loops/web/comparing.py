@@ -19,7 +19,7 @@ from loops.services import lineage
 from loops.services.lineage import Shared
 from loops.storage import reader
 from loops.web import diffs, waiting, words
-from loops.web.timeline import SAID
+from loops.web.timeline import SAID, look_of
 
 PAGE = 40
 MINUS = "\u2212"
@@ -41,13 +41,7 @@ class Side:
 
     @property
     def look(self) -> str:
-        if self.step is None:
-            return "idle"
-        if any(gate.status == "open" for gate in self.gates):
-            return "wait"
-        if self.step.success is None:
-            return "busy"
-        return "good" if self.step.success else "bad"
+        return look_of(self.step, self.gates)
 
     @property
     def said_look(self) -> str:

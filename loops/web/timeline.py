@@ -24,6 +24,17 @@ OPEN = 3
 SAID = {"wait": "Waiting for a person", "busy": "In progress", "good": "Done", "bad": "Failed", "idle": ""}
 
 
+def look_of(step: Any, gates: Iterable[Any]) -> str:
+    """How a step stands: idle (there is none), wait, busy, good or bad."""
+    if step is None:
+        return "idle"
+    if any(gate.status == "open" for gate in gates):
+        return "wait"
+    if step.success is None:
+        return "busy"
+    return "good" if step.success else "bad"
+
+
 @dataclass(slots=True)
 class Card:
     """Everything shown of one step. Number 0 holds what happened before the first."""
@@ -45,13 +56,7 @@ class Card:
 
     @property
     def look(self) -> str:
-        if self.step is None:
-            return "idle"
-        if any(gate.status == "open" for gate in self.gates):
-            return "wait"
-        if self.step.success is None:
-            return "busy"
-        return "good" if self.step.success else "bad"
+        return look_of(self.step, self.gates)
 
     @property
     def said_look(self) -> str:
