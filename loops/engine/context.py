@@ -17,9 +17,9 @@ from typing import Any
 
 from loops.engine import facts as f
 from loops.engine.canonical import encode
-from loops.engine.decided import CONTINUE_VERDICTS
 from loops.engine.evolving import evolve
 from loops.engine.fold import answer_call_id
+from loops.engine.fold.deciding import CONTINUE_VERDICTS
 from loops.engine.recorded import fact_bytes
 from loops.engine.spec import RunSpec
 from loops.engine.values import Block, Message, ModelRequest, ModelRole, ToolResult, ToolSpec

@@ -16,8 +16,8 @@ from django.test.utils import CaptureQueriesContext
 from gates.models import Gate
 from loops.engine import canonical, fold
 from loops.engine import facts as f
+from loops.engine.fold.forking import forked as as_forked
 from loops.engine.forking import UNKNOWN
-from loops.engine.forking import forked as as_forked
 from loops.engine.lifecycle import Event, Phase
 from loops.models import Checkpoint, Fact, Fork, ModelCall, ProvenanceRecord, Run, Step, ToolCallRecord
 from loops.services import reusing
@@ -199,7 +199,7 @@ class TestPermission:
             return replace(as_forked(state, fact), calls=state.calls)
 
         approved = approved_in(waiting)
-        monkeypatch.setitem(fold._HANDLERS, f.Forked, keeping)
+        monkeypatch.setitem(fold.HANDLERS, f.Forked, keeping)
         mine = forked(waiting)
         assert mine.drive([fakes.done()], ledger.tools("pay")) == "ended"
         assert ledger.of(mine.run) == {"pay 2": 1}

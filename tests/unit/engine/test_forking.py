@@ -13,8 +13,8 @@ from loops.engine import fold
 from loops.engine.context import Transcript, extend
 from loops.engine.effects import CallModel, End, JudgeCall, OpenGate, RecoverTool, Rest, RunTool, Wait
 from loops.engine.fold import ImpossibleFact, apply, initial, replay
+from loops.engine.fold.forking import forked as as_forked
 from loops.engine.forking import UNKNOWN, point, unfinished
-from loops.engine.forking import forked as as_forked
 from loops.engine.lifecycle import Event, Phase
 from loops.engine.loop import decide
 from loops.engine.spec import Limits
@@ -139,7 +139,7 @@ def test_control_a_fork_that_kept_its_calls_would_run_what_was_approved(monkeypa
     def keeping(state: RunState, fact: f.Forked) -> RunState:
         return replace(as_forked(state, fact), calls=state.calls)
 
-    monkeypatch.setitem(fold._HANDLERS, f.Forked, keeping)
+    monkeypatch.setitem(fold.HANDLERS, f.Forked, keeping)
     assert isinstance(decide(forked(*POINTS["a gate approved"])), RunTool)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loops.engine import facts as f
-from loops.engine.decided import ImpossibleFact, with_call
 from loops.engine.evolving import evolve
+from loops.engine.fold.parts import ImpossibleFact, means, with_call
 from loops.engine.lifecycle import RETRIABLE, Phase
 from loops.engine.state import RunState
 
@@ -28,22 +28,27 @@ def let_on(state: RunState) -> RunState:
     )
 
 
+@means(f.UndoLearnt)
 def undo_learnt(state: RunState, fact: f.UndoLearnt) -> RunState:
     return with_call(state, fact.call_id)
 
 
+@means(f.RollbackRequested)
 def rollback_requested(state: RunState, fact: f.RollbackRequested) -> RunState:
     if state.phase not in {Phase.FAIL, Phase.HALT} or not state.effects:
         raise ImpossibleFact(f"nothing to roll back ({state.phase}, {state.effects} effects)")
     return evolve(state, gate=None, rollback="wanted")
 
 
+@means(f.CompensationIntended)
+@means(f.CompensationCompleted)
 def compensated(state: RunState, fact: f.CompensationIntended | f.CompensationCompleted) -> RunState:
     if state.rollback != "wanted":
         raise ImpossibleFact("a compensation that nobody asked for")
     return state
 
 
+@means(f.RollbackEnded)
 def rollback_ended(state: RunState, fact: f.RollbackEnded) -> RunState:
     if not state.is_ended:
         raise ImpossibleFact("a rollback of a run that goes on")

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
+from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
 from loops.engine.limits import extended
 from loops.engine.state import RunState
 
-CHARS_PER_TOKEN = 3
-"""A cautious estimate for text the provider has not counted yet."""
 GATE_CHARS = 160
 """Of our own words around a person's decision."""
 ROLLBACK_VERDICTS = {"roll_back": "wanted", "continue": "continued"}
 CONTINUE_VERDICTS = frozenset({"approve", "respond", "extend", "approve_with_edits"})
 
 
-class ImpossibleFact(Exception):
-    """This fact cannot follow this state."""
-
-
+@means(f.GateDecided)
 def decided(state: RunState, fact: f.GateDecided) -> RunState:  # noqa: C901 - one case for each kind of gate
     """The state after a decision on the gate that is open."""
     gate = state.gate
@@ -99,10 +94,3 @@ def _approval_decided(state: RunState, call_id: str, fact: f.GateDecided, goes_o
         call = state.call(call_id).call
         return with_call(state, call_id, status="approved", call=replace(call, arguments=edited))
     return with_call(state, call_id, status="approved")
-
-
-def with_call(state: RunState, call_id: str, **changes: Any) -> RunState:
-    """``state`` with one open call changed. Raises ImpossibleFact when no such call is open."""
-    if not any(pending.call.id == call_id and pending.status != "done" for pending in state.calls):
-        raise ImpossibleFact(f"no call {call_id} is open")
-    return evolve(state, calls=tuple(evolve(c, **changes) if c.call.id == call_id else c for c in state.calls))

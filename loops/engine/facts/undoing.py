@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loops.engine.fact import Fact
+from loops.engine.facts.fact import Fact
 from loops.engine.values import Compensation, Json
 
 

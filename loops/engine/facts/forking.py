@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loops.engine.fact import Fact
+from loops.engine.facts.fact import Fact
 
 
 @dataclass(frozen=True, slots=True)

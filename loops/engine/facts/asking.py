@@ -1,0 +1,69 @@
+"""What was asked of a model, and what came back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from loops.engine.facts.fact import Fact
+from loops.engine.values import Block, FailureKind, ModelRole, StopReason, ToolCall, Usage
+from loops.engine.values import Json as Json  # the hints of a Block name it, and are read here
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequested(Fact):
+    """Written before the request is sent; ``request_sha256`` identifies its whole content."""
+
+    role: ModelRole
+    model: str
+    request_sha256: str
+    attempt: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelAnswered(Fact):
+    HEAVY: ClassVar[tuple[str, ...]] = ("blocks", "text", "thinking", "calls")
+    role: ModelRole
+    model: str
+    provider: str
+    model_id: str
+    stop: StopReason
+    usage: Usage
+    blocks: tuple[Block, ...] = ()
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    request_id: str = ""
+    raw_stop: str = ""
+    stop_detail: str = ""
+    first_token_ms: int = 0
+    first_call_ms: int = 0
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFailed(Fact):
+    kind: FailureKind
+    code: str
+    message: str
+    attempt: int
+    status: int = 0
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInterrupted(Fact):
+    """A person stopped or paused the run while the model was answering; nothing of the answer was used."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackoffStarted(Fact):
+    until: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackoffEnded(Fact):
+    pass

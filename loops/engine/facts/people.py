@@ -1,0 +1,63 @@
+"""What people were asked, and what they said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from loops.engine.facts.fact import Fact
+from loops.engine.values import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOpened(Fact):
+    gate: str
+    kind: str
+    title: str
+    call_id: str = ""
+    detail: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateDecided(Fact):
+    gate: str
+    kind: str
+    verdict: str
+    reason: str = ""
+    payload: Mapping[str, Json] = field(default_factory=dict)
+    call_id: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalVoided(Fact):
+    """What would run is no longer what was approved: judged and asked again, nothing ran (SPEC Q5)."""
+
+    call_id: str
+    gate: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageReceived(Fact):
+    HEAVY: ClassVar[tuple[str, ...]] = ("text",)
+    text: str
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopRequested(Fact):
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPaused(Fact):
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResumed(Fact):
+    """Go on after a pause, or re-enter a halted run at the phase it left (CH15 15.11.2)."""
+
+    by: str = ""

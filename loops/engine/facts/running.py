@@ -1,0 +1,71 @@
+"""How a run begins, moves through its phases, changes hands, and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from loops.engine.facts.fact import Fact
+from loops.engine.facts.forking import Origin
+from loops.engine.lifecycle import Event, Phase
+from loops.engine.spec import RunSpec
+from loops.engine.values import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(Fact):
+    """The first fact: everything that was decided before the first step."""
+
+    HEAVY: ClassVar[tuple[str, ...]] = ("system",)
+    spec: RunSpec
+    system: str
+    prompt_version: str
+    tools_sha256: str
+    sandbox_level: int = 0
+    forked_from: Origin | None = None
+    """Set for a fork: the facts up to ``Forked`` are that run's (SPEC K3)."""
+    snapshot: str = ""
+    """SHA-256 of the blob that lists the workspace as the run found it; empty where it was too large (SPEC O3)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTakenOver(Fact):
+    """A worker found the run without a living owner (SPEC J4). ``lost`` is that owner, ``why`` what it said of itself
+    when it could still speak, ``lost_is_dead`` whether its process is proven to be gone (RELIABILITY 3.1)."""
+
+    epoch: int
+    worker: str
+    lost: str = ""
+    lost_is_dead: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseEntered(Fact):
+    phase: Phase
+    event: Event
+    came_from: Phase
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCompleted(Fact):
+    step: int
+    success: bool
+    error: str = ""
+    error_signature: str = ""
+    progress: float = 0.0
+    progress_method: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded(Fact):
+    """The artifact of a terminal state (SPEC A5): AgentResult, FailureReport or HaltRecord."""
+
+    HEAVY: ClassVar[tuple[str, ...]] = ("report",)
+    phase: Phase
+    reason: str
+    report: Mapping[str, Json]
+    report_kind: str
+    amends: bool = False
+    """The run had ended already; only its report is new, because it was rolled back since."""

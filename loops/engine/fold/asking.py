@@ -1,0 +1,74 @@
+"""A model is asked and answers, or fails to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loops.engine import facts as f
+from loops.engine.evolving import evolve
+from loops.engine.fold.parts import ImpossibleFact, answer_call_id, means
+from loops.engine.state import PendingCall, RunState
+from loops.engine.values import StopReason
+
+
+@means(f.ModelRequested)
+def model_requested(state: RunState, fact: f.ModelRequested) -> RunState:
+    if state.calls or state.answered:
+        raise ImpossibleFact("a model was asked while its latest answer is still open")
+    step = state.step if state.requested or state.model_attempt else state.step + 1
+    return evolve(state, requested=True, step=step)
+
+
+@means(f.ModelAnswered)
+def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
+    if not state.requested:
+        raise ImpossibleFact("an answer without a request")
+    answers = state.model_calls + 1
+    calls = tuple(
+        PendingCall(call=replace(call, id=answer_call_id(answers, position)))
+        for position, call in enumerate(fact.calls)
+    )
+    usage = fact.usage
+    return evolve(
+        state,
+        requested=False,
+        answered=True,
+        model_attempt=0,
+        model_calls=answers,
+        calls=calls,
+        stopped_without_calls=not calls,
+        last_stop=fact.stop.value,
+        last_text=fact.text,
+        tokens=state.tokens + usage.total_tokens,
+        cost_microusd=state.cost_microusd + (usage.cost_microusd or 0),
+        cost_unknown=state.cost_unknown or usage.cost_microusd is None,
+        context_tokens=max(usage.total_tokens, state.context_tokens),
+        fatal=_fatal_stop(fact.stop),
+    )
+
+
+def _fatal_stop(stop: StopReason) -> str:
+    return {StopReason.REFUSAL: "refused", StopReason.CONTEXT_EXCEEDED: "context_exceeded"}.get(stop, "")
+
+
+@means(f.ModelFailed)
+def model_failed(state: RunState, fact: f.ModelFailed) -> RunState:
+    hopeless = fact.kind.value != "transient" or fact.attempt >= state.limits.max_model_attempts
+    return evolve(
+        state, requested=False, model_attempt=fact.attempt, fatal="model_unavailable" if hopeless else state.fatal
+    )
+
+
+@means(f.ModelInterrupted)
+def model_interrupted(state: RunState, fact: f.ModelInterrupted) -> RunState:
+    return evolve(state, requested=True)
+
+
+@means(f.BackoffStarted)
+def backoff_started(state: RunState, fact: f.BackoffStarted) -> RunState:
+    return evolve(state, wake_at=fact.until)
+
+
+@means(f.BackoffEnded)
+def backoff_ended(state: RunState, fact: f.BackoffEnded) -> RunState:
+    return evolve(state, wake_at=0)

@@ -1,0 +1,69 @@
+"""A tool call on its way."""
+
+from __future__ import annotations
+
+from loops.engine import facts as f
+from loops.engine.evolving import evolve
+from loops.engine.fold.parts import CHARS_PER_TOKEN, means, with_call
+from loops.engine.state import RunState
+from loops.engine.values import Json
+
+
+@means(f.CallJudged)
+def judged(state: RunState, fact: f.CallJudged) -> RunState:
+    return with_call(
+        state,
+        fact.call_id,
+        status="judged",
+        access=fact.access,
+        reasons=fact.reasons,
+        invalid=fact.invalid,
+        gate_kind=fact.gate_kind,
+        risk=fact.risk,
+    )
+
+
+@means(f.ToolIntended)
+def intended(state: RunState, fact: f.ToolIntended) -> RunState:
+    state = with_call(
+        state,
+        fact.call_id,
+        status="intended",
+        attempt=fact.attempt,
+        gate=fact.gate,
+        since=fact.at,
+        expects=fact.expects,
+    )
+    if fact.compensation is not None:
+        state = evolve(state, effects=state.effects + 1, rollback="")
+    return evolve(state, tool_calls=state.tool_calls + (fact.attempt == 1))
+
+
+@means(f.ToolVerified)
+def verified(state: RunState, fact: f.ToolVerified) -> RunState:
+    return with_call(state, fact.call_id)
+
+
+@means(f.ToolCompleted)
+def completed(state: RunState, fact: f.ToolCompleted) -> RunState:
+    result = fact.result
+    state = with_call(state, fact.call_id, status="done", ok=result.ok, error=result.error)
+    data = result.data
+    return evolve(
+        state,
+        context_tokens=state.context_tokens + (len(result.content) + len(result.error)) // CHARS_PER_TOKEN,
+        tests_passed=_count(data.get("passed"), state.tests_passed),
+        tests_failed=_count(data.get("failed"), state.tests_failed),
+        files_changed=state.files_changed + (1 if result.ok and data.get("diff") else 0),
+        awaiting_message=fact.tool == "converse" and result.ok,
+    )
+
+
+def _count(value: Json, present: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else present
+
+
+@means(f.ToolRefused)
+def refused(state: RunState, fact: f.ToolRefused) -> RunState:
+    state = with_call(state, fact.call_id, status="done", ok=False, error=fact.message)
+    return evolve(state, context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN)

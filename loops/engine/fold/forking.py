@@ -1,0 +1,72 @@
+"""Where a fork begins to go its own way (``loops.engine.forking``)."""
+
+from __future__ import annotations
+
+from loops.engine import facts as f
+from loops.engine.evolving import evolve
+from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means
+from loops.engine.forking import BEGUN
+from loops.engine.state import PendingCall, RunState
+
+
+@means(f.Forked)
+def forked(state: RunState, fact: f.Forked) -> RunState:
+    """The state in which the fork goes on: the conversation so far, fresh bounds, and nothing permitted."""
+    if not state.reusing:
+        raise ImpossibleFact("this run is no fork, or has begun already")
+    own = fact.run_id == state.reusing  # the other run may have been a fork itself: its ``Forked`` is history here
+    if any(pending.status in BEGUN for pending in state.calls):
+        raise ImpossibleFact("a call of the other run is still open")
+    told = bool(fact.message)
+    open_step = state.step_is_open
+    return evolve(
+        _with_fresh_bounds(state),
+        reusing="" if own else state.reusing,
+        reused_steps=state.step - open_step,
+        reused_answers=state.model_calls,
+        started_at=fact.at,
+        step_base=state.step - open_step,
+        requested=open_step,
+        model_attempt=0,
+        wake_at=0,
+        calls=tuple(p if p.status == "done" else PendingCall(call=p.call) for p in state.calls),
+        gate=None,
+        paused=False,
+        stop_requested=False,
+        awaiting_message=state.awaiting_message and not told,
+        result=None if told else state.result,
+        checks=None,
+        checking=False,
+        reviewed=False,
+        approver="",
+        review_rejection="",
+        context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN,
+    )
+
+
+def _with_fresh_bounds(state: RunState) -> RunState:
+    """Nothing is used up yet, nothing was warned of, and no failure counts."""
+    return evolve(
+        state,
+        limits=state.spec.limits,
+        tokens=0,
+        cost_microusd=0,
+        cost_unknown=False,
+        tool_calls=0,
+        effects=0,
+        rollback="",
+        undone=0,
+        warned=frozenset(),
+        reached="",
+        refused_limit="",
+        extensions=0,
+        loop_found="",
+        recent_errors=(),
+        failures_in_row=0,
+        plain_answers=0,
+        repairs=0,
+        recoveries=0,
+        fatal="",
+        resume_phase=None,
+        end_reason="",
+    )

@@ -1,0 +1,61 @@
+"""How a run changes hands, moves on, and ends."""
+
+from __future__ import annotations
+
+from loops.engine import facts as f
+from loops.engine.evolving import evolve
+from loops.engine.fold.parts import ImpossibleFact, means
+from loops.engine.lifecycle import TERMINAL, Phase, transition
+from loops.engine.state import RECENT_ERRORS, PendingCall, RunState
+
+
+@means(f.RunTakenOver)
+def taken_over(state: RunState, fact: f.RunTakenOver) -> RunState:
+    calls = tuple(
+        evolve(call, may_live=call.may_live or not fact.lost_is_dead) if call.status == "intended" else call
+        for call in state.calls
+    )
+    return evolve(state, recoveries=state.recoveries + 1, calls=calls)
+
+
+@means(f.PhaseEntered)
+def phase_entered(state: RunState, fact: f.PhaseEntered) -> RunState:
+    if transition(state.phase, fact.event) is not fact.phase or fact.came_from is not state.phase:
+        raise ImpossibleFact(f"{fact.came_from} -{fact.event}-> {fact.phase} while in {state.phase}")
+    if fact.phase is Phase.REPAIR:
+        return evolve(state, phase=fact.phase, repairs=state.repairs + 1)
+    if fact.phase in TERMINAL:
+        calls = tuple(_without_gate(state, call) for call in state.calls)
+        return evolve(state, phase=fact.phase, gate=None, calls=calls, resume_phase=state.phase, requested=False)
+    return evolve(state, phase=fact.phase)
+
+
+def _without_gate(state: RunState, pending: PendingCall) -> PendingCall:
+    """A call whose gate ends with the run is asked again at a resume; one in doubt was begun and stays in doubt."""
+    if pending.status != "gated":
+        return pending
+    begun = state.gate is not None and state.gate.kind == "in_doubt"
+    return evolve(pending, status="intended" if begun else "judged", gate="")
+
+
+@means(f.StepCompleted)
+def step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
+    if any(pending.status != "done" for pending in state.calls):
+        raise ImpossibleFact("a step was completed while a call of it was open")
+    kept = max(RECENT_ERRORS, state.limits.identical_errors)
+    errors = () if fact.success else (*state.recent_errors, fact.error_signature)[-kept:]
+    return evolve(
+        state,
+        answered=False,
+        calls=(),
+        plain_answers=state.plain_answers + 1 if state.stopped_without_calls else 0,
+        recent_errors=errors,
+        failures_in_row=0 if fact.success else state.failures_in_row + 1,
+        progress=fact.progress,
+        progress_method=fact.progress_method,
+    )
+
+
+@means(f.RunEnded)
+def ended(state: RunState, fact: f.RunEnded) -> RunState:
+    return evolve(state, end_reason=fact.reason)

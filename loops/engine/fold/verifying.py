@@ -1,0 +1,37 @@
+"""A claim and its checks."""
+
+from __future__ import annotations
+
+from loops.engine import facts as f
+from loops.engine.evolving import evolve
+from loops.engine.fold.parts import CHARS_PER_TOKEN, means, with_call
+from loops.engine.state import RunState
+
+
+@means(f.ResultProposed)
+def proposed(state: RunState, fact: f.ResultProposed) -> RunState:
+    state = evolve(state, result=fact.result, checks=None, reviewed=False, approver="", review_rejection="")
+    return with_call(state, fact.call_id, status="done", ok=True) if fact.call_id else state
+
+
+@means(f.ChecksStarted)
+def checks_started(state: RunState, fact: f.ChecksStarted) -> RunState:
+    return evolve(state, checking=True)
+
+
+@means(f.ChecksCompleted)
+def checks_completed(state: RunState, fact: f.ChecksCompleted) -> RunState:
+    return evolve(state, checking=False, checks=fact.checks)
+
+
+@means(f.DiagnosisMade)
+def diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
+    return evolve(
+        state,
+        result=None,
+        checks=None,
+        causes=fact.causes,
+        review_rejection="",
+        plain_answers=0,
+        context_tokens=state.context_tokens + len(fact.feedback) // CHARS_PER_TOKEN,
+    )
