@@ -16,8 +16,8 @@ MODEL_RULE = "model_decided"
 
 
 def question(failure: Failure) -> str:
-    """The failure as one JSON object, to send below the prompt ``classify``. Inside JSON strings a text can't end
-    its own quotation, so what stands in it stays data."""
+    """The failure as one JSON object, for the place ``failure`` of the prompt ``classify``. Inside a JSON string a text
+    can't end its own quotation, so what stands in it stays data."""
     half = ASKED_ABOUT // 2
     text = failure.text
     shown = text if len(text) <= ASKED_ABOUT else f"{text[:half]} … {text[-half:]}"
