@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import uuid
 from dataclasses import replace
@@ -25,7 +26,7 @@ from loops.engine.state import RunState
 from loops.ids import new_key
 from loops.llm.registry import ModelService
 from loops.models import AuditEvent, Run
-from loops.services import audit
+from loops.services import audit, recovering
 from loops.services.instructions import system_prompt
 from loops.services.models import model_configs
 from loops.services.reusing import fork_of, take_over
@@ -36,15 +37,15 @@ from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.wiring import SystemClock, gatekeeper, publisher, sandbox_level, tools_of
 
-RECOVERIES_AT_MOST = 5
-"""Workers lost in a row without a step completed, before a run is failed instead of tried again (RELIABILITY P21)."""
+log = logging.getLogger(__name__)
 
 
 def drive(run_id: uuid.UUID, owner: str) -> str:
-    """Own the run for as long as there is something to do; why it stopped, or "taken" when somebody else has it.
+    """Own the run for as long as there is something to do; why it stopped, "taken" when somebody else has it, or "lost"
+    when somebody else got it meanwhile.
 
-    An error of AgentOps itself leaves the lease to run out: the sweeper finds the run, another try is made, and after
-    ``RECOVERIES_AT_MOST`` the run ends with a FailureReport instead of going round for ever.
+    An error of AgentOps itself leaves the lease to run out: the sweeper finds the run, another try is made, until
+    ``recovering.why_given_up`` ends it with a FailureReport instead of going round for ever.
     """
     reach(CrashPoint.BELL_HEARD)
     before = Run.objects.filter(pk=run_id).values_list("owner", "epoch").first()
@@ -52,21 +53,35 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
     if held is None:
         return "taken"
     reach(CrashPoint.CLAIMED)
-    run = Run.objects.select_related("task__workspace", "agent__actor_model", "project").get(pk=run_id)
+    try:
+        return _drive_claimed(held, owner, before)
+    except p.LeaseLost as lost:
+        log.info("run %s is not ours any more: %s", run_id, lost)
+        return "lost"
+    except Exception as error:
+        recovering.say_why(held, error)
+        raise
+
+
+def _drive_claimed(held: journal.Claim, owner: str, before: tuple[str, int] | None) -> str:
+    run = Run.objects.select_related("task__workspace", "agent__actor_model", "project").get(pk=held.run_id)
     store = journal.PgJournal(held, run.project_id, publisher())
+    given_up = recovering.why_given_up(held)
     try:
         state, transcript = _where_it_stands(run, store)
+    except p.LeaseLost:
+        raise
     except Exception as error:  # its own facts, or those a fork is to take over
-        if held.recoveries <= RECOVERIES_AT_MOST:
+        if not given_up:
             raise
         journal.condemn(held, f"the journal cannot be read: {type(error).__name__}: {error}")
         audit.record("run.condemned", actor=None, run=run, detail={"error": str(error)[:2000]})
         return "condemned"
     if held.abandoned and not state.is_ended:
         state = _note(store, state, _taken_over(held, owner, before))
-        if held.recoveries > RECOVERIES_AT_MOST:
-            state = _fail(store, state, "internal_error", f"{held.recoveries} workers were lost in a row at this point")
-    if _is_over(state, held) and not store.mail_kinds():
+        if given_up:
+            state = _fail(store, state, "internal_error", given_up)
+    if _is_over(state, given_up) and not store.mail_kinds():
         store.release()
         return "ended"
     return asyncio.run(_drive(run, store, ModelService(model_configs()), state, transcript))
@@ -79,10 +94,9 @@ def _where_it_stands(run: Run, store: journal.PgJournal) -> tuple[RunState, Tran
     return _where_it_lies(run, loaded.state), loaded.transcript
 
 
-def _is_over(state: RunState, held: journal.Claim) -> bool:
+def _is_over(state: RunState, given_up: str) -> bool:
     """Nothing is to be asked or undone any more; where workers keep being lost, nothing is asked either."""
-    given_up = held.abandoned and held.recoveries > RECOVERIES_AT_MOST and state.rollback != "wanted"
-    return state.is_ended and (given_up or rollback.is_settled(state))
+    return state.is_ended and ((bool(given_up) and state.rollback != "wanted") or rollback.is_settled(state))
 
 
 async def _drive(

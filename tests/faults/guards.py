@@ -145,6 +145,20 @@ def clean() -> None:
     projections.clean_json = lambda value, longest=0: value
 
 
+def say_why() -> None:
+    """A worker that fails is like one that is killed: nobody knows where it was."""
+    from loops.services import recovering
+
+    recovering.say_why = lambda held, error: None
+
+
+def losses() -> None:
+    """A worker that is killed counts as one that fails."""
+    from loops.services import recovering
+
+    recovering.LOSSES_AT_MOST = recovering.FAILURES_AT_MOST
+
+
 def refusal() -> None:
     """A worker does not hear that the database refused what it wrote."""
     from contextlib import suppress
@@ -212,6 +226,8 @@ GUARDS: dict[str, Callable[[], None]] = {
     "drain": drain,
     "newer": newer,
     "clean": clean,
+    "say_why": say_why,
+    "losses": losses,
     "refusal": refusal,
     "own_clock": own_clock,
     "ahead": _clock(lambda now: now + 3600),

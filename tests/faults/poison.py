@@ -1,10 +1,15 @@
-"""P21: whatever a model or a tool says is stored as it was said, and no worker goes round in circles over it."""
+"""P21: whatever a model or a tool says is stored as it was said, and no worker goes round in circles over it.
+
+A worker that fails at one place ends the run after three times; workers that are killed may be more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from loops.crash_points import CrashPoint
 from loops.engine import facts as f
+from loops.services import recovering
 from loops.storage import reader
 from tests.faults import house, lean, oracle
 from tests.faults.outcome import Found, Outcome, first_harm
@@ -16,15 +21,21 @@ WORKERS_AT_MOST = 8
 
 
 def check(count: int) -> list[Outcome]:
-    """``count`` poisoned answers and tool results in turn, and a worker that fails at the same place every time."""
-    outcome = Outcome("P21", faults=2 * count + 1)
+    """``count`` poisoned answers and tool results in turn, workers that fail at one place, workers that are killed."""
+    outcome = Outcome("P21", faults=2 * count + recovering.FAILURES_AT_MOST + recovering.LOSSES_AT_MOST)
     if count >= 40:
         PAYLOADS["megabytes"] = lambda: "x" * HUGE
     kinds = [list(PAYLOADS)[number % len(PAYLOADS)] for number in range(count)]
     for found in lean.lanes(lambda lane, share: [survived(kind) for kind in kinds[lane::2]], count):
         outcome.found += found
     outcome.found += given_up()
-    outcome.control = first_harm(lambda: survived("nul", off=["clean"]), "", 1)
+    outcome.found += only_lost()
+    controls = [
+        first_harm(lambda: survived("nul", off=["clean"]), "", 1),
+        first_harm(lambda: given_up(off=["say_why"]), "", 1),
+        first_harm(lambda: only_lost(off=["losses"]), "", 1),
+    ]
+    outcome.control = "; ".join(controls) if all(controls) else ""
     return [outcome]
 
 
@@ -44,14 +55,27 @@ def survived(kind: str, off: Sequence[str] = ()) -> Found:
     return found
 
 
-def given_up() -> Found:
-    """A run over which every worker fails is failed with a report."""
+def given_up(off: Sequence[str] = ()) -> Found:
+    """Three workers fail at the same place; the next ends the run with a report that says where."""
     run = house.submit(SCRIPT, goal="Speak poison=bug please")
-    for _ in range(WORKERS_AT_MOST):
-        lean.drive(run)
+    for _ in range(recovering.FAILURES_AT_MOST + 1):
+        lean.drive(run, off=off)
         lean.lapse(run)
     run.refresh_from_db()
     report = reader.report(run.pk) or {}
-    if (run.status, report.get("kind")) != ("failed", "FailureReport"):
-        return Found(broken=[f"{run.pk}: after {run.epoch} workers it is {run.status}, {report.get('kind')}"])
+    if (run.status, report.get("kind")) != ("failed", "FailureReport") or "says_poison.py" not in str(report):
+        return Found(broken=[f"{run.pk}: after {run.epoch - 1} failures it is {run.status}, {report.get('kind')}"])
     return oracle.examine(run)
+
+
+def only_lost(off: Sequence[str] = ()) -> Found:
+    """Workers that are killed say nothing about the run: so many of them, and it ends as it should."""
+    run = house.submit(SCRIPT, goal="Speak poison=nul please")
+    for _ in range(recovering.LOSSES_AT_MOST):
+        lean.drive(run, off=off, death=lean.Death(CrashPoint.MODEL_ASKED))
+        lean.lapse(run)
+    lean.finish(run, off=off)
+    found = oracle.examine(run)
+    if run.status != "completed":
+        found.lost.append(f"{run.pk}: {run.epoch - 1} workers were killed over it: {run.status} {run.end_reason}")
+    return found

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from loops.engine.lifecycle import Phase
 from loops.models import AuditEvent, Fact, Project, Run
-from loops.services import driving, steering
+from loops.services import driving, recovering, steering
 from loops.storage import chain, journal
 from tests import factories as make
 from tests import fakes
@@ -39,7 +39,7 @@ def given_up(project: Project | None = None) -> owned.Owned:
 
     with pytest.raises(Died):
         mine.drive(answer)
-    Run.objects.filter(pk=mine.run.pk).update(recoveries=driving.RECOVERIES_AT_MOST)
+    Run.objects.filter(pk=mine.run.pk).update(recoveries=recovering.LOSSES_AT_MOST)
     owned.lapse(mine.run)
     assert driving.drive(mine.run.pk, "the last") == "ended"
     mine.run.refresh_from_db()
@@ -89,7 +89,7 @@ def test_a_condemned_run_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("FactOfTomorrow")
 
     monkeypatch.setattr(journal, "load", unreadable)
-    Run.objects.filter(pk=mine.run.pk).update(recoveries=driving.RECOVERIES_AT_MOST)
+    Run.objects.filter(pk=mine.run.pk).update(recoveries=recovering.LOSSES_AT_MOST)
     owned.lapse(mine.run)
     assert driving.drive(mine.run.pk, "the last") == "condemned"
     assert list(Run.objects.dead_lettered()) == [mine.run]

@@ -1,0 +1,61 @@
+"""When a run is given up: its workers meet the same error again and again, or are lost again and again (SPEC J4,
+RELIABILITY P21).
+
+The two count apart. An error that a living worker meets three times at one place will be met there for ever. A worker
+that is killed from outside says nothing about the run: deployments and a machine short of memory take several.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+import redis
+from django.db import Error, InterfaceError, OperationalError
+
+from loops.models import AuditEvent, Run
+from loops.services import audit
+from loops.storage.journal import Claim
+
+FAILURES_AT_MOST = 3
+"""Workers that met the same error at the same line of code, no step completed in between."""
+LOSSES_AT_MOST = 5
+"""Workers lost for whatever reason, no step completed in between, before a run is failed instead of tried again."""
+KIND = "run.worker_failed"
+_AROUND = (
+    *(OSError, MemoryError, redis.RedisError),
+    *(OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError),
+)
+"""Errors of what a worker stands on: the database restarts, the disk is full. They pass, so they count as a loss."""
+
+
+def say_why(held: Claim, error: Exception) -> None:
+    """The worker that fails says so itself while it can; one that cannot is merely lost."""
+    if isinstance(error, _AROUND):
+        return
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{type(error).__name__} in {last.name} ({Path(last.filename).name}:{last.lineno})"
+    run = Run.objects.select_related("project").filter(pk=held.run_id)
+    with suppress(Error):
+        detail = {"epoch": held.epoch, "place": place, "error": str(error)}
+        audit.record(KIND, actor=None, run=run.get(), detail=detail)
+
+
+def why_given_up(held: Claim) -> str:
+    """Why nobody is to try this run again; "" while it is to be tried."""
+    if not held.abandoned:
+        return ""
+    if held.recoveries > LOSSES_AT_MOST:
+        return f"{held.recoveries} workers were lost in a row at this point"
+    since = held.epoch - held.recoveries
+    said = AuditEvent.objects.filter(run=held.run_id, kind=KIND, detail__epoch__gte=since).order_by("-id")
+    details = list(said.values_list("detail", flat=True))
+    places = Counter(detail["place"] for detail in details)
+    if not places or max(places.values()) < FAILURES_AT_MOST:
+        return ""
+    place, times = places.most_common(1)[0]
+    error = next(detail["error"] for detail in details if detail["place"] == place)
+    return f"{times} workers failed at the same place, no step completed in between: {place}: {error}"
