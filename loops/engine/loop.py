@@ -2,7 +2,7 @@
 
 A run is a sequence of facts. Two pure functions carry it:
 
-    apply(state, fact) -> state        what a fact means          (fold.py)
+    apply(state, fact) -> state        what a fact means          (fold/)
     decide(state)      -> effect       what is to be done next    (here)
 
 The driver repeats: take what the mailbox holds as facts, ask ``decide``, perform the effect, write the facts that came

@@ -6,14 +6,11 @@ their order. A loop-breaking tool ends the answer: what comes after it is not ru
 
 from __future__ import annotations
 
-from loops.engine import limits
+from loops.engine import before_request, limits
 from loops.engine.context import UNKNOWN
 from loops.engine.effects import CallModel, Effect, JudgeCall, OpenGate, Record, RecoverTool, RunTool
 from loops.engine.facts import (
     Fact,
-    LimitReached,
-    LimitWarned,
-    LoopDetected,
     PhaseEntered,
     Reminded,
     ResultProposed,
@@ -24,7 +21,7 @@ from loops.engine.facts import (
 from loops.engine.lifecycle import Event, Phase, transition
 from loops.engine.loops import register
 from loops.engine.progress import measure
-from loops.engine.repetition import error_signature, identical_errors
+from loops.engine.repetition import error_signature
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import Access, ModelRole, StopReason, ToolResult
 
@@ -61,73 +58,17 @@ class React:
         if state.result is not None:
             event = Event.REPAIR_SUCCESS if state.phase is Phase.REPAIR else Event.OUTPUTS_READY
             return Record((entered(state.phase, event),))
-        return _next_step(state)
+        return before_request.next_effect(state) or ask(state)
+
+
+def ask(state: RunState) -> Effect:
+    """The model, once nothing else stands before it."""
+    return CallModel(role=ModelRole.ACTOR, max_tokens=limits.answer_tokens(state), attempt=state.model_attempt + 1)
 
 
 def entered(phase: Phase, event: Event) -> PhaseEntered:
     """The fact of leaving ``phase`` by ``event``."""
     return PhaseEntered(phase=transition(phase, event), event=event, came_from=phase)
-
-
-def _next_step(state: RunState) -> Effect:
-    """Guards in their order, then the model."""
-    if state.reached:
-        return _limit_gate(state)
-    if state.loop_found:
-        return _loop_gate(state)
-    if evidence := identical_errors(state, state.limits.identical_errors):
-        return Record((LoopDetected(method="identical_errors", evidence=evidence, steps=_last_steps(state)),))
-    if hit := limits.reached(state):
-        return Record((LimitReached(limit=hit.limit, used=hit.used, bound=hit.bound),))
-    if warned := limits.warnings(state):
-        return Record(tuple(fact for hit in warned for fact in _warning(hit)))
-    return CallModel(role=ModelRole.ACTOR, max_tokens=limits.answer_tokens(state), attempt=state.model_attempt + 1)
-
-
-def _last_steps(state: RunState) -> tuple[int, ...]:
-    return tuple(range(max(1, state.step - state.limits.identical_errors + 1), state.step + 1))
-
-
-def _warning(hit: limits.LimitHit) -> tuple[Fact, ...]:
-    text = f"Warning: {hit.used:,} of {hit.bound:,} {limits.LABELS[hit.limit]} are used. Finish what matters most."
-    if hit.limit == "max_cost_usd":
-        text = f"Warning: ${hit.used / 1e6:.2f} of ${hit.bound / 1e6:.2f} are spent. Finish what matters most."
-    return (LimitWarned(limit=hit.limit, used=hit.used, bound=hit.bound), Reminded(reason=hit.limit, text=text))
-
-
-def _limit_gate(state: RunState) -> OpenGate:
-    used, bound = limits.usage(state)[state.reached]
-    hit = limits.LimitHit(state.reached, used, bound)
-    scale = 1_000_000 if state.reached == "max_cost_usd" else 1
-    label = limits.LABELS[state.reached]
-    return OpenGate(
-        kind="limit_reached",
-        title=f"Limit reached: {used / scale:,.12g} of {bound / scale:,.12g} {label}",
-        reasons=(f"{state.reached}: {used / scale:.12g} used, {bound / scale:.12g} allowed",),
-        recommended="extend" if state.progress > 0 else "reject",
-        view={
-            "limit": state.reached,
-            "used": used / scale,
-            "bound": bound / scale,
-            "suggested": limits.suggested(hit) / scale,
-            "label": label,
-        },
-    )
-
-
-def _loop_gate(state: RunState) -> OpenGate:
-    return OpenGate(
-        kind="loop_detected",
-        title=f"Going in circles: {state.loop_found}",
-        reasons=(state.loop_found,),
-        risk="medium",
-        recommended="respond",
-        view={"evidence": state.loop_found, "steps": list(_last_steps(state)), "error": _first_error(state)},
-    )
-
-
-def _first_error(state: RunState) -> str:
-    return next((call.error for call in state.calls if call.error), "")
 
 
 def _next_for(state: RunState, pending: PendingCall) -> Effect:

@@ -1,0 +1,104 @@
+"""What stands before the next request to a model: an ordered table of small pure functions ``state -> Effect | None``.
+
+The first that has something to do is done, and the table is asked again. Each leaves a fact that makes it silent the
+next time, so that the request is reached. An idea of its own gets a module of its own and a line in ``BEFORE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from loops.engine import limits
+from loops.engine.effects import Effect, OpenGate, Record
+from loops.engine.facts import Fact, LimitReached, LimitWarned, LoopDetected, Reminded
+from loops.engine.repetition import identical_errors
+from loops.engine.state import RunState
+
+
+def next_effect(state: RunState) -> Effect | None:
+    """What is to be done before the model may be asked; None when nothing is."""
+    for step in BEFORE:
+        if effect := step(state):
+            return effect
+    return None
+
+
+def _ask_about_limit(state: RunState) -> Effect | None:
+    return _limit_gate(state) if state.reached else None
+
+
+def _ask_about_loop(state: RunState) -> Effect | None:
+    return _loop_gate(state) if state.loop_found else None
+
+
+def _look_for_loops(state: RunState) -> Effect | None:
+    evidence = identical_errors(state, state.limits.identical_errors)
+    if not evidence:
+        return None
+    return Record((LoopDetected(method="identical_errors", evidence=evidence, steps=_last_steps(state)),))
+
+
+def _look_at_limits(state: RunState) -> Effect | None:
+    hit = limits.reached(state)
+    return Record((LimitReached(limit=hit.limit, used=hit.used, bound=hit.bound),)) if hit else None
+
+
+def _warn(state: RunState) -> Effect | None:
+    warned = limits.warnings(state)
+    return Record(tuple(fact for hit in warned for fact in _warning(hit))) if warned else None
+
+
+def _last_steps(state: RunState) -> tuple[int, ...]:
+    return tuple(range(max(1, state.step - state.limits.identical_errors + 1), state.step + 1))
+
+
+def _warning(hit: limits.LimitHit) -> tuple[Fact, ...]:
+    text = f"Warning: {hit.used:,} of {hit.bound:,} {limits.LABELS[hit.limit]} are used. Finish what matters most."
+    if hit.limit == "max_cost_usd":
+        text = f"Warning: ${hit.used / 1e6:.2f} of ${hit.bound / 1e6:.2f} are spent. Finish what matters most."
+    return (LimitWarned(limit=hit.limit, used=hit.used, bound=hit.bound), Reminded(reason=hit.limit, text=text))
+
+
+def _limit_gate(state: RunState) -> OpenGate:
+    used, bound = limits.usage(state)[state.reached]
+    hit = limits.LimitHit(state.reached, used, bound)
+    scale = 1_000_000 if state.reached == "max_cost_usd" else 1
+    label = limits.LABELS[state.reached]
+    return OpenGate(
+        kind="limit_reached",
+        title=f"Limit reached: {used / scale:,.12g} of {bound / scale:,.12g} {label}",
+        reasons=(f"{state.reached}: {used / scale:.12g} used, {bound / scale:.12g} allowed",),
+        recommended="extend" if state.progress > 0 else "reject",
+        view={
+            "limit": state.reached,
+            "used": used / scale,
+            "bound": bound / scale,
+            "suggested": limits.suggested(hit) / scale,
+            "label": label,
+        },
+    )
+
+
+def _loop_gate(state: RunState) -> OpenGate:
+    return OpenGate(
+        kind="loop_detected",
+        title=f"Going in circles: {state.loop_found}",
+        reasons=(state.loop_found,),
+        risk="medium",
+        recommended="respond",
+        view={"evidence": state.loop_found, "steps": list(_last_steps(state)), "error": _first_error(state)},
+    )
+
+
+def _first_error(state: RunState) -> str:
+    return next((call.error for call in state.calls if call.error), "")
+
+
+BEFORE: tuple[Callable[[RunState], Effect | None], ...] = (
+    _ask_about_limit,
+    _ask_about_loop,
+    _look_for_loops,
+    _look_at_limits,
+    _warn,
+)
+"""In the order in which they are asked."""
