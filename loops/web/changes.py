@@ -99,10 +99,11 @@ def _read(run_id: uuid.UUID, after: int, audiences: list[Audience]) -> Changes |
     for card in cards:  # so that what a person waits for can be measured
         card.committed_at = found.at[card.number]
     end = fragments.end(found.run) if found.kinds & {"RunEnded", "RunResumed"} else ""
+    latest = max(found.rows.steps, key=lambda step: step.step_number, default=None)
     frames = {}
     for audience in audiences:
         parts = [fragments.card(found.run, card, audience) for card in cards]
-        html = "".join([fragments.head(found.run, audience, found.waits), *parts, end])
+        html = "".join([fragments.head(found.run, audience, found.waits, latest), *parts, end])
         body = {"t": "cards", "after": after, "seq": found.seq, "html": html, "said": _say(found.run, found.kinds)}
         frames[audience] = json.dumps(body)
     return Changes(after, found.seq, frames)

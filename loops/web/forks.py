@@ -21,7 +21,7 @@ from loops.services.forking import MAX_MESSAGE, ForkConflict, InvalidTask, Point
 from loops.storage import reader
 from loops.web import access
 from loops.web.comparing import compare as side_by_side
-from loops.web.heading import limits_now
+from loops.web.meters import limits_now
 from loops.web.tasks import LIMIT_FIELDS, as_limit
 
 _TOKENS = F("input_tokens") + F("output_tokens") + F("cache_read_tokens") + F("cache_write_tokens")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from django.template.loader import render_to_string
 
-from loops.models import Run
+from loops.models import Run, Step
 from loops.storage import reader
 from loops.web.access import Audience
-from loops.web.heading import Waits, heading
+from loops.web.heading import heading
+from loops.web.meters import Waits
 from loops.web.timeline import Card
 
 
-def head(run: Run, audience: Audience, waits: Waits) -> str:
-    return render_to_string("console/_head.html", heading(run, audience, waits))
+def head(run: Run, audience: Audience, waits: Waits, latest: Step | None) -> str:
+    return render_to_string("console/_head.html", heading(run, audience, waits, latest))
 
 
 def card(run: Run, one: Card, audience: Audience) -> str:

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import reduce
 from typing import Any
 
 from django.utils import timezone
 
-from loops.engine import canonical
-from loops.engine.codec import from_plain
-from loops.engine.limits import extended
-from loops.engine.spec import Limits
-from loops.models import Fact, Run
+from loops.models import Run, Step
 from loops.services import rollback, steering
-from loops.web import waiting, words
 from loops.web.access import Audience
-
-_started: dict[uuid.UUID, Limits] = {}
-_KEPT = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Meter:
-    label: str
-    used: float
-    bound: float
-    said: str
+from loops.web.meters import Waits, limits_in_force, meters_of, waits_of
+from loops.web.outlook import outlook
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,89 +34,19 @@ BUTTONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """What the gates of a run add to its head: seconds people took, and the bounds they granted, oldest first."""
-
-    seconds: float = 0.0
-    granted: Sequence[Mapping[str, Any]] = ()
-
-
-def heading(run: Run, audience: Audience, waits: Waits | None = None) -> dict[str, Any]:
-    """Context of ``console/_head.html``: the same for a page and for a live frame, which has read ``waits`` already."""
-    waits = waits or _waits(run)
-    limits = _limits(run, waits)
+def heading(run: Run, audience: Audience, waits: Waits | None = None, latest: Step | None = None) -> dict[str, Any]:
+    """Context of ``console/_head.html``: the same for a page and for a live frame, which has read ``waits`` and the
+    ``latest`` step already."""
+    if waits is None:
+        waits, latest = waits_of(run), run.steps.order_by("-step_number").first()
+    meters = meters_of(run, limits_in_force(run, waits), waits)
     return {
         "run": run,
         "audience": audience,
-        "meters": _meters(run, limits, waits),
+        "meters": meters,
+        "outlook": outlook(run, latest, meters),
         "buttons": [Button(*one, why_not=steering.obstacle(one[0], run.status, run.end_reason)) for one in BUTTONS],
         "can_roll_back": audience.operate and not rollback.obstacle(run),
         "can_talk": audience.operate and not steering.obstacle("message", run.status),
         "seconds": ((run.completed_at or timezone.now()) - run.started_at).total_seconds(),
     }
-
-
-def limits_now(run: Run) -> Limits:
-    """The bounds in force: those it began with, and what people granted since."""
-    return _limits(run, _waits(run))
-
-
-def _waits(run: Run) -> Waits:
-    gates = waiting.gates().objects.filter(run=run).order_by("id")
-    rows = list(gates.values_list("kind", "status", "opened_at", "decided_at", "decision__payload"))
-    now = timezone.now()
-    return Waits(
-        seconds=sum(((decided or now) - opened).total_seconds() for _, _, opened, decided, _ in rows),
-        granted=[
-            payload or {} for kind, status, *_, payload in rows if (kind, status) == ("limit_reached", "extended")
-        ],
-    )
-
-
-def _limits(run: Run, waits: Waits) -> Limits:
-    return reduce(extended, waits.granted, _limits_at_start(run))
-
-
-def _limits_at_start(run: Run) -> Limits:
-    """Fixed by the first fact, so read once; before there is one the head shows what the run row says."""
-    if run.pk in _started:
-        return _started[run.pk]
-    body = Fact.objects.filter(run=run, seq=1).values_list("body", flat=True).first()
-    if body is None:
-        return Limits(max_steps=run.max_steps or Limits().max_steps)
-    if len(_started) >= _KEPT:
-        _started.clear()
-    limits = from_plain(Limits, canonical.decode(bytes(body)).get("spec", {}).get("limits", {}))
-    _started[run.pk] = limits
-    return limits
-
-
-def _meters(run: Run, limits: Limits, waits: Waits) -> list[Meter]:
-    cost = float(run.total_cost_usd)
-    at_most = limits.max_cost_microusd / 1e6
-    working = _working_seconds(run, waits)
-    steps = run.max_steps or limits.max_steps
-    return [
-        Meter("Steps", run.total_steps, steps, f"{run.total_steps} of {steps}"),
-        Meter("Working time", working, limits.max_seconds, _of(words.duration, working, limits.max_seconds)),
-        Meter("Tokens", run.total_tokens, limits.max_tokens, _of(words.compact, run.total_tokens, limits.max_tokens)),
-        Meter("Cost", cost, at_most, f"{words.usd(cost, unknown=run.cost_unknown)} of {words.usd(at_most)}"),
-    ]
-
-
-def _working_seconds(run: Run, waits: Waits) -> float:
-    """Time spent working: waiting for people is free (SPEC D2). Exact once ended, close while it goes on."""
-    if run.is_ended and run.state_snapshot:
-        return float(run.state_snapshot.get("active_us", 0)) / 1e6
-    return max(0.0, _elapsed(run, timezone.now()) - waits.seconds)
-
-
-def _elapsed(run: Run, now: datetime) -> float:
-    if run.status == Run.Status.QUEUED:
-        return 0.0
-    return ((run.completed_at or now) - run.started_at).total_seconds()
-
-
-def _of(say: Any, used: float, bound: float) -> str:
-    return f"{say(used)} of {say(bound)}"

@@ -13,7 +13,7 @@ from django.db import connection, models
 
 from loops.models import Agent, ModelCall, Project, Run, Step, Task, ToolCallRecord
 from loops.web import timeline
-from loops.web.heading import Waits
+from loops.web.meters import Waits
 from loops.web.notes import NOTED
 
 M = TypeVar("M", bound=models.Model)

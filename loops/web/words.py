@@ -38,6 +38,11 @@ def reason(code: str) -> str:
     return (REASONS.get(code) or code.replace("_", " ").capitalize()).rstrip(".")
 
 
+def capital(text: str) -> str:
+    """The first letter large, the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def amount(limit: str, value: float) -> str:
     """A value of a limit in its own unit."""
     if limit in ("max_cost_microusd", "max_cost_usd"):

@@ -109,7 +109,7 @@ def test_a_trace_asks_the_same_however_long_it_is(house, django_assert_max_num_q
         make.step(house.run, number)
         make.tool_call(house.run, number)
     client = house.client("operator")
-    with django_assert_max_num_queries(11 + SESSION_AND_USER):
+    with django_assert_max_num_queries(12 + SESSION_AND_USER):
         page = client.get(reverse("run", args=[house.run.pk]))
     assert len(page.content) < 200_000
     numbers = [int(n) for n in re.findall(r'<li id="step-(\d+)"', text_of(page)) if int(n)]

@@ -13,7 +13,7 @@ from gates.models import Decision
 from loops.engine import facts as f
 from loops.ids import new_id
 from loops.models import Run
-from loops.web import changes, fragments, heading, tail, timeline
+from loops.web import changes, fragments, heading, meters, tail, timeline
 from loops.web.access import Audience
 from loops.web.hub import Hub
 from tests import factories as make
@@ -132,8 +132,9 @@ def test_a_frame_shows_what_the_page_shows(house, after):
     for audience in EVERYBODY:
         for mine, other in zip(live, page, strict=True):
             assert plain(fragments.card(found.run, mine, audience)) == plain(fragments.card(run, other, audience))
-        assert plain(fragments.head(found.run, audience, found.waits)) == plain(
-            fragments.head(run, audience, heading._waits(run))
+        newest = run.steps.order_by("-step_number").first()
+        assert plain(fragments.head(found.run, audience, found.waits, found.rows.steps[-1])) == plain(
+            fragments.head(run, audience, meters.waits_of(run), newest)
         )
     tokens = heading.heading(found.run, Audience(), found.waits)["meters"][2]
     assert tokens.bound == 3000  # what was granted last holds

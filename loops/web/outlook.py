@@ -1,0 +1,97 @@
+"""What a run is doing, why, how far it is, and what would stop it next: the four questions its head always answers.
+
+Read off the run's row, its latest step and its meters, so that the answer costs nothing beyond what the head reads
+anyway. What the model said is quoted as its own words; it is never taken for what the run really does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loops.models import Run, Step
+from loops.web import words
+from loops.web.meters import Meter
+
+WHY_CHARS = 220
+METHODS = {
+    "checks": "acceptance checks",
+    "tests": "tests",
+    "artifacts": "files changed",
+    "model": "the model's own judgement",
+}
+"""How progress was measured, best first (SPEC G1)."""
+STARTING = frozenset({Run.Status.QUEUED, Run.Status.INITIALIZING})
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """``why`` is empty while the model has said nothing yet, ``stops`` where nothing bounds the run any more."""
+
+    doing: str
+    why: str
+    percent: int
+    measured: str
+    stops: str
+
+
+def outlook(run: Run, latest: Step | None, meters: Sequence[Meter]) -> Outlook:
+    """The answers for ``run``, whose latest step and bounds are these."""
+    percent = round(100 * run.progress)
+    method = ((latest.validation or {}).get("method") or "") if latest else ""
+    return Outlook(
+        doing=_doing(run, latest),
+        why=_why(latest),
+        percent=percent,
+        measured=f"by {METHODS[method]}" if percent and method in METHODS else "nothing measured yet",
+        stops=_stops(run, meters),
+    )
+
+
+AT_REST = {
+    Run.Status.QUEUED: "Waits for a free worker",
+    Run.Status.INITIALIZING: "Prepares its workspace",
+    Run.Status.PAUSED: "Paused by a person; it goes on when somebody resumes it",
+}
+
+
+def _doing(run: Run, latest: Step | None) -> str:
+    match run.status:
+        case status if status in AT_REST:
+            return AT_REST[status]
+        case Run.Status.THINKING:
+            return words.capital(run.waiting_on) or f"Asks the model what to do in step {run.total_steps}"
+        case Run.Status.EXECUTING_TOOL:
+            return _running(run, latest)
+        case Run.Status.WAITING if run.waiting_on == "message":
+            return "Waits for your message"
+        case Run.Status.WAITING:
+            return f"Waits for a person: {words.reason(run.waiting_on).lower()}"
+        case _:
+            return words.reason(run.end_reason) if run.end_reason else "Ended"
+
+
+def _running(run: Run, latest: Step | None) -> str:
+    """The call under way, in one line."""
+    proposed: list[dict[str, Any]] = ((latest.action or {}).get("calls") or []) if latest else []
+    telling = next((words.one_line(call["arguments"], 90) for call in proposed if call["tool"] == run.waiting_on), "")
+    name = words.capital(run.waiting_on.replace("_", " "))
+    return f"{name}: {telling}" if telling else name
+
+
+def _why(latest: Step | None) -> str:
+    return words.one_line((latest.said or latest.reasoning) if latest else "", WHY_CHARS)
+
+
+def _stops(run: Run, meters: Sequence[Meter]) -> str:
+    """The bound that is nearest, by the share of it that is used; a person, where a person is what it waits for."""
+    if run.is_ended:
+        return ""
+    if run.status in (Run.Status.WAITING, Run.Status.PAUSED):
+        return "Nothing: it rests until a person acts, and no time is charged"
+    bounded = [meter for meter in meters if meter.bound]
+    if run.status in STARTING or not bounded:
+        return "No bound is near"
+    nearest = max(bounded, key=lambda meter: meter.used / meter.bound)
+    return f"{nearest.label}: {nearest.said} used"
