@@ -15,6 +15,7 @@ FORM = ""
 LIMITS = {
     "max_steps": 10_000,
     "max_seconds": 30 * 24 * 3600,
+    "max_failures": 100,
     "max_tokens": 1_000_000_000,
     "max_cost_usd": 100_000,
 }

@@ -6,6 +6,7 @@ import pytest
 
 from gates.policy.payloads import Invalid, cleaned, confirmation_word
 from gates.policy.verdicts import ALLOWED, Kind
+from loops.engine import limits
 
 pytestmark = pytest.mark.spec("Q4")
 GOOD: dict[str, dict[str, Any]] = {
@@ -122,3 +123,8 @@ def test_bad_outcome_is_refused(payload: Any) -> None:
 def test_payload_that_is_no_object_is_refused(payload: Any) -> None:
     with pytest.raises(Invalid):
         clean("tool_approval", "approve", payload)
+
+
+def test_every_limit_that_stops_a_run_can_be_extended() -> None:
+    for name in limits.LABELS:
+        assert clean("limit_reached", "extend", {name: 9}, limit=name, bound=3) == {name: 9}
