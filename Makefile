@@ -59,11 +59,12 @@ lock: $(UV) ## resolve the locks anew from pyproject.toml
 
 LOCK := --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 
-# The browser of the tests and the sandbox of commands. Only root can add them; otherwise tests skip and say so.
+# The browser of the tests, the sandbox of commands and what lets a disk fail. Only root can add them; otherwise tests skip and say so.
 system-tools:
 	@missing=""; \
 	command -v chromium chromium-browser google-chrome >/dev/null || [ -n "$${CHROMIUM:-}" ] || missing="chromium fonts-dejavu-core"; \
 	command -v bwrap >/dev/null || missing="$$missing bubblewrap"; \
+	command -v strace >/dev/null || missing="$$missing strace"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null && missing=""; \
 	fi; \

@@ -1,4 +1,4 @@
-"""P20: a full disk under the journal or under a workspace: it stops, says so, and goes on when there is room again."""
+"""P20: a full or broken disk under the journal or a workspace: it stops, says so, and goes on when the disk does."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from agentops.embedded.process import nobody
 from loops.engine import facts as f
 from loops.storage import reader
 from tests.faults import house, lean, ledger, oracle
+from tests.faults.broken_disks import CALLS, journal_refused, must_trace, refused
 from tests.faults.databases import owner
-from tests.faults.outcome import Found, Outcome
+from tests.faults.outcome import Found, Outcome, first_harm
 
 SCRIPT = "moves_money"
 LONG = "long_haul"
@@ -26,15 +27,22 @@ class NoMount(Exception):
 
 
 def check(count: int) -> list[Outcome]:
-    """``count`` runs over a journal, and as many over a workspace, whose disk is full for a while."""
-    outcome = Outcome("P20", faults=2 * count)
+    """``count`` runs each over a journal and a workspace whose disk is full, or answers with errors, for a while."""
+    must_trace()
+    outcome = Outcome("P20", faults=2 * count + (len(CALLS) + 1) * count)
+    for _ in range(count):
+        for call in CALLS:
+            outcome.found += refused(call)
+        outcome.found += journal_refused()
+    unheard = first_harm(lambda: refused("fsync", off=["disk"]), "nobody was told", 1)
     with small_disk(8) as disk:
         for _ in range(count):
             outcome.found += full_workspace(disk)
     with small_disk(_megabytes_of_facts() + 8) as disk, journal_on(disk):
         for _ in range(count):
             outcome.found += full_journal(disk)
-        outcome.control = unnoticed(disk)
+        harm = unnoticed(disk)
+    outcome.control = f"{harm}; {unheard}" if harm and unheard else ""
     return [outcome]
 
 

@@ -159,6 +159,13 @@ def losses() -> None:
     recovering.LOSSES_AT_MOST = recovering.FAILURES_AT_MOST
 
 
+def disk() -> None:
+    """A file is written when it is in the machine's memory."""
+    import os
+
+    os.fsync = lambda descriptor: None
+
+
 def refusal() -> None:
     """A worker does not hear that the database refused what it wrote."""
     from contextlib import suppress
@@ -228,6 +235,7 @@ GUARDS: dict[str, Callable[[], None]] = {
     "clean": clean,
     "say_why": say_why,
     "losses": losses,
+    "disk": disk,
     "refusal": refusal,
     "own_clock": own_clock,
     "ahead": _clock(lambda now: now + 3600),
