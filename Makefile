@@ -59,7 +59,7 @@ lock: $(UV) ## resolve the locks anew from pyproject.toml
 
 LOCK := --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 
-# The browser of the tests, the sandbox of commands and what lets a disk fail. Only root can add them; otherwise tests skip and say so.
+# What tests need of the system: a browser, the sandbox of commands, and what makes a disk fail. Only root can add them.
 system-tools:
 	@missing=""; \
 	command -v chromium chromium-browser google-chrome >/dev/null || [ -n "$${CHROMIUM:-}" ] || missing="chromium fonts-dejavu-core"; \
