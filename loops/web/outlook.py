@@ -27,7 +27,7 @@ STARTING = frozenset({Run.Status.QUEUED, Run.Status.INITIALIZING})
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """``why`` is empty while the model has said nothing yet, ``stops`` where nothing bounds the run any more."""
+    """Empty are ``why`` while the model has said nothing yet, ``measured`` during a step, and ``stops`` at the end."""
 
     doing: str
     why: str
@@ -44,7 +44,7 @@ def outlook(run: Run, latest: Step | None, meters: Sequence[Meter]) -> Outlook:
         doing=_doing(run, latest),
         why=_why(latest),
         percent=percent,
-        measured=f"by {METHODS[method]}" if percent and method in METHODS else "nothing measured yet",
+        measured=_measured(percent, method),
         stops=_stops(run, meters),
     )
 
@@ -69,7 +69,20 @@ def _doing(run: Run, latest: Step | None) -> str:
         case Run.Status.WAITING:
             return f"Waits for a person: {words.reason(run.waiting_on).lower()}"
         case _:
-            return words.reason(run.end_reason) if run.end_reason else "Ended"
+            return _ended(run)
+
+
+def _ended(run: Run) -> str:
+    """Why it ended, and what people may still say to that."""
+    why = words.reason(run.end_reason) if run.end_reason else "Ended"
+    return f"{why}; waits for a person: {words.reason(run.waiting_on).lower()}" if run.waiting_on else why
+
+
+def _measured(percent: int, method: str) -> str:
+    """Empty while a step is under way: the score is then an earlier step's."""
+    if not percent:
+        return "nothing measured yet"
+    return f"by {METHODS[method]}" if method in METHODS else ""
 
 
 def _running(run: Run, latest: Step | None) -> str:
