@@ -1,0 +1,76 @@
+"""What circles, and the ways out of them, make of a state."""
+
+from __future__ import annotations
+
+from loops.engine import facts as f
+from loops.engine.detection.fingerprints import exact_part, result_mark
+from loops.engine.detection.ladder import NO_CIRCLE, Circle, was_left
+from loops.engine.detection.window import Seen, observe
+from loops.engine.evolving import evolve
+from loops.engine.fold.parts import means
+from loops.engine.state import RunState
+
+PROOFS = frozenset({"checks", "tests"})
+"""Ways of measuring progress that prove something: counting files does not."""
+
+
+@means(f.LoopDetected)
+def loop_detected(state: RunState, fact: f.LoopDetected) -> RunState:
+    circle = NO_CIRCLE if was_left(state.circle, state.step) else state.circle
+    return evolve(
+        state, loop_found=fact.evidence, circle=evolve(circle, method=fact.method, steps=fact.steps or (state.step,))
+    )
+
+
+@means(f.LoopBroken)
+def loop_broken(state: RunState, fact: f.LoopBroken) -> RunState:
+    """A rung that was skipped leaves the circle as it is, for the next one."""
+    if fact.skipped:
+        return evolve(state, circle=evolve(state.circle, rung=state.circle.rung + 1))
+    round_about = (seen for seen in state.recent if seen.step in fact.steps and seen.action and not seen.is_round)
+    refused = {exact_part(seen.action) for seen in round_about}
+    circle = evolve(
+        state.circle,
+        rung=state.circle.rung + 1,
+        broken_at=state.step,
+        progress=state.progress,
+        refused=tuple(sorted(refused | set(state.circle.refused))),
+    )
+    return evolve(state, loop_found="", circle=circle)
+
+
+@means(f.StallDetected)
+def stall_detected(state: RunState, fact: f.StallDetected) -> RunState:
+    return state
+
+
+def without_circle(state: RunState) -> RunState:
+    """What a person says is news: whatever went in circles before may be tried again."""
+    return evolve(state, loop_found="", recent=(), circle=NO_CIRCLE)
+
+
+def with_diagnosis(state: RunState, feedback: str) -> RunState:
+    """The last step handed in a result, and this is what came of it: a round of repair (CH15 15.9.3)."""
+    if not state.recent:
+        return state
+    proposed = evolve(state.recent[-1], outcome=result_mark(feedback), is_round=True)
+    return evolve(state, recent=(*state.recent[:-1], proposed))
+
+
+def with_step(state: RunState, fact: f.StepCompleted) -> RunState:
+    """One more step in the window. Progress takes a run off the ladder; a change lets it try anything again."""
+    seen = Seen(
+        step=fact.step,
+        action=fact.action,
+        outcome=fact.outcome,
+        error="" if fact.success else fact.error_signature,
+        progress=fact.progress,
+        measured=fact.progress_method in PROOFS,
+        changed=fact.changed,
+    )
+    circle = state.circle
+    if circle.rung and fact.progress > circle.progress:
+        circle = Circle(broken_at=circle.broken_at)
+    elif circle.refused and fact.changed:
+        circle = evolve(circle, refused=())
+    return evolve(state, recent=observe(state.recent, seen), circle=circle)
