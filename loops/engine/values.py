@@ -156,6 +156,8 @@ class ToolResult:
     output: ArtifactRef | None = None
     artifacts: tuple[ArtifactRef, ...] = ()
     data: Mapping[str, Json] = field(default_factory=dict)
+    fault: str = ""
+    """What failed when it was the tool itself ("timeout", "crash", "sandbox", "connection"), not its task (SPEC E5)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,14 +47,16 @@ def explain(error: Exception, name: str) -> ToolResult:
         case DiffError() | ArgumentError():
             return _failure(str(error))
         case TimeoutError():
-            return _failure(f"{name} took too long")
+            return _failure(f"{name} took too long", fault="timeout")
         case NoUserNamespace():
-            return _failure(f"the sandbox does not start: {error}", FailureKind.UNRECOVERABLE)
+            return _failure(f"the sandbox does not start: {error}", FailureKind.UNRECOVERABLE, fault="sandbox")
         case LeaseOver():
             return _failure(str(error), FailureKind.TRANSIENT)
+        case ConnectionError():
+            return _failure(f"{name} lost its connection: {error}", FailureKind.TRANSIENT, fault="connection")
         case OSError():
             return _failure(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
-    return _failure(f"{name} failed inside: {type(error).__name__}: {error}")
+    return _failure(f"{name} failed inside: {type(error).__name__}: {error}", fault="crash")
 
 
 def _longest(tool: Tool, run: ToolRun) -> float:
@@ -84,9 +86,9 @@ def _quiet(on_output: OnOutput) -> OnOutput:
     return call
 
 
-def _failure(error: str, kind: FailureKind = FailureKind.SYSTEMATIC) -> ToolResult:
+def _failure(error: str, kind: FailureKind = FailureKind.SYSTEMATIC, fault: str = "") -> ToolResult:
     text = clean_text(error)[:2_000]
-    return ToolResult(ok=False, content=f"error: {text}", error=text, kind=kind)
+    return ToolResult(ok=False, content=f"error: {text}", error=text, kind=kind, fault=fault)
 
 
 def _fit(result: ToolResult, run: ToolRun) -> ToolResult:
