@@ -50,6 +50,7 @@ class ModelRole(StrEnum):
     CRITIC = "critic"
     CONFIDENCE = "confidence"
     SUMMARISER = "summariser"
+    FALLBACK = "fallback"
 
 
 class StopReason(StrEnum):
@@ -187,7 +188,7 @@ class ModelRequest:
     role: ModelRole
     model: str
     system: str
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
     tools: tuple[ToolSpec, ...] = ()
     max_tokens: int = 8192
     thinking: str = "off"
