@@ -1,4 +1,5 @@
-"""``make eval-errors``: the classifier against failures that people sorted (SPEC E1; agentops/docs/error-classification.md)."""
+"""``make eval-errors``: the classifier against failures that a person sorted (SPEC E1). The document of the same name
+holds what this prints."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ def report(rows: Sequence[Labelled]) -> str:
         "held out": [row for row in rows if row.held_out],
     }
     lines = [
-        f"{'part':<14}{'rows':>6}{'accuracy':>10}{'macro F1':>10}{'always systematic':>19}{'sure':>7}{'right if sure':>15}"
+        f"{'part':<14}{'rows':>6}{'accuracy':>10}{'macro F1':>10}"
+        f"{'always systematic':>19}{'sure':>7}{'right if sure':>15}"
     ]
     lines += [_summary(name, part) for name, part in {**parts, "all": list(rows)}.items()]
     for name, part in parts.items():

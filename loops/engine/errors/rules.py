@@ -1,22 +1,15 @@
-"""The table that decides, in order: safety, then the loop and its fence, then models, then tools."""
+"""The table that decides: safety first, then the loop and its fence, models, tools, and the network behind tools."""
 
 from __future__ import annotations
 
 from loops.engine.errors.rule import Rule
 from loops.engine.errors.rules_of_loop import LOOP_RULES, SAFETY_RULES
 from loops.engine.errors.rules_of_models import MODEL_RULES
-from loops.engine.errors.rules_of_network import NETWORK_RULES
-from loops.engine.errors.rules_of_tools import FALLBACK_RULES, TOOL_RULES
+from loops.engine.errors.rules_of_services import SERVICE_RULES
+from loops.engine.errors.rules_of_tools import TOOL_RULES
 from loops.engine.values import FailureKind
 
-RULES: tuple[Rule, ...] = (
-    *SAFETY_RULES,
-    *LOOP_RULES,
-    *MODEL_RULES,
-    *TOOL_RULES,
-    *NETWORK_RULES,
-    *FALLBACK_RULES,
-)
+RULES: tuple[Rule, ...] = (*SAFETY_RULES, *LOOP_RULES, *MODEL_RULES, *TOOL_RULES, *SERVICE_RULES)
 UNKNOWN = Rule(
     "unknown",
     FailureKind.SYSTEMATIC,

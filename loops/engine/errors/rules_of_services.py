@@ -1,0 +1,200 @@
+"""Rules for tools that speak with services: rights, then trouble of the moment, then wrong requests (SPEC E1)."""
+
+from __future__ import annotations
+
+from loops.engine.errors.failure import Source
+from loops.engine.errors.rule import Rule
+from loops.engine.values import FailureKind
+
+_TRANSIENT, _SYSTEMATIC, _UNRECOVERABLE = FailureKind.TRANSIENT, FailureKind.SYSTEMATIC, FailureKind.UNRECOVERABLE
+_TOOL = (Source.TOOL,)
+_REFUSED = (401, 402, 403, 407)
+_LATER = (408, 423, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529)
+
+
+def _told(statuses: tuple[int, ...]) -> tuple[str, ...]:
+    """The ways in which clients write an HTTP status into a message."""
+    ways = (
+        "http error {}",
+        "error: {}",
+        "error '{} ",
+        "error code: {}",
+        "status code {}",
+        "status code: {}",
+        "http {}",
+    )
+    return tuple(way.format(status) for status in statuses for way in ways)
+
+
+SERVICE_RULES = (
+    Rule(
+        "rights_missing",
+        _UNRECOVERABLE,
+        "The account has no right to it; a person can give it or choose another way.",
+        words=(
+            "insufficientprivilege",
+            "insufficient privilege",
+            "insufficient permission",
+            "insufficient scope",
+            "permission denied for ",
+            "permission denied to ",
+            "must be owner of",
+            "accessdenied",
+            "access denied",
+            "not authorized",
+            "not accessible by",
+            "forbidden",
+        ),
+        sources=_TOOL,
+        person_can_help=True,
+    ),
+    Rule(
+        "not_paid",
+        _UNRECOVERABLE,
+        "The service wants to be paid; a person can do that.",
+        words=("payment required", "not subscribed to", "insufficient credits", "subscription has expired"),
+        sources=_TOOL,
+        person_can_help=True,
+    ),
+    Rule(
+        "certificate_refused",
+        _UNRECOVERABLE,
+        "The certificate is not trusted; a person can decide about that.",
+        words=(
+            "certificate_verify_failed",
+            "certificate verify failed",
+            "certificate verification failed",
+            "certificate problem",
+            "self-signed certificate",
+            "self signed certificate",
+            "certificate has expired",
+        ),
+        sources=_TOOL,
+        person_can_help=True,
+    ),
+    Rule(
+        "service_refused",
+        _UNRECOVERABLE,
+        "The service refuses the key or the account; a person can change it.",
+        statuses=_REFUSED,
+        sources=_TOOL,
+        person_can_help=True,
+    ),
+    Rule(
+        "service_refused_in_words",
+        _UNRECOVERABLE,
+        "The service refuses the key or the account; a person can change it.",
+        words=_told(_REFUSED),
+        sources=_TOOL,
+        person_can_help=True,
+    ),
+    Rule(
+        "service_busy",
+        _TRANSIENT,
+        "The service could not answer now; the same call may pass later.",
+        statuses=_LATER,
+        sources=_TOOL,
+    ),
+    Rule(
+        "service_busy_in_words",
+        _TRANSIENT,
+        "The service could not answer now; the same call may pass later.",
+        words=(
+            *_told(_LATER),
+            "rate limit",
+            "too many requests",
+            "overloaded",
+            "try again later",
+            "service unavailable",
+            "bad gateway",
+            "gateway time",
+            "internal server error",
+            "remaining connection slots",
+            "too many connections",
+            "too many clients",
+            "database system is",
+            "terminating connection due to",
+        ),
+        sources=_TOOL,
+    ),
+    Rule(
+        "connection_trouble",
+        _TRANSIENT,
+        "The connection failed; the same call may pass.",
+        words=(
+            "connection reset",
+            "connection refused",
+            "connection aborted",
+            "connection broken",
+            "connection closed",
+            "connection timed out",
+            "connection error",
+            "closed the connection",
+            "closed connection",
+            "econnreset",
+            "econnrefused",
+            "etimedout",
+            "getaddrinfo",
+            "couldn't connect",
+            "broken pipe",
+            "name resolution",
+            "name or service not known",
+            "could not resolve",
+            "network is unreachable",
+            "no route to host",
+            "server disconnected",
+            "empty reply from server",
+            "timed out",
+            "readtimeout",
+            "incompleteread",
+            "bytes remaining to read",
+            "unexpected eof while reading",
+            "socket hang up",
+        ),
+        sources=_TOOL,
+    ),
+    Rule(
+        "request_wrong",
+        _SYSTEMATIC,
+        "The service does not take this request; another one is wanted.",
+        statuses=tuple(range(400, 500)),
+        sources=_TOOL,
+    ),
+    Rule(
+        "request_wrong_in_words",
+        _SYSTEMATIC,
+        "It names something that is not there or not right; another request is wanted.",
+        words=(
+            *_told((400, 404, 405, 409, 410, 422)),
+            "not found",
+            "no such file",
+            "no such",
+            "does not exist",
+            "doesn't exist",
+            "doesn't yet support",
+            "already exists",
+            "is a directory",
+            "not a directory",
+            "syntax error",
+            "invalid",
+            "violates",
+            "validation error",
+            "unknown column",
+            "permission denied",
+            "unsupported",
+            "not allowed",
+            "is not defined",
+            "must be",
+            "cannot be",
+            "not enough",
+        ),
+        sources=_TOOL,
+    ),
+    Rule(
+        "program_failed",
+        _SYSTEMATIC,
+        "The program failed by its own fault; the same call would again.",
+        words=("traceback (most recent call last)", "syntaxerror", "typeerror", "exception in thread"),
+        sources=_TOOL,
+    ),
+)
