@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from loops.engine import limits
+from loops.engine import circling, limits
 from loops.engine.effects import Effect, OpenGate, Record
-from loops.engine.facts import Fact, LimitReached, LimitWarned, LoopDetected, Reminded
-from loops.engine.repetition import identical_errors
+from loops.engine.facts import Fact, LimitReached, LimitWarned, Reminded
 from loops.engine.state import RunState
 
 
@@ -27,17 +26,6 @@ def _ask_about_limit(state: RunState) -> Effect | None:
     return _limit_gate(state) if state.reached else None
 
 
-def _ask_about_loop(state: RunState) -> Effect | None:
-    return _loop_gate(state) if state.loop_found else None
-
-
-def _look_for_loops(state: RunState) -> Effect | None:
-    evidence = identical_errors(state, state.limits.identical_errors)
-    if not evidence:
-        return None
-    return Record((LoopDetected(method="identical_errors", evidence=evidence, steps=_last_steps(state)),))
-
-
 def _look_at_limits(state: RunState) -> Effect | None:
     hit = limits.reached(state)
     return Record((LimitReached(limit=hit.limit, used=hit.used, bound=hit.bound),)) if hit else None
@@ -46,10 +34,6 @@ def _look_at_limits(state: RunState) -> Effect | None:
 def _warn(state: RunState) -> Effect | None:
     warned = limits.warnings(state)
     return Record(tuple(fact for hit in warned for fact in _warning(hit))) if warned else None
-
-
-def _last_steps(state: RunState) -> tuple[int, ...]:
-    return tuple(range(max(1, state.step - state.limits.identical_errors + 1), state.step + 1))
 
 
 def _warning(hit: limits.LimitHit) -> tuple[Fact, ...]:
@@ -79,25 +63,10 @@ def _limit_gate(state: RunState) -> OpenGate:
     )
 
 
-def _loop_gate(state: RunState) -> OpenGate:
-    return OpenGate(
-        kind="loop_detected",
-        title=f"Going in circles: {state.loop_found}",
-        reasons=(state.loop_found,),
-        risk="medium",
-        recommended="respond",
-        view={"evidence": state.loop_found, "steps": list(_last_steps(state)), "error": _first_error(state)},
-    )
-
-
-def _first_error(state: RunState) -> str:
-    return next((call.error for call in state.calls if call.error), "")
-
-
 BEFORE: tuple[Callable[[RunState], Effect | None], ...] = (
     _ask_about_limit,
-    _ask_about_loop,
-    _look_for_loops,
+    circling.break_or_ask,
+    circling.look_for_loops,
     _look_at_limits,
     _warn,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from loops.engine.spec import Limits
 from loops.engine.state import RunState
@@ -116,7 +117,7 @@ def suggested(hit: LimitHit) -> int:
 def extended(limits: Limits, payload: Mapping[str, Json]) -> Limits:
     """``limits`` with the bounds a person granted. Values that are no positive, storable numbers are ignored: the guard
     asks again."""
-    changes: dict[str, int] = {}
+    changes: dict[str, Any] = {}
     for name, value in payload.items():
         field = _FIELDS.get(name)
         if field is None or isinstance(value, bool) or not isinstance(value, int | float):

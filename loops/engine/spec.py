@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from loops.engine.detection.thresholds import THRESHOLDS, Thresholds
 from loops.engine.values import Json
 
 
@@ -29,6 +30,8 @@ class Limits:
     max_model_attempts: int = 6
     max_extensions: int = 20
     identical_errors: int = 3
+    circles: Thresholds = THRESHOLDS
+    """When repetition counts as a circle; of its own ``identical_errors`` the field above has the say."""
     calls_per_reply: int = 8
     warn_at: float = 0.8
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from loops.engine.detection.ladder import NO_CIRCLE, Circle
+from loops.engine.detection.window import Window
 from loops.engine.facts import Check
 from loops.engine.lifecycle import RETRIABLE, TERMINAL, Phase
 from loops.engine.spec import Limits, RunSpec
 from loops.engine.values import Access, Json, ToolCall
-
-RECENT_ERRORS = 3
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,12 @@ class PendingCall:
     """How often its approval did not cover any more what was about to run."""
     may_live: bool = False
     """The worker that began it was lost, and nobody could prove that its process is gone."""
+    may_change: bool = False
+    """Its INTENT said how it is undone: it may change something."""
+    changed: bool = False
+    """It did, by its own word."""
+    said: str | None = None
+    """What came of it, shortened; None where that is no news by itself (``detection``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,10 @@ class RunState:
     refused_limit: str = ""
     extensions: int = 0
     loop_found: str = ""
-    recent_errors: tuple[str, ...] = ()
+    recent: Window = ()
+    """The last steps as fingerprints: what loop detection looks at (SPEC F1)."""
+    circle: Circle = NO_CIRCLE
+    """How far the run was helped out of its latest circle (SPEC F3)."""
     failures_in_row: int = 0
     result: str | None = None
     checks: tuple[Check, ...] | None = None

@@ -22,12 +22,14 @@ from loops.engine.facts.calling import ToolCompleted as ToolCompleted
 from loops.engine.facts.calling import ToolIntended as ToolIntended
 from loops.engine.facts.calling import ToolRefused as ToolRefused
 from loops.engine.facts.calling import ToolVerified as ToolVerified
+from loops.engine.facts.circling import LoopBroken as LoopBroken
+from loops.engine.facts.circling import LoopDetected as LoopDetected
+from loops.engine.facts.circling import StallDetected as StallDetected
 from loops.engine.facts.fact import Fact as Fact
 from loops.engine.facts.forking import Forked as Forked
 from loops.engine.facts.forking import Origin as Origin
 from loops.engine.facts.guarding import LimitReached as LimitReached
 from loops.engine.facts.guarding import LimitWarned as LimitWarned
-from loops.engine.facts.guarding import LoopDetected as LoopDetected
 from loops.engine.facts.guarding import Reminded as Reminded
 from loops.engine.facts.people import ApprovalVoided as ApprovalVoided
 from loops.engine.facts.people import GateDecided as GateDecided

@@ -80,4 +80,4 @@ class ToolRefused(Fact):
     message: str
 
 
-REFUSALS = ("malformed", "invalid", "denied", "rejected", "void", "surplus", "interrupted", "in_doubt")
+REFUSALS = ("malformed", "invalid", "denied", "rejected", "void", "surplus", "interrupted", "in_doubt", "circle")

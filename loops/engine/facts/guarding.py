@@ -27,10 +27,3 @@ class LimitReached(Fact):
     limit: str
     used: int
     bound: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoopDetected(Fact):
-    method: str
-    evidence: str
-    steps: tuple[int, ...] = ()

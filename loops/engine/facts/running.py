@@ -56,6 +56,11 @@ class StepCompleted(Fact):
     error_signature: str = ""
     progress: float = 0.0
     progress_method: str = ""
+    action: str = ""
+    """Mark of what the step did (``detection.fingerprints``)."""
+    outcome: str = ""
+    """Mark of what came of it."""
+    changed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

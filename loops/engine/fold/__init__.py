@@ -12,6 +12,7 @@ from loops.engine.evolving import evolve
 from loops.engine.fold import (  # noqa: F401 - each says what its facts mean
     asking,
     calling,
+    circling,
     deciding,
     forking,
     guarding,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
+from loops.engine.detection.fingerprints import shortened
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import CHARS_PER_TOKEN, means, with_call
 from loops.engine.state import RunState
@@ -33,6 +34,7 @@ def intended(state: RunState, fact: f.ToolIntended) -> RunState:
         gate=fact.gate,
         since=fact.at,
         expects=fact.expects,
+        may_change=fact.compensation is not None,
     )
     if fact.compensation is not None:
         state = evolve(state, effects=state.effects + 1, rollback="")
@@ -46,9 +48,16 @@ def verified(state: RunState, fact: f.ToolVerified) -> RunState:
 
 @means(f.ToolCompleted)
 def completed(state: RunState, fact: f.ToolCompleted) -> RunState:
-    result = fact.result
-    state = with_call(state, fact.call_id, status="done", ok=result.ok, error=result.error)
-    data = result.data
+    result, data = fact.result, fact.result.data
+    state = with_call(
+        state,
+        fact.call_id,
+        status="done",
+        ok=result.ok,
+        error=result.error,
+        said=None if fact.tool == "converse" else shortened(result.content or result.error),
+        changed=result.ok and _changed(state, fact),
+    )
     return evolve(
         state,
         context_tokens=state.context_tokens + (len(result.content) + len(result.error)) // CHARS_PER_TOKEN,
@@ -59,11 +68,19 @@ def completed(state: RunState, fact: f.ToolCompleted) -> RunState:
     )
 
 
+def _changed(state: RunState, fact: f.ToolCompleted) -> bool:
+    """What a command changes, only a diff tells: its success says nothing."""
+    is_command = fact.result.exit_code is not None
+    may_change = any(pending.may_change for pending in state.calls if pending.call.id == fact.call_id)
+    return bool(fact.result.data.get("diff")) or (may_change and not is_command)
+
+
 def _count(value: Json, present: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else present
 
 
 @means(f.ToolRefused)
 def refused(state: RunState, fact: f.ToolRefused) -> RunState:
-    state = with_call(state, fact.call_id, status="done", ok=False, error=fact.message)
+    said = shortened(fact.message)
+    state = with_call(state, fact.call_id, status="done", ok=False, error=fact.message, said=said)
     return evolve(state, context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
+from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
 from loops.engine.limits import extended
 from loops.engine.state import RunState
@@ -54,7 +55,7 @@ def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bo
         extensions=state.extensions + 1,
         limits=extended(state.limits, fact.payload),
         failures_in_row=failures,
-        recent_errors=() if limit == "max_failures" else state.recent_errors,
+        recent=() if limit == "max_failures" else state.recent,
         warned=state.warned - {limit},
     )
 
@@ -62,7 +63,7 @@ def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bo
 def _loop_decided(state: RunState, goes_on: bool) -> RunState:
     if not goes_on or state.extensions >= state.limits.max_extensions:
         return evolve(state, loop_found="", fatal="loop_detected")
-    return evolve(state, loop_found="", recent_errors=(), failures_in_row=0, extensions=state.extensions + 1)
+    return evolve(without_circle(state), failures_in_row=0, extensions=state.extensions + 1)
 
 
 def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
+from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means
 from loops.engine.forking import BEGUN
 from loops.engine.state import PendingCall, RunState
@@ -47,7 +48,7 @@ def forked(state: RunState, fact: f.Forked) -> RunState:
 def _with_fresh_bounds(state: RunState) -> RunState:
     """Nothing is used up yet, nothing was warned of, and no failure counts."""
     return evolve(
-        state,
+        without_circle(state),
         limits=state.spec.limits,
         tokens=0,
         cost_microusd=0,
@@ -60,8 +61,6 @@ def _with_fresh_bounds(state: RunState) -> RunState:
         reached="",
         refused_limit="",
         extensions=0,
-        loop_found="",
-        recent_errors=(),
         failures_in_row=0,
         plain_answers=0,
         repairs=0,

@@ -21,8 +21,3 @@ def warned(state: RunState, fact: f.LimitWarned) -> RunState:
 @means(f.LimitReached)
 def limit_reached(state: RunState, fact: f.LimitReached) -> RunState:
     return evolve(state, reached=fact.limit)
-
-
-@means(f.LoopDetected)
-def loop_detected(state: RunState, fact: f.LoopDetected) -> RunState:
-    return evolve(state, loop_found=fact.evidence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
+from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
 from loops.engine.fold.undoing import let_on
 from loops.engine.lifecycle import Phase
@@ -34,7 +35,7 @@ def message(state: RunState, fact: f.MessageReceived) -> RunState:
     if state.is_ended and state.phase is not Phase.HALT:
         raise ImpossibleFact(f"a message after the end ({state.phase})")
     return evolve(
-        state,
+        without_circle(state),
         awaiting_message=False,
         step_base=state.step,
         plain_answers=0,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
+from loops.engine.fold.circling import with_step
 from loops.engine.fold.parts import ImpossibleFact, means
 from loops.engine.lifecycle import TERMINAL, Phase, transition
-from loops.engine.state import RECENT_ERRORS, PendingCall, RunState
+from loops.engine.state import PendingCall, RunState
 
 
 @means(f.RunTakenOver)
@@ -42,14 +43,11 @@ def _without_gate(state: RunState, pending: PendingCall) -> PendingCall:
 def step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
     if any(pending.status != "done" for pending in state.calls):
         raise ImpossibleFact("a step was completed while a call of it was open")
-    kept = max(RECENT_ERRORS, state.limits.identical_errors)
-    errors = () if fact.success else (*state.recent_errors, fact.error_signature)[-kept:]
     return evolve(
-        state,
+        with_step(state, fact),
         answered=False,
         calls=(),
         plain_answers=state.plain_answers + 1 if state.stopped_without_calls else 0,
-        recent_errors=errors,
         failures_in_row=0 if fact.success else state.failures_in_row + 1,
         progress=fact.progress,
         progress_method=fact.progress_method,

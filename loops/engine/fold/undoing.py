@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
+from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import ImpossibleFact, means, with_call
 from loops.engine.lifecycle import RETRIABLE, Phase
 from loops.engine.state import RunState
@@ -17,13 +18,11 @@ def let_on(state: RunState) -> RunState:
         return state
     limits = replace(state.limits, max_repairs=max(state.limits.max_repairs, state.repairs))
     return evolve(
-        state,
+        without_circle(state),
         limits=limits,
         extensions=state.extensions + 1,
         fatal="",
         reached="",
-        loop_found="",
-        recent_errors=(),
         failures_in_row=0,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
+from loops.engine.fold.circling import with_diagnosis
 from loops.engine.fold.parts import CHARS_PER_TOKEN, means, with_call
 from loops.engine.state import RunState
 
@@ -27,7 +28,7 @@ def checks_completed(state: RunState, fact: f.ChecksCompleted) -> RunState:
 @means(f.DiagnosisMade)
 def diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
     return evolve(
-        state,
+        with_diagnosis(state, fact.feedback),
         result=None,
         checks=None,
         causes=fact.causes,

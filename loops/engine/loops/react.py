@@ -6,8 +6,9 @@ their order. A loop-breaking tool ends the answer: what comes after it is not ru
 
 from __future__ import annotations
 
-from loops.engine import before_request, limits
+from loops.engine import before_request, circling, limits
 from loops.engine.context import UNKNOWN
+from loops.engine.detection.fingerprints import error_signature
 from loops.engine.effects import CallModel, Effect, JudgeCall, OpenGate, Record, RecoverTool, RunTool
 from loops.engine.facts import (
     Fact,
@@ -21,9 +22,8 @@ from loops.engine.facts import (
 from loops.engine.lifecycle import Event, Phase, transition
 from loops.engine.loops import register
 from loops.engine.progress import measure
-from loops.engine.repetition import error_signature
 from loops.engine.state import PendingCall, RunState
-from loops.engine.values import Access, ModelRole, StopReason, ToolResult
+from loops.engine.values import Access, StopReason, ToolResult
 
 BREAKERS = ("task_completion", "ask_question", "converse")
 NO_CALL = (
@@ -63,7 +63,9 @@ class React:
 
 def ask(state: RunState) -> Effect:
     """The model, once nothing else stands before it."""
-    return CallModel(role=ModelRole.ACTOR, max_tokens=limits.answer_tokens(state), attempt=state.model_attempt + 1)
+    return CallModel(
+        role=circling.actor(state), max_tokens=limits.answer_tokens(state), attempt=state.model_attempt + 1
+    )
 
 
 def entered(phase: Phase, event: Event) -> PhaseEntered:
@@ -80,9 +82,7 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
         return _refuse(pending, "malformed", f"The call could not be read: {call.error}. Nothing was run.")
     match pending.status:
         case "proposed":
-            if pending.voided >= VOIDED_AT_MOST:
-                return _refuse(pending, "void", "What was approved kept changing before it could run. Nothing was run.")
-            return JudgeCall(call)
+            return _judge(state, pending)
         case "judged":
             return _after_judgement(state, pending)
         case "approved" | "again":
@@ -92,6 +92,14 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
             return _refuse(pending, "rejected", f"A person rejected this call: {pending.rejection}")
         case _:
             return _recover(pending)
+
+
+def _judge(state: RunState, pending: PendingCall) -> Effect:
+    if pending.voided >= VOIDED_AT_MOST:
+        return _refuse(pending, "void", "What was approved kept changing before it could run. Nothing was run.")
+    if reason := circling.refusal(state, pending):
+        return _refuse(pending, "circle", reason)
+    return JudgeCall(pending.call)
 
 
 def _recover(pending: PendingCall) -> Effect:
@@ -155,6 +163,7 @@ def _complete_step(state: RunState) -> tuple[Fact, ...]:
     failed = next((call for call in state.calls if not call.ok), None)
     error = failed.error if failed else ""
     progress, method = measure(state)
+    marks = circling.marks(state)
     done = StepCompleted(
         step=state.step,
         success=failed is None,
@@ -162,6 +171,9 @@ def _complete_step(state: RunState) -> tuple[Fact, ...]:
         error_signature=error_signature(failed.call.name, error) if failed else "",
         progress=progress,
         progress_method=method,
+        action=marks.action,
+        outcome=marks.outcome,
+        changed=marks.changed,
     )
     if not state.stopped_without_calls or state.last_stop == StopReason.PAUSE_TURN or state.fatal:
         return (done,)

@@ -20,6 +20,7 @@ from loops.driver import Driver
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.context import Transcript, extend
+from loops.engine.detection.thresholds import OFF, Thresholds
 from loops.engine.exits import REASONS, REPORT_KINDS
 from loops.engine.fold import apply, replay
 from loops.engine.lifecycle import TERMINAL, Phase
@@ -443,6 +444,7 @@ plans: st.SearchStrategy[Plan] = st.builds(
         max_model_attempts=st.sampled_from([3, 2, 1]),
         max_extensions=st.integers(0, 2),
         identical_errors=st.sampled_from([3, 2, 5]),
+        circles=st.sampled_from([Thresholds(), Thresholds(repeated_call=2, similar_steps=2), OFF]),
     ),
     checked=st.booleans(),
     final_review=st.sampled_from(["never", "always", "unless_verified"]),

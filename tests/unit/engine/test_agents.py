@@ -18,6 +18,7 @@ from loops.driver import watch
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import loops
+from loops.engine.detection.thresholds import OFF
 from loops.engine.lifecycle import Phase
 from loops.engine.ports import ModelError
 from loops.engine.spec import RunSpec
@@ -365,7 +366,7 @@ def test_confidence_is_asked_of_its_own_role_with_its_own_prompt() -> None:
         return says(next(opinions)) if request.role is ModelRole.CONFIDENCE else says("", LOOK)
 
     models: Mapping[str, str] = {"actor": "big", "confidence": "small"}
-    setting = Setting(answer, criteria=[("it works", "")], limits={"max_steps": 40, "warn_at": 2.0})
+    setting = Setting(answer, criteria=[("it works", "")], limits={"max_steps": 40, "warn_at": 2.0, "circles": OFF})
     setting.spec = replace(setting.spec, models=models)
     agent = setting.agent()
     waiting = asyncio.run(agent.run_task(setting.spec))

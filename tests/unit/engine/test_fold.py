@@ -175,16 +175,6 @@ def test_time_never_runs_backwards() -> None:
     assert state.active_us == 45
 
 
-@pytest.mark.spec("F1")
-def test_as_many_errors_are_kept_as_a_loop_needs() -> None:
-    limits = replace(spec().limits, identical_errors=5)
-    state = initial(replace(STARTED, spec=spec(limits=limits)))
-    for step in range(7):
-        state = apply(state, f.StepCompleted(step=step, success=False, error_signature=f"e{step}"))
-    assert state.recent_errors == ("e2", "e3", "e4", "e5", "e6")
-    assert apply(state, STEP).recent_errors == ()
-
-
 @pytest.mark.spec("Q1", "Q4")
 @pytest.mark.parametrize(
     ("verdict", "fatal"), [("approve", ""), ("respond", ""), ("reject", "escalated"), ("expire", "escalated")]

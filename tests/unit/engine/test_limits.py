@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import limits
+from loops.engine.detection.thresholds import OFF
 from loops.engine.limits import LimitHit, answer_tokens, extended, reached, suggested, tokens_left, usage, warnings
 from loops.engine.spec import Limits
 from loops.engine.state import RunState
@@ -89,7 +90,7 @@ def test_failures_are_no_budget_to_warn_of() -> None:
 
 @pytest.mark.spec("D3")
 def test_a_run_warns_once_and_again_after_an_extension() -> None:
-    world = World(lambda request: says("", LOOK), limits={"max_steps": 5})
+    world = World(lambda request: says("", LOOK), limits={"max_steps": 5, "circles": OFF})
     world.drive()
     assert [fact.bound for fact in world.journal.of(_warned())] == [5]
     world.decide("extend", max_steps=10)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
+from loops.engine.detection.ladder import Circle
+from loops.engine.detection.window import Seen
 from loops.engine.effects import CallModel, Effect, End, JudgeCall, OpenGate, Record, RecoverTool, Rest, RunTool, Wait
 from loops.engine.lifecycle import Event, Phase
 from loops.engine.loop import decide
@@ -19,6 +21,8 @@ from loops.engine.values import Access, StopReason, ToolCall, ToolResult
 from tests.fakes import Tools, World, done, says, spec
 
 LOOK = ("look", {"at": "it"})
+SAME_ERROR = tuple(Seen(step, error="e") for step in (1, 2, 3))
+ALL_RUNGS = Circle(rung=4, broken_at=1)
 
 
 def state(*calls: PendingCall, **changes: Any) -> RunState:
@@ -81,8 +85,9 @@ STATES = {
     "a limit is put to a person": (state(step=20, reached="max_steps"), "gate limit_reached"),
     "a warning comes once": (state(step=16), "record LimitWarned Reminded"),
     "a warned run goes on": (state(step=16, warned=frozenset({"max_steps"})), "CallModel"),
-    "a loop is noticed before a limit": (state(recent_errors=("a",) * 3, failures_in_row=3), "record LoopDetected"),
-    "a loop is put to a person": (state(loop_found="circles"), "gate loop_detected"),
+    "a loop is noticed before a limit": (state(recent=SAME_ERROR, failures_in_row=3), "record LoopDetected"),
+    "a loop is put to a person": (state(loop_found="circles", circle=ALL_RUNGS), "gate loop_detected"),
+    "a circle is broken before a person is asked": (state(loop_found="circles"), "record LoopBroken Reminded"),
     "a limit is put before a loop": (state(loop_found="circles", reached="max_steps"), "gate limit_reached"),
     # an answer with calls
     "a call is judged": (state(call()), "JudgeCall c1.0"),

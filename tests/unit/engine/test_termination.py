@@ -17,6 +17,7 @@ from loops.driver import watch
 from loops.engine import limits
 from loops.engine.codec import from_plain, to_plain
 from loops.engine.loops import react
+from loops.engine.detection.thresholds import OFF
 from loops.engine.ports import Verified
 from loops.engine.spec import Limits
 from loops.engine.state import RunState
@@ -30,6 +31,7 @@ FAR = Limits(
     max_tokens=10**9,
     max_cost_microusd=10**12,
     identical_errors=10**6,
+    circles=OFF,
 )
 
 
