@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 
 
 def drive(run_id: uuid.UUID, owner: str) -> str:
-    """Own the run for as long as there is something to do; why it stopped, "taken" when somebody else has it, or "lost"
-    when somebody else got it meanwhile.
+    """Own the run for as long as there is something to do; why it stopped, "taken" when somebody else has it, "lost"
+    when somebody else got it meanwhile, or "newer" when only newer code can read it.
 
     An error of AgentOps itself leaves the lease to run out: the sweeper finds the run, another try is made, until
     ``recovering.why_given_up`` ends it with a FailureReport instead of going round for ever.
@@ -72,6 +72,10 @@ def _drive_claimed(held: journal.Claim, owner: str, before: tuple[str, int] | No
     except p.LeaseLost:
         raise
     except Exception as error:  # its own facts, or those a fork is to take over
+        if unknown := recovering.unknown_kinds(run):
+            log.warning("run %s is for newer code, which knows %s", run.pk, ", ".join(unknown))
+            recovering.leave_to_newer_code(held, _lost(held, before))
+            return "newer"
         if not given_up:
             raise
         journal.condemn(held, f"the journal cannot be read: {type(error).__name__}: {error}")
@@ -126,9 +130,13 @@ def _where_it_lies(run: Run, state: RunState) -> RunState:
     return evolve(state, spec=replace(state.spec, workspace=run.workspace_path))
 
 
+def _lost(held: journal.Claim, before: tuple[str, int] | None) -> str:
+    return before[0] if before is not None and before[1] == held.epoch - 1 else ""
+
+
 def _taken_over(held: journal.Claim, owner: str, before: tuple[str, int] | None) -> f.RunTakenOver:
     """Who was lost, as far as it is known: nobody else may have owned the run between the look and the claim."""
-    lost = before[0] if before is not None and before[1] == held.epoch - 1 else ""
+    lost = _lost(held, before)
     said = AuditEvent.objects.filter(run=held.run_id, kind="run.hung", detail__epoch=held.epoch - 1).first()
     return f.RunTakenOver(
         epoch=held.epoch,

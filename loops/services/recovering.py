@@ -1,5 +1,5 @@
 """When a run is given up: its workers meet the same error again and again, or are lost again and again (SPEC J4,
-RELIABILITY P21).
+RELIABILITY P21). And when it is only given back: to newer code.
 
 The two count apart. An error that a living worker meets three times at one place will be met there for ever. A worker
 that is killed from outside says nothing about the run: deployments and a machine short of memory take several.
@@ -10,13 +10,17 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import redis
 from django.db import Error, InterfaceError, OperationalError
+from django.db.models import F
+from django.db.models.functions import Now
 
-from loops.models import AuditEvent, Run
+from loops.engine.facts import KINDS
+from loops.models import AuditEvent, Fact, Fork, Run
 from loops.services import audit
 from loops.storage.journal import Claim
 
@@ -24,6 +28,8 @@ FAILURES_AT_MOST = 3
 """Workers that met the same error at the same line of code, no step completed in between."""
 LOSSES_AT_MOST = 5
 """Workers lost for whatever reason, no step completed in between, before a run is failed instead of tried again."""
+NEWER_S = 5.0
+"""Until a run that needs newer code is offered again, to whichever worker comes first."""
 KIND = "run.worker_failed"
 _AROUND = (
     *(OSError, MemoryError, redis.RedisError),
@@ -42,6 +48,28 @@ def say_why(held: Claim, error: Exception) -> None:
     with suppress(Error):
         detail = {"epoch": held.epoch, "place": place, "error": str(error)}
         audit.record(KIND, actor=None, run=run.get(), detail=detail)
+
+
+def unknown_kinds(run: Run) -> list[str]:
+    """Kinds of facts in its history, or in the one it was forked from, that only newer code knows. What older code must
+    not overlook is a kind of its own; a new field of a known kind may be overlooked."""
+    histories = [run.pk, *Fork.objects.filter(run=run).values_list("parent_id", flat=True)]
+    kinds = Fact.objects.filter(run__in=histories).order_by("kind").values_list("kind", flat=True).distinct()
+    return [kind for kind in kinds if kind not in KINDS]
+
+
+def leave_to_newer_code(held: Claim, lost: str) -> None:
+    """Give the run back as it was found, the name of a lost owner included: whoever can read it has to know that there
+    was one. While old and new workers run side by side, a newer one comes by."""
+    owner = (lost or "unknown") if held.abandoned else ""
+    later = Now() + timedelta(seconds=NEWER_S)
+    Run.objects.filter(pk=held.run_id, epoch=held.epoch).update(
+        owner=owner,
+        lease_until=later,
+        wake_at=later,
+        recoveries=F("recoveries") - int(held.abandoned),
+        waiting_on="a worker of a newer version",
+    )
 
 
 def why_given_up(held: Claim) -> str:

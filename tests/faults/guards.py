@@ -137,6 +137,49 @@ def newer() -> None:
     tool_registry().add(replace(tool, spec=replace(tool.spec, name="notify_better", version="2")))
 
 
+def tomorrow() -> None:
+    """No guard: code of a later version, which records more: a new kind of fact after every step."""
+    from loops.driver.desk import Desk
+    from loops.engine import facts as f
+    from loops.engine.facts.fact import Fact
+
+    overlooks()
+    note, noticed = Desk.note, f.KINDS["CrewChanged"]
+
+    def note_more(self: Any, *facts: Fact) -> None:
+        for fact in facts:
+            note(self, fact)
+            if isinstance(fact, f.StepCompleted):
+                note(self, noticed())
+
+    Desk.note = note_more  # type: ignore[method-assign]
+
+
+def overlooks() -> None:
+    """A fact of a later version means nothing, and so it is passed over."""
+    from loops.engine import facts as f
+    from loops.engine.facts.fact import Fact
+    from loops.engine.fold.parts import HANDLERS
+
+    changed = type("CrewChanged", (Fact,), {})
+    f.KINDS["CrewChanged"] = changed  # type: ignore[index]
+    HANDLERS[changed] = lambda state, fact: state
+
+
+def field() -> None:
+    """No guard: code of a later version, whose steps have a field more."""
+    from loops.engine import recorded
+    from loops.engine.facts.fact import Fact
+
+    labelled = recorded.labelled
+
+    def with_more(fact: Fact) -> dict[str, Any]:
+        more = {"mood": "hopeful"} if type(fact).__name__ == "StepCompleted" else {}
+        return labelled(fact) | more
+
+    recorded.labelled = with_more  # type: ignore[assignment]
+
+
 def clean() -> None:
     """Rows for people are written as they come."""
     from loops.storage import projections
@@ -232,6 +275,9 @@ GUARDS: dict[str, Callable[[], None]] = {
     "undone": undone,
     "drain": drain,
     "newer": newer,
+    "tomorrow": tomorrow,
+    "overlooks": overlooks,
+    "field": field,
     "clean": clean,
     "say_why": say_why,
     "losses": losses,

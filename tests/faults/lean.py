@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from loops.crash_points import CrashPoint, arm
@@ -110,6 +111,11 @@ def lapse(run: Run) -> None:
             "WHERE id = %s AND owner <> ''",
             [run.pk],
         )
+
+
+def wake(run: Run) -> None:
+    """The time comes at which a run wanted to be looked at again."""
+    Run.objects.filter(pk=run.pk, wake_at__isnull=False).update(wake_at=datetime.now(UTC) - timedelta(seconds=1))
 
 
 def finish(run: Run, *, off: Sequence[str] = (), setup: Any = None, rounds: int = 25) -> bool:

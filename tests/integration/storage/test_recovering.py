@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from loops import crash_points
 from loops.crash_points import CrashPoint
 from loops.llm import scripts
-from loops.models import Agent, AuditEvent, Run
+from loops.models import Agent, AuditEvent, Fact, Run
 from loops.services import driving, recovering
 from loops.services.models import ensure_script
 from loops.storage import journal, reader
@@ -109,6 +110,28 @@ class TestGivingUp:
         owned.lapse(run)
         with pytest.raises(LookupError):
             driving.drive(run.pk, "and again")
+
+
+@pytest.mark.spec("J2", "J4")
+@pytest.mark.parametrize("lost", ["", "somebody"], ids=["given back", "its owner was lost"])
+def test_a_run_that_only_newer_code_can_read_is_left_as_it_was_found(lost: str) -> None:
+    """Whoever can read it learns that its owner was lost: an INTENT of theirs is in doubt."""
+    mine = owned.begun()
+    run, fact = mine.run, {"kind": "FactOfTomorrow", "body": b'{"fact":"FactOfTomorrow","v":1}'}
+    Fact.objects.create(run=run, seq=2, prev=b"", hash=b"", at=timezone.now(), epoch=1, **fact)
+    if lost:
+        owned.lapse(run)
+    else:
+        mine.journal.release(runnable=True)
+    for number in range(2 * recovering.LOSSES_AT_MOST):
+        assert driving.drive(run.pk, f"old {number}") == "newer"
+        assert driving.drive(run.pk, f"old {number}") == "taken", "not at once again"
+        run.refresh_from_db()
+        assert (run.owner, run.recoveries, run.completed_at) == (lost, 0, None)
+        assert run.waiting_on == "a worker of a newer version"
+        Run.objects.filter(pk=run.pk).update(wake_at=timezone.now())
+        owned.lapse(run)
+    assert (run.head_seq, Fact.objects.filter(run=run).count()) == (1, 2), "nothing was written"
 
 
 @pytest.mark.spec("J3")
