@@ -1,8 +1,9 @@
 """Circuit breakers of tools and models (SPEC E5): a pure state machine, and the port through which the driver asks.
 
-CLOSED lets every call pass and counts failures in a row; ``threshold`` of them within ``window_s`` open it. OPEN refuses
-until the cooldown is over. Then it is HALF_OPEN for one caller, over all workers: the probe. A good probe closes it, a
-failed one opens it again for twice as long, up to ``LONGEST_COOLDOWN_S``. A probe whose worker is gone is anybody's.
+CLOSED lets every call pass and counts failures in a row; ``threshold`` of them within ``window_s`` open it. OPEN
+refuses until the cooldown is over. Then it is HALF_OPEN for one caller, over all workers: the probe. A good probe
+closes it, a failed one opens it again for twice as long, up to ``LONGEST_COOLDOWN_S``. A probe whose worker is gone is
+anybody's.
 
 Times are microseconds since the epoch by the clock of whoever keeps the breakers: the database's, never a worker's.
 Only failures of the tool or the endpoint itself count: never bad arguments, an exit code, or what an agent's own

@@ -71,6 +71,13 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitModel:
+    """Until this time (microseconds since the epoch), or until a model may be asked, without holding a worker."""
+
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """Leave the artifact of a terminal state and be done."""
 
@@ -104,6 +111,7 @@ Effect = (
     | OpenGate
     | RunChecks
     | Wait
+    | AwaitModel
     | End
     | AskRollback
     | RollBack

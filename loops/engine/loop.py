@@ -25,7 +25,7 @@ is Rest, and the driver gives the run back.
 from __future__ import annotations
 
 from loops.engine import loops, rollback
-from loops.engine.effects import Effect, End, OpenGate, Record, Rest, RunChecks, Wait
+from loops.engine.effects import AwaitModel, Effect, End, OpenGate, Record, Rest, RunChecks, Wait
 from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.fold import ImpossibleFact, apply, initial, replay
 from loops.engine.lifecycle import Event, Phase
@@ -73,6 +73,8 @@ def _bounds(state: RunState) -> Effect | None:
         return End(END_EVENTS.get(state.fatal, Event.ERROR), state.fatal)
     if state.wake_at:
         return Wait(state.wake_at)
+    if state.outage.until:
+        return AwaitModel(state.outage.until)
     if state.awaiting_message and not state.answered:
         return Rest("message")
     if state.model_calls >= HARD_CAP_MODEL_CALLS:

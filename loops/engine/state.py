@@ -9,6 +9,7 @@ from loops.engine.detection.ladder import NO_CIRCLE, Circle
 from loops.engine.detection.window import Window
 from loops.engine.facts import Check
 from loops.engine.lifecycle import RETRIABLE, TERMINAL, Phase
+from loops.engine.outages import NO_OUTAGE, Outage
 from loops.engine.spec import Limits, RunSpec
 from loops.engine.values import Access, Json, ToolCall
 
@@ -77,6 +78,7 @@ class RunState:
     requested: bool = False
     """A model request is in flight: written, and not answered yet."""
     model_attempt: int = 0
+    outage: Outage = NO_OUTAGE
     wake_at: int = 0
     calls: tuple[PendingCall, ...] = ()
     stopped_without_calls: bool = False
@@ -150,12 +152,13 @@ class RunState:
     @property
     def step_is_open(self) -> bool:
         """The step is counted and the model has not answered in it: asking again begins no new one."""
-        return self.requested or self.model_attempt > 0
+        return self.requested or self.model_attempt > 0 or self.outage.is_open
 
     @property
     def is_resting(self) -> bool:
-        """Waiting for a person (or over): no time is charged and no worker is held."""
-        return self.gate is not None or self.paused or self.awaiting_message or self.is_ended or bool(self.reusing)
+        """Waiting for a person or for a model (or over): no time is charged and no worker is held."""
+        asks = self.gate is not None or self.paused or self.awaiting_message
+        return asks or self.outage.until > 0 or self.is_ended or bool(self.reusing)
 
     def call(self, call_id: str) -> PendingCall:
         """The pending call with this id. Raises KeyError."""

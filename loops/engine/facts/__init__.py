@@ -31,6 +31,8 @@ from loops.engine.facts.forking import Origin as Origin
 from loops.engine.facts.guarding import LimitReached as LimitReached
 from loops.engine.facts.guarding import LimitWarned as LimitWarned
 from loops.engine.facts.guarding import Reminded as Reminded
+from loops.engine.facts.outages import ModelAwaited as ModelAwaited
+from loops.engine.facts.outages import ModelAwaitEnded as ModelAwaitEnded
 from loops.engine.facts.people import ApprovalVoided as ApprovalVoided
 from loops.engine.facts.people import GateDecided as GateDecided
 from loops.engine.facts.people import GateOpened as GateOpened

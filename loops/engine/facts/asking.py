@@ -18,6 +18,11 @@ class ModelRequested(Fact):
     model: str
     request_sha256: str
     attempt: int = 1
+    fell_back_from: str = ""
+    """The model that was wanted, when another one of its chain is asked (SPEC E6)."""
+    because: str = ""
+    probe: bool = False
+    """It shows everybody whether the model works again (SPEC E5)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,10 @@ class ModelFailed(Fact):
     attempt: int
     status: int = 0
     retry_after_s: float | None = None
+    model: str = ""
+    next_model: str = ""
+    """Of the fallback chain: asked when this one is given up. Without one the run ends then."""
+    probe: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import ImpossibleFact, answer_call_id, means
+from loops.engine.outages import NO_OUTAGE
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import StopReason
 
@@ -15,7 +16,7 @@ from loops.engine.values import StopReason
 def model_requested(state: RunState, fact: f.ModelRequested) -> RunState:
     if state.calls or state.answered:
         raise ImpossibleFact("a model was asked while its latest answer is still open")
-    step = state.step if state.requested or state.model_attempt else state.step + 1
+    step = state.step if state.step_is_open else state.step + 1
     return evolve(state, requested=True, step=step)
 
 
@@ -34,6 +35,7 @@ def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
         requested=False,
         answered=True,
         model_attempt=0,
+        outage=NO_OUTAGE,
         model_calls=answers,
         calls=calls,
         stopped_without_calls=not calls,
@@ -53,10 +55,16 @@ def _fatal_stop(stop: StopReason) -> str:
 
 @means(f.ModelFailed)
 def model_failed(state: RunState, fact: f.ModelFailed) -> RunState:
-    hopeless = fact.kind.value != "transient" or fact.attempt >= state.limits.max_model_attempts
-    return evolve(
-        state, requested=False, model_attempt=fact.attempt, fatal="model_unavailable" if hopeless else state.fatal
-    )
+    """A failed probe uses up no attempt: it was made for everybody. There are as many probes as attempts."""
+    transient, most = fact.kind.value == "transient", state.limits.max_model_attempts
+    outage = evolve(state.outage, why=fact.code, probes=state.outage.probes + fact.probe)
+    attempt = state.model_attempt if fact.probe else fact.attempt
+    state = evolve(state, requested=False, model_attempt=attempt, outage=outage)
+    if transient and attempt < most and outage.probes < most:
+        return state
+    if not fact.next_model:
+        return evolve(state, fatal="model_unavailable")
+    return evolve(state, model_attempt=0, outage=evolve(outage, given_up=(*outage.given_up, fact.model), probes=0))
 
 
 @means(f.ModelInterrupted)

@@ -7,6 +7,7 @@ from loops.engine.evolving import evolve
 from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means
 from loops.engine.forking import BEGUN
+from loops.engine.outages import NO_OUTAGE
 from loops.engine.state import PendingCall, RunState
 
 
@@ -66,6 +67,7 @@ def _with_fresh_bounds(state: RunState) -> RunState:
         repairs=0,
         recoveries=0,
         fatal="",
+        outage=NO_OUTAGE,
         resume_phase=None,
         end_reason="",
     )

@@ -8,6 +8,7 @@ from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
 from loops.engine.fold.undoing import let_on
 from loops.engine.lifecycle import Phase
+from loops.engine.outages import NO_OUTAGE, let_go
 from loops.engine.state import OpenGate, RunState
 
 
@@ -56,6 +57,7 @@ def paused(state: RunState, fact: f.RunPaused) -> RunState:
 
 @means(f.RunResumed)
 def resumed(state: RunState, fact: f.RunResumed) -> RunState:
+    state = evolve(state, outage=let_go(state.outage))
     if not state.is_ended:
         return evolve(state, paused=False)
     state = let_on(evolve(state, gate=None))  # whether to undo it is no question while it goes on
@@ -64,7 +66,7 @@ def resumed(state: RunState, fact: f.RunResumed) -> RunState:
     if state.resume_phase is None:
         raise ImpossibleFact("an ended run without a phase to go back to")
     if state.fatal == "model_unavailable" and state.phase is Phase.FAIL:  # it gets its tries again, in the same step
-        state = evolve(state, fatal="", model_attempt=1)
+        state = evolve(state, fatal="", model_attempt=int(state.step_is_open), outage=NO_OUTAGE)
     if state.rollback in ("continued", "partly"):
         state = evolve(state, rollback="")  # its next end is asked about again
     state = evolve(state, undone=0)
