@@ -1,7 +1,8 @@
-"""The shape of a rule, and when it matches. No regular expressions: plain words are found in linear time."""
+"""The shape of a rule, and when it matches. Plain words are found in linear time, whatever the text."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from loops.engine.errors.failure import Failure, Source
@@ -10,16 +11,23 @@ from loops.engine.values import FailureKind
 LOOKED_AT = 4_000
 """Characters of a text that are looked at: half of them at its beginning, half at its end, where errors stand."""
 _LONGEST_CODE = 200
+_STATUS = re.compile(
+    r"(?:http(?:/[0-9.]{1,4})?|status|code|error|returned)(?: code)?(?: of)?"
+    r"[\s:='\"(\[\\]{1,6}(?:error[ :]{1,2})?([45][0-9]{2})(?![0-9])"
+)
+"""An HTTP status as clients write it into messages. Every repetition is bounded, so the search is linear."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A failure as rules look at it: a bounded text and code without capitals, and the exit code as a shell has it."""
+    """A failure as rules look at it: a bounded text and code without capitals, the exit code as a shell has it, the
+    HTTP status from the text where the failure brings none."""
 
     failure: Failure
     text: str
     code: str
     exit_code: int | None
+    status: int
 
 
 def seen(failure: Failure) -> Seen:
@@ -31,7 +39,13 @@ def seen(failure: Failure) -> Seen:
     exit_code = failure.exit_code
     if exit_code is None and failure.signal is not None:
         exit_code = 128 + failure.signal
-    return Seen(failure, text.lower(), failure.code[:_LONGEST_CODE].lower(), exit_code)
+    text = text.lower()
+    return Seen(failure, text, failure.code[:_LONGEST_CODE].lower(), exit_code, failure.status or _status(text))
+
+
+def _status(text: str) -> int:
+    found = _STATUS.search(text)
+    return int(found[1]) if found else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +53,8 @@ class Rule:
     """A row of the table. It matches when every column that is filled holds; within a column one entry is enough.
 
     ``words`` stand in the text (lower case); with ``beside``, one of those stands on the same line; none of ``unless``
-    stands anywhere in it. ``codes`` is the whole code.
+    stands anywhere in it. ``codes`` is the whole code. ``own_words`` leaves out what a program printed: only what the
+    tool itself says counts, so that a program cannot speak for the sandbox.
     """
 
     name: str
@@ -55,6 +70,7 @@ class Rule:
     codes: tuple[str, ...] = ()
     known: FailureKind | None = None
     timed_out: bool = False
+    own_words: bool = False
     person_can_help: bool = False
     certain: bool = True
 
@@ -67,10 +83,11 @@ class Rule:
             (not self.sources or failure.source in self.sources)
             and (not self.tools or failure.tool in self.tools)
             and (not self.exit_codes or seen.exit_code in self.exit_codes)
-            and (not self.statuses or failure.status in self.statuses)
+            and (not self.statuses or seen.status in self.statuses)
             and (not self.codes or seen.code in self.codes)
             and (self.known is None or failure.known is self.known)
             and (failure.timed_out or not self.timed_out)
+            and (not self.own_words or seen.exit_code is None or seen.exit_code < 0)
         )
 
     def _says(self, text: str) -> bool:
