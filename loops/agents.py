@@ -13,12 +13,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from loops.driver import Driver, Interrupted, Ports
+from loops.engine import confidence, loops
 from loops.engine import effects as e
 from loops.engine import facts as f
-from loops.engine import loops
 from loops.engine import ports as p
 from loops.engine.canonical import sha256
 from loops.engine.codec import to_plain
@@ -28,17 +28,14 @@ from loops.engine.lifecycle import Phase
 from loops.engine.loop import decide
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
-from loops.engine.values import Compensation, Json, ModelRole, ToolCall, ToolResult, ToolSpec
-from loops.orchestrator import Confidence, Orchestrator
+from loops.engine.values import Compensation, Json, ToolCall, ToolResult, ToolSpec
+from loops.orchestrator import Orchestrator
 
-LOW_CONFIDENCE = 0.5
-CONFIDENCE_EVERY_STEPS = 5
 STATUSES = {Phase.COMMIT: "completed", Phase.FAIL: "failed", Phase.HALT: "halted"}
 
 __all__ = [
     "AgentContext",
     "BaseAgent",
-    "Confidence",
     "ExecutionLoop",
     "ExecutionResult",
     "LoopMetadata",
@@ -298,7 +295,9 @@ class BaseAgent(ABC):
 
     def __init__(self, context: AgentContext, orchestrator: Orchestrator, loop_type: str = "react") -> None:
         routed = _Routed(orchestrator, context.ports.gatekeeper)
-        self.context = replace(context, ports=replace(context.ports, tools=routed, gatekeeper=routed))
+        self.context = replace(
+            context, ports=replace(context.ports, tools=routed, gatekeeper=routed, orchestrator=orchestrator)
+        )
         self.orchestrator = orchestrator
         self.loop_type = loops.get(loop_type).name
         self._why = ""
@@ -356,37 +355,22 @@ class BaseAgent(ABC):
             state = apply(state, fact)
         return state
 
-    def _should_request_confidence_check(self, state: RunState, last_step: int) -> bool:
-        """Every few steps after the one that was judged last (SPEC G2)."""
-        return state.step - last_step >= CONFIDENCE_EVERY_STEPS and not self._should_terminate(state)
+    def _should_request_confidence_check(self, state: RunState) -> bool:
+        """Every few steps, at the agent's own doubt, or because a person asked (SPEC G2)."""
+        return isinstance(decide(state), e.CheckConfidence)
 
-    async def _request_confidence_evaluation(self, state: RunState) -> Confidence:
-        """A second opinion on the work so far."""
-        steps = [to_plain(fact) for fact in self._ledger.facts if isinstance(fact, f.StepCompleted)]
-        request: dict[str, Any] = {
-            "agent": state.spec.agent.name,
-            "goal": state.spec.goal,
-            "criteria": [criterion.text for criterion in state.spec.criteria],
-            "step": state.step,
-            "progress": state.progress,
-            "progress_method": state.progress_method,
-            "latest_steps": steps[-CONFIDENCE_EVERY_STEPS:],
-            "said_last": state.last_text[:4000],
-        }
-        model = state.spec.model_for(ModelRole.CONFIDENCE.value)
-        return await self.orchestrator.evaluate_confidence(request, model=model)
+    async def _request_confidence_evaluation(self, state: RunState) -> f.ConfidenceChecked | None:
+        """A second opinion on the work so far, never above what was measured; None when a person interrupted it."""
+        effect = e.CheckConfidence(confidence.due(state) or "request")
+        await self._hand.perform(effect)
+        return next((fact for fact in self._news(state) if isinstance(fact, f.ConfidenceChecked)), None)
 
-    async def _escalate_low_confidence(self, state: RunState, confidence: Confidence) -> tuple[f.Fact, ...]:
-        """Put the run before a person; it rests until somebody decides."""
-        gate = e.OpenGate(
-            kind="low_confidence",
-            title=f"Low confidence: {confidence.score:.2f}",
-            reasons=(confidence.reason,),
-            risk="medium",
-            recommended="respond",
-            view={"confidence": confidence.score, "reason": confidence.reason},
-        )
-        await self._hand.perform(gate)
+    async def _escalate_low_confidence(self, state: RunState) -> tuple[f.Fact, ...]:
+        """Put a run whose latest score was too low before a person; it rests until somebody decides."""
+        before = self._hand.state
+        gate = confidence.check_confidence(before) if before.confidence.low else None
+        if gate is not None:
+            await self._hand.perform(gate)
         return self._news(state)
 
     def _finalize_result(self) -> ExecutionResult:

@@ -4,75 +4,94 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 
 from loops.engine import ports as p
 from loops.engine.codec import to_plain
-from loops.engine.values import Json, ModelRequest, ModelRole, ToolCall, ToolResult, Usage
+from loops.engine.values import Json, ModelRequest, ModelRole, ToolCall, ToolResult
 from loops.llm import prompts
 
 CONFIDENCE_TOKENS = 1024
+GOAL_CHARS, EVIDENCE_CHARS, REASON_CHARS = 8_000, 20_000, 500
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Confidence:
-    """How likely an agent is to reach its goal, 0 to 1, and why. An answer that cannot be read counts as 0."""
-
-    score: float
-    reason: str
-    usage: Usage = field(default_factory=Usage)
+FindSpecialist = Callable[[ToolCall, p.CallContext], p.Specialist]
 
 
 class Orchestrator:
-    """One for each run: ``tools`` is the TAS, ``models`` the model service, ``gatekeeper`` the way to people."""
+    """One for each run: ``tools`` is the TAS, ``models`` the model service, ``gatekeeper`` the way to people, and
+    ``specialists`` knows which other agents of the project may do a call. Implements ``ports.Orchestration``."""
 
-    def __init__(self, *, tools: p.Tools, models: p.Models, gatekeeper: p.Gatekeeper) -> None:
+    def __init__(
+        self,
+        *,
+        tools: p.Tools,
+        models: p.Models,
+        gatekeeper: p.Gatekeeper,
+        specialists: FindSpecialist = lambda call, context: p.Specialist(),
+    ) -> None:
         self.tools = tools
         self._models = models
         self._gatekeeper = gatekeeper
+        self._specialists = specialists
 
     async def execute_tool(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
         """Through the TAS, the only way there is (SPEC I1)."""
         return await self.tools.execute(call, context, on_output)
 
-    async def evaluate_confidence(self, request: Mapping[str, Json], *, model: str) -> Confidence:
-        """Ask the confidence role, with its own prompt and without the agent's conversation (SPEC G2).
-
-        An opinion that cannot be had is no confidence: the score is 0 and the reason says what happened.
-        """
-        evidence = {name: value for name, value in request.items() if name != "goal"}
-        text = json.dumps(to_plain(evidence), ensure_ascii=False, default=str)
-        asked = ModelRequest(
+    def confidence_request(self, evidence: Mapping[str, Json], *, goal: str, model: str) -> ModelRequest:
+        """What the confidence role reads: its own prompt, the goal and what was measured; never the conversation."""
+        text = json.dumps(to_plain(evidence), ensure_ascii=False, default=str)[:EVIDENCE_CHARS]
+        return ModelRequest(
             role=ModelRole.CONFIDENCE,
             model=model,
-            system=prompts.load("confidence").fill(goal=str(request.get("goal", ""))),
+            system=prompts.load("confidence").fill(goal=goal[:GOAL_CHARS]),
             messages=({"role": "user", "content": [{"type": "text", "text": text}]},),
             max_tokens=CONFIDENCE_TOKENS,
         )
+
+    async def evaluate_confidence(self, request: ModelRequest) -> p.Opinion:
+        """Ask the confidence role (SPEC G2). An opinion that cannot be had, or read, has no score and says why."""
         try:
-            reply = await self._models.call(asked, lambda event: None)
+            reply = await self._models.call(request, lambda event: None)
         except p.ModelError as error:
-            return Confidence(0.0, f"The confidence could not be evaluated: {error.code}: {error.message[:300]}")
-        score, reason = parse_confidence(reply.text)
-        return Confidence(score, reason, reply.usage)
+            return p.Opinion(None, problem=f"The model did not answer: {error.code}: {error.message[:300]}")
+        score, progress, reason, problem = parse_confidence(reply.text)
+        return p.Opinion(
+            score=score,
+            reason=reason,
+            progress=progress,
+            problem=problem,
+            usage=reply.usage,
+            provider=reply.provider,
+            model_id=reply.model_id,
+            request_id=reply.request_id,
+            duration_ms=reply.duration_ms,
+        )
+
+    def find_specialist(self, call: ToolCall, context: p.CallContext) -> p.Specialist:
+        """An agent of the project whose type may do this very call (SPEC I4)."""
+        return self._specialists(call, context)
 
     def create_gate(self, request: p.GateRequest) -> p.Within:
         """The write that opens a gate; it joins the transaction of the fact that says so."""
         return self._gatekeeper.open(request)
 
 
-def parse_confidence(text: str) -> tuple[float, str]:
-    """(score, reason) of the confidence role's answer; (0.0, what is wrong) when it is not as asked for."""
+def parse_confidence(text: str) -> tuple[float | None, float | None, str, str]:
+    """(score, progress, reason, problem) of the confidence role's answer; a number that is none from 0 to 1 is None."""
     found = _OBJECT.search(text)
     try:
         answer = json.loads(found.group()) if found else None
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
-        return 0.0, f"The answer is no JSON object: {text[:200]!r}"
-    score = answer.get("confidence")
-    if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
-        return 0.0, f"The answer has no confidence from 0 to 1: {text[:200]!r}"
-    return float(score), str(answer.get("reason") or "no reason given")[:500]
+        return None, None, "", f"The answer is no JSON object: {text[:200]!r}"
+    score = _share(answer.get("confidence"))
+    if score is None:
+        return None, None, "", f"The answer has no confidence from 0 to 1: {text[:200]!r}"
+    return score, _share(answer.get("progress")), str(answer.get("reason") or "no reason given")[:REASON_CHARS], ""
+
+
+def _share(value: object) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= 1 else None  # type: ignore[operator, arg-type]

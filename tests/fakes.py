@@ -165,11 +165,15 @@ class Tools:
         access = self.access.get(call.name, Access.ALLOW)
         kind = "tool_approval" if access is Access.ASK else ""
         subject = {"tool": call.name, "arguments": dict(call.arguments)}
-        return p.Judgement(call.id, access, ("rule",), gate_kind=kind, policy_version="v1", subject=subject)
+        grantable = access is Access.DENY
+        more = {"operation": call.name, "grantable": grantable, "alternatives": ("look (allowed)",) if grantable else ()}
+        return p.Judgement(
+            call.id, access, ("rule",), gate_kind=kind, policy_version="v1", subject=subject, **more
+        )
 
     async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
         function = self.functions.get(call.name)
-        if function is None or self.access.get(call.name) is Access.DENY:
+        if function is None or (self.access.get(call.name) is Access.DENY and not context.grant):
             return ToolResult(ok=False, content="", error=f"{call.name} may not run")
         self.ran.append(call)
         try:

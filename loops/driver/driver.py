@@ -12,6 +12,7 @@ import contextlib
 import logging
 
 from loops.driver.checks import run_checks
+from loops.driver.confidence import check_confidence, find_specialist
 from loops.driver.desk import Desk
 from loops.driver.gates import open_gate
 from loops.driver.mail import facts_of
@@ -133,6 +134,10 @@ class Driver:
                     await open_gate(desk, calls, question)
             case e.OpenGate():
                 await open_gate(desk, calls, effect)
+            case e.CheckConfidence():
+                await check_confidence(desk, watch, effect)
+            case e.FindSpecialist(call):
+                await find_specialist(desk, calls.context(call), effect)
             case e.RunChecks():
                 await run_checks(desk, calls)
             case e.Wait(until):

@@ -14,7 +14,7 @@ from loops.engine import ports as p
 from loops.engine.codec import to_plain
 from loops.engine.values import Json, ToolCall
 
-ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action", "in_doubt"})
+ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action", "in_doubt", "permission_blocked"})
 TITLE_CHARS, REASONING_CHARS = 300, 4000
 TELLING = ("command", "path", "source", "url")
 """Arguments that say what a call does, for the one line of its title."""
@@ -44,6 +44,7 @@ async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
         call_id=call.id if call else "",
         tool=call.name if call else "",
         reasons=effect.reasons,
+        confidence=effect.confidence,
         risk=effect.risk,
         recommended=effect.recommended,
         policy_version=version,

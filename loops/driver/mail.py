@@ -17,7 +17,7 @@ ROLLED_BACK = f.Reminded(
 )
 
 
-def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
+def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:  # noqa: C901 - one case for each kind of mail
     """What a mailbox item means in this state; an item that comes too late means nothing and is simply read."""
     match mail.kind:
         case "stop":
@@ -46,6 +46,8 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:
             )
             goes_on = decided.kind == rollback.GATE and decided.verdict == "continue"
             return (decided, *_resumed(decided.by, state)) if goes_on else (decided,)
+        case "check_confidence":
+            return () if state.is_ended or state.confidence.asked else (f.ConfidenceAsked(by=mail.by),)
         case "rollback":
             return (f.RollbackRequested(by=mail.by),) if rollback.can_be_rolled_back(state) else ()
         case _:

@@ -18,3 +18,5 @@ class Ports:
     feed: p.Feed
     clock: p.Clock
     new_id: Callable[[], str]
+    orchestrator: p.Orchestration | None = None
+    """None: confidence is only measured, and nobody else's permissions are known."""

@@ -69,6 +69,9 @@ class ToolCalls:
                 risk=judgement.risk,
                 policy_version=judgement.policy_version,
                 reversibility=judgement.reversibility,
+                operation=judgement.operation,
+                alternatives=judgement.alternatives,
+                grantable=judgement.grantable,
             )
         )
 
@@ -107,7 +110,11 @@ class ToolCalls:
             desk.take_back()
             desk.note(f.ApprovalVoided(call_id=call.id, gate=effect.gate, reason=str(void)))
             return
-        await self._execute(call, context)
+        await self._execute(call, dataclasses.replace(context, grant=effect.gate) if self._granted(call) else context)
+
+    def _granted(self, call: ToolCall) -> bool:
+        """A person let this very call through although the matrix denies it."""
+        return self._desk.state.call(call.id).granted
 
     async def _expects(self, call: ToolCall, context: p.CallContext, judgement: p.Judgement | None) -> dict[str, Json]:
         """What a recovery compares the world with; nothing for a call that names no file to write."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loops.engine import circling, limits
+from loops.engine.confidence import check_confidence
 from loops.engine.effects import Effect, OpenGate, Record
 from loops.engine.facts import Fact, LimitReached, LimitWarned, Reminded
 from loops.engine.state import RunState
@@ -68,6 +69,7 @@ BEFORE: tuple[Callable[[RunState], Effect | None], ...] = (
     circling.break_or_ask,
     circling.look_for_loops,
     _look_at_limits,
+    check_confidence,
     _warn,
 )
 """In the order in which they are asked."""

@@ -56,6 +56,23 @@ class OpenGate:
     recommended: str = ""
     subject: Mapping[str, Json] = field(default_factory=dict)
     view: Mapping[str, Json] = field(default_factory=dict)
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckConfidence:
+    """Judge how likely the run is to reach its goal (SPEC G2). ``trigger``: request, every_steps or uncertain."""
+
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindSpecialist:
+    """Ask the orchestrator for an agent of the project that may do what this one may not (SPEC I4)."""
+
+    call: ToolCall
+    operation: str
+    times: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +126,8 @@ Effect = (
     | RunTool
     | RecoverTool
     | OpenGate
+    | CheckConfidence
+    | FindSpecialist
     | RunChecks
     | Wait
     | AwaitModel

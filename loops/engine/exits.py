@@ -18,6 +18,7 @@ REASONS: dict[str, str] = {
     "max_cost_usd": "The spending limit was reached and not extended.",
     "max_failures": "Too many steps in a row failed.",
     "escalated": "A person was asked and did not let the run go on.",
+    "low_confidence": "The confidence was low and a person did not let the run go on.",
     "loop_detected": "The agent went in circles and nobody could help it out.",
     "repair_budget": "Verification kept failing until the repairs allowed were used up.",
     "model_unavailable": "The model could not be reached or refused the request for good.",

@@ -21,6 +21,7 @@ from loops.engine.values import (
     ToolCall,
     ToolResult,
     ToolSpec,
+    Usage,
 )
 
 
@@ -66,6 +67,8 @@ class CallContext:
     environment: Mapping[str, str] = field(default_factory=dict)
     undoes: str = ""
     """The effect that this call undoes because a person said so; empty for everything an agent proposes."""
+    grant: str = ""
+    """The gate at which a person granted this one call against the matrix, used up with its INTENT (SPEC I4)."""
     lease_ends: Callable[[], float] = lambda: inf
     expects: Mapping[str, Json] = field(default_factory=dict)
 
@@ -91,6 +94,11 @@ class Judgement:
     """Of this very call, which may be less than its tool promises (SPEC O1)."""
     view: Mapping[str, Json] = field(default_factory=dict)
     """What the reviewer is shown beside the subject: a diff, the file before, a command line."""
+    operation: str = ""
+    alternatives: tuple[str, ...] = ()
+    """Of a denied call: what the agent may use instead, in words (SPEC I4)."""
+    grantable: bool = False
+    """Only the matrix denies it, so a person can grant this one call; ``subject`` and ``view`` are then set."""
 
 
 OnOutput = Callable[[str, bytes], None]
@@ -239,6 +247,47 @@ class Journal(Protocol):
 
     def release(self, *, wake_at: int = 0, runnable: bool = False) -> None:
         """Give the run back; ``wake_at`` in microseconds since the epoch."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a model says of a run's chances: ``score`` and ``progress`` 0..1, None where it gave no such number, and
+    ``problem`` then says why there is no score."""
+
+    score: float | None
+    reason: str = ""
+    progress: float | None = None
+    problem: str = ""
+    usage: Usage = field(default_factory=Usage)
+    provider: str = ""
+    model_id: str = ""
+    request_id: str = ""
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Specialist:
+    """An agent of the project that may do what another may not; ``name`` is empty when there is none."""
+
+    name: str = ""
+    agent_type: str = ""
+    looked_at: int = 0
+
+
+class Orchestration(Protocol):
+    """What the driver wants of the orchestrator besides tools and gates (SPEC G2, I4, decision 83)."""
+
+    def confidence_request(self, evidence: Mapping[str, Json], *, goal: str, model: str) -> ModelRequest:
+        """What the confidence role is asked: its own prompt, and nothing of the conversation."""
+        ...
+
+    async def evaluate_confidence(self, request: ModelRequest) -> Opinion:
+        """Ask. Never raises for a model that does not answer, or not as asked for."""
+        ...
+
+    def find_specialist(self, call: ToolCall, context: CallContext) -> Specialist:
+        """Which agent of the project may do this very call. Runs nothing."""
         ...
 
 

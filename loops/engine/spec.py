@@ -37,6 +37,16 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfidenceTerms:
+    """When the confidence is judged (SPEC G2): every so many steps and at the agent's own doubt, 0 for neither; below
+    ``threshold`` a person is asked. ``by_model`` false: measured only, no model is asked."""
+
+    every_steps: int = 0
+    threshold: float = 0.5
+    by_model: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AgentRef:
     id: str
     type: str
@@ -63,6 +73,7 @@ class RunSpec:
     policy_version: str = ""
     complexity: str = "moderate"
     complexity_reason: str = ""
+    confidence: ConfidenceTerms = ConfidenceTerms()
 
     def model_for(self, role: str) -> str:
         return self.models.get(role) or self.models["actor"]

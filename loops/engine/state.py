@@ -11,6 +11,7 @@ from loops.engine.facts import Check
 from loops.engine.lifecycle import RETRIABLE, TERMINAL, Phase
 from loops.engine.outages import NO_OUTAGE, Outage
 from loops.engine.spec import Limits, RunSpec
+from loops.engine.standing import NOT_JUDGED, NOT_MEASURED, NOTHING_DENIED, Confidence, Denials, Measured
 from loops.engine.values import Access, Json, ToolCall
 
 
@@ -41,6 +42,15 @@ class PendingCall:
     """How often its approval did not cover any more what was about to run."""
     may_live: bool = False
     """The worker that began it was lost, and nobody could prove that its process is gone."""
+    operation: str = ""
+    alternatives: tuple[str, ...] = ()
+    """Of a denied call: what the agent may use instead, in words (SPEC I4)."""
+    grantable: bool = False
+    """Only the matrix denies it: a person can grant this one call."""
+    granted: bool = False
+    rung: str = ""
+    """How far the ladder of ``denial`` was climbed for this call."""
+    specialist: str = ""
     may_change: bool = False
     """Its INTENT said how it is undone: it may change something."""
     changed: bool = False
@@ -116,6 +126,9 @@ class RunState:
     tests_passed: int = 0
     tests_failed: int = 0
     files_changed: int = 0
+    measured: Measured = NOT_MEASURED
+    confidence: Confidence = NOT_JUDGED
+    denials: Denials = NOTHING_DENIED
     tool_calls: int = 0
     model_calls: int = 0
     resume_phase: Phase | None = None

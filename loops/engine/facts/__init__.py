@@ -31,6 +31,10 @@ from loops.engine.facts.forking import Origin as Origin
 from loops.engine.facts.guarding import LimitReached as LimitReached
 from loops.engine.facts.guarding import LimitWarned as LimitWarned
 from loops.engine.facts.guarding import Reminded as Reminded
+from loops.engine.facts.judging import ConfidenceAsked as ConfidenceAsked
+from loops.engine.facts.judging import ConfidenceChecked as ConfidenceChecked
+from loops.engine.facts.judging import ConfidenceRequested as ConfidenceRequested
+from loops.engine.facts.judging import PermissionDenied as PermissionDenied
 from loops.engine.facts.outages import ModelAwaited as ModelAwaited
 from loops.engine.facts.outages import ModelAwaitEnded as ModelAwaitEnded
 from loops.engine.facts.people import ApprovalVoided as ApprovalVoided

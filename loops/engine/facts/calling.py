@@ -23,6 +23,11 @@ class CallJudged(Fact):
     policy_version: str = ""
     reversibility: str = ""
     """Of this call with these arguments: what is too large to keep makes a reversible tool irreversible (SPEC O1)."""
+    operation: str = ""
+    alternatives: tuple[str, ...] = ()
+    """Of a denied call: what the agent may use instead, in words (SPEC I4)."""
+    grantable: bool = False
+    """Only the matrix denies it: a person can grant this one call."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,6 +56,8 @@ class StepCompleted(Fact):
     error_signature: str = ""
     progress: float = 0.0
     progress_method: str = ""
+    progress_detail: str = ""
+    """The same in words, with the numbers it comes from (SPEC G1)."""
     action: str = ""
     """Mark of what the step did (``detection.fingerprints``)."""
     outcome: str = ""

@@ -16,6 +16,7 @@ from loops.engine.fold import (  # noqa: F401 - each says what its facts mean
     deciding,
     forking,
     guarding,
+    judging,
     outages,
     people,
     running,

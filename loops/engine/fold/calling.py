@@ -6,6 +6,7 @@ from loops.engine import facts as f
 from loops.engine.detection.fingerprints import shortened
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import CHARS_PER_TOKEN, means, with_call
+from loops.engine.progress import after_call
 from loops.engine.state import RunState
 from loops.engine.values import Json
 
@@ -21,6 +22,9 @@ def judged(state: RunState, fact: f.CallJudged) -> RunState:
         invalid=fact.invalid,
         gate_kind=fact.gate_kind,
         risk=fact.risk,
+        operation=fact.operation,
+        alternatives=fact.alternatives,
+        grantable=fact.grantable,
     )
 
 
@@ -61,6 +65,7 @@ def completed(state: RunState, fact: f.ToolCompleted) -> RunState:
     return evolve(
         state,
         context_tokens=state.context_tokens + (len(result.content) + len(result.error)) // CHARS_PER_TOKEN,
+        measured=after_call(state.measured, fact.tool, result),
         tests_passed=_count(data.get("passed"), state.tests_passed),
         tests_failed=_count(data.get("failed"), state.tests_failed),
         files_changed=state.files_changed + (1 if result.ok and data.get("diff") else 0),

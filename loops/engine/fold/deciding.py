@@ -7,6 +7,7 @@ from dataclasses import replace
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
 from loops.engine.fold.circling import without_circle
+from loops.engine.fold.judging import confidence_decided, permission_decided
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
 from loops.engine.limits import extended
 from loops.engine.state import RunState
@@ -37,6 +38,10 @@ def decided(state: RunState, fact: f.GateDecided) -> RunState:  # noqa: C901 - o
             return with_call(state, gate.call_id, status="done", ok=goes_on, error="" if goes_on else fact.reason)
         case "in_doubt":
             return _doubt_decided(state, gate.call_id, fact)
+        case "low_confidence":
+            return confidence_decided(state, goes_on)
+        case "permission_blocked":
+            return permission_decided(state, gate.call_id, fact)
         case "rollback_choice":  # whatever is not "roll_back" keeps the work, the passing of time too
             return evolve(state, rollback=ROLLBACK_VERDICTS.get(fact.verdict, "settled"))
         case _ if not gate.call_id:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
 from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means
 from loops.engine.forking import BEGUN
 from loops.engine.outages import NO_OUTAGE
+from loops.engine.standing import Denials
 from loops.engine.state import PendingCall, RunState
 
 
@@ -58,6 +61,8 @@ def _with_fresh_bounds(state: RunState) -> RunState:
         effects=0,
         rollback="",
         undone=0,
+        confidence=replace(state.confidence, asked=False, low=False, quiet_until=0),
+        denials=Denials(),
         warned=frozenset(),
         reached="",
         refused_limit="",

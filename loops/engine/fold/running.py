@@ -5,8 +5,10 @@ from __future__ import annotations
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
 from loops.engine.fold.circling import with_step
+from loops.engine.fold.judging import with_step_seen
 from loops.engine.fold.parts import ImpossibleFact, means
 from loops.engine.lifecycle import TERMINAL, Phase, transition
+from loops.engine.progress import after_step
 from loops.engine.state import PendingCall, RunState
 
 
@@ -51,6 +53,8 @@ def step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
         failures_in_row=0 if fact.success else state.failures_in_row + 1,
         progress=fact.progress,
         progress_method=fact.progress_method,
+        measured=after_step(state.measured, fact.progress, fact.step),
+        confidence=with_step_seen(state, fact),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from loops.engine import before_request, circling, limits
 from loops.engine.context import UNKNOWN
+from loops.engine.denial import after_denial
 from loops.engine.detection.fingerprints import error_signature
 from loops.engine.effects import CallModel, Effect, JudgeCall, OpenGate, Record, RecoverTool, RunTool
 from loops.engine.facts import (
@@ -130,7 +131,7 @@ def _after_judgement(state: RunState, pending: PendingCall) -> Effect:
     if pending.invalid:
         return _refuse(pending, "invalid", "\n".join(pending.reasons) or "invalid call")
     if pending.access is Access.DENY:
-        return _refuse(pending, "denied", "Not allowed: " + ("; ".join(pending.reasons) or "policy"))
+        return after_denial(state, pending)
     if call.name == "task_completion":
         return Record((ResultProposed(result=_text(call.arguments.get("result")), call_id=call.id),))
     if call.name == "converse":
@@ -162,15 +163,16 @@ def _text(value: object) -> str:
 def _complete_step(state: RunState) -> tuple[Fact, ...]:
     failed = next((call for call in state.calls if not call.ok), None)
     error = failed.error if failed else ""
-    progress, method = measure(state)
+    progress = measure(state)
     marks = circling.marks(state)
     done = StepCompleted(
         step=state.step,
         success=failed is None,
         error=error[:2000],
         error_signature=error_signature(failed.call.name, error) if failed else "",
-        progress=progress,
-        progress_method=method,
+        progress=progress.score,
+        progress_method=progress.method,
+        progress_detail=progress.detail,
         action=marks.action,
         outcome=marks.outcome,
         changed=marks.changed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +22,10 @@ from loops.engine import loops
 from loops.engine.detection.thresholds import OFF
 from loops.engine.lifecycle import Phase
 from loops.engine.ports import ModelError
-from loops.engine.spec import RunSpec
+from loops.engine.spec import ConfidenceTerms, RunSpec
 from loops.engine.values import Access, FailureKind, ModelRole, ToolResult
 from loops.llm import prompts
-from loops.orchestrator import Confidence, Orchestrator, parse_confidence
+from loops.orchestrator import Orchestrator, parse_confidence
 from tests.fakes import Journal, Models, Tools, World, done, says
 
 LOOK = ("look", {"at": "it"})
@@ -37,8 +38,7 @@ class Worker(BaseAgent):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.validations: list[agents.Validation] = []
-        self.opinions: list[Confidence] = []
-        self.judged_at = self.context.state.step if self.context.state else 0
+        self.opinions: list[f.ConfidenceChecked] = []
 
     async def run_task(self, task: RunSpec) -> ExecutionResult:
         async with self._working_on(task) as state:
@@ -50,11 +50,12 @@ class Worker(BaseAgent):
                 assert state == self._hand.state
                 if validation:
                     self.validations.append(validation)
-                if self._should_request_confidence_check(state, self.judged_at):
-                    self.judged_at = state.step
-                    self.opinions.append(await self._request_confidence_evaluation(state))
-                    if self.opinions[-1].score < agents.LOW_CONFIDENCE:
-                        state = self._update_state(state, await self._escalate_low_confidence(state, self.opinions[-1]))
+                if self._should_request_confidence_check(state):
+                    opinion = await self._request_confidence_evaluation(state)
+                    assert opinion is not None
+                    self.opinions.append(opinion)
+                    state = self._update_state(state, self._news(state))
+                    state = self._update_state(state, await self._escalate_low_confidence(state))
         return self._finalize_result()
 
 
@@ -334,28 +335,34 @@ def test_no_method_of_an_agent_hands_out_an_answer() -> None:
 
 @pytest.mark.spec("B6", "G2")
 @pytest.mark.parametrize(
-    ("text", "score", "reason"),
+    ("text", "score", "said"),
     [
         ('{"confidence": 0.8, "reason": "tests pass"}', 0.8, "tests pass"),
         ('Here:\n```json\n{"confidence": 1}\n```', 1.0, "no reason given"),
         ('{"confidence": 0}', 0.0, "no reason given"),
-        ("I am quite sure", 0.0, "no JSON object"),
-        ("", 0.0, "no JSON object"),
-        ("{not json}", 0.0, "no JSON object"),
-        ("[0.9]", 0.0, "no JSON object"),
-        ('{"confidence": 1.1}', 0.0, "no confidence from 0 to 1"),
-        ('{"confidence": -0.1}', 0.0, "no confidence from 0 to 1"),
-        ('{"confidence": NaN}', 0.0, "no confidence from 0 to 1"),
-        ('{"confidence": true}', 0.0, "no confidence from 0 to 1"),
-        ('{"confidence": "0.9"}', 0.0, "no confidence from 0 to 1"),
-        ('{"reason": "fine"}', 0.0, "no confidence from 0 to 1"),
-        ("{" * 100_000 + "}", 0.0, "no JSON object"),
+        ("I am quite sure", None, "no JSON object"),
+        ("", None, "no JSON object"),
+        ("{not json}", None, "no JSON object"),
+        ("[0.9]", None, "no JSON object"),
+        ('{"confidence": 1.1}', None, "no confidence from 0 to 1"),
+        ('{"confidence": -0.1}', None, "no confidence from 0 to 1"),
+        ('{"confidence": NaN}', None, "no confidence from 0 to 1"),
+        ('{"confidence": true}', None, "no confidence from 0 to 1"),
+        ('{"confidence": "0.9"}', None, "no confidence from 0 to 1"),
+        ('{"reason": "fine"}', None, "no confidence from 0 to 1"),
+        ("{" * 100_000 + "}", None, "no JSON object"),
     ],
 )
-def test_a_confidence_is_a_number_or_nothing(text: str, score: float, reason: str) -> None:
-    found, why = parse_confidence(text)
+def test_a_confidence_is_a_number_or_nothing(text: str, score: float | None, said: str) -> None:
+    found, _, reason, problem = parse_confidence(text)
     assert found == score
-    assert reason in why
+    assert said in (reason if score is not None else problem)
+
+
+@pytest.mark.spec("G1")
+@pytest.mark.parametrize(("given", "progress"), [(0.4, 0.4), (2, None), ("much", None), (True, None)])
+def test_an_estimate_of_progress_is_a_number_or_nothing(given: Any, progress: float | None) -> None:
+    assert parse_confidence(json.dumps({"confidence": 0.5, "progress": given}))[1] == progress
 
 
 @pytest.mark.spec("B6", "G2")
@@ -367,10 +374,10 @@ def test_confidence_is_asked_of_its_own_role_with_its_own_prompt() -> None:
 
     models: Mapping[str, str] = {"actor": "big", "confidence": "small"}
     setting = Setting(answer, criteria=[("it works", "")], limits={"max_steps": 40, "warn_at": 2.0, "circles": OFF})
-    setting.spec = replace(setting.spec, models=models)
+    setting.spec = replace(setting.spec, models=models, confidence=ConfidenceTerms(5, 0.5, by_model=True))
     agent = setting.agent()
     waiting = asyncio.run(agent.run_task(setting.spec))
-    assert [(opinion.score, opinion.reason) for opinion in agent.opinions] == [(0.9, "fine"), (0.2, "stuck")]
+    assert [(opinion.raw_score, opinion.reason) for opinion in agent.opinions] == [(0.9, "fine"), (0.2, "stuck")]
     assert agent.opinions[0].usage.total_tokens == 120
     asked = [request for request in setting.models.requests if request.role is ModelRole.CONFIDENCE]
     assert [request.model for request in asked] == ["small", "small"]
@@ -380,20 +387,20 @@ def test_confidence_is_asked_of_its_own_role_with_its_own_prompt() -> None:
     assert '"it works"' in str(asked[0].messages)
     assert (waiting.status, waiting.waiting_for, waiting.state.step) == ("waiting", "gate:low_confidence", 10)
     gate = setting.gatekeeper.opened[0]
-    assert (gate.kind, gate.reasons) == ("low_confidence", ("stuck",))
+    assert (gate.kind, gate.confidence) == ("low_confidence", 0.2)
     setting.decide("reject", reason="leave it")
     result = setting.work(waiting)
-    assert (result.status, result.report["reason"]) == ("failed", "escalated")
+    assert (result.status, result.report["reason"]) == ("failed", "low_confidence")
 
 
 @pytest.mark.spec("G2")
-def test_a_second_opinion_that_cannot_be_had_is_no_confidence() -> None:
+def test_a_second_opinion_that_cannot_be_had_says_why() -> None:
     models = Models([ModelError("no key", kind=FailureKind.UNRECOVERABLE, code="auth")])
     setting = Setting([])
     orchestrator = Orchestrator(tools=setting.tools, models=models, gatekeeper=setting.gatekeeper)
-    found = asyncio.run(orchestrator.evaluate_confidence({"goal": "x"}, model="small"))
-    assert found.score == 0.0
-    assert "auth: no key" in found.reason
+    found = asyncio.run(orchestrator.evaluate_confidence(orchestrator.confidence_request({}, goal="x", model="small")))
+    assert found.score is None
+    assert "auth: no key" in found.problem
 
 
 @pytest.mark.spec("B6", "K1")

@@ -177,11 +177,13 @@ def test_time_never_runs_backwards() -> None:
 
 @pytest.mark.spec("Q1", "Q4")
 @pytest.mark.parametrize(
-    ("verdict", "fatal"), [("approve", ""), ("respond", ""), ("reject", "escalated"), ("expire", "escalated")]
+    ("verdict", "goes_on"), [("approve", True), ("respond", True), ("reject", False), ("expire", False)]
 )
-def test_a_gate_of_no_call_lets_the_run_go_on_or_ends_it(verdict: str, fatal: str) -> None:
-    opened = f.GateOpened(gate="g", kind="low_confidence", title="?")
-    state = folded(opened, f.GateDecided(gate="g", kind="low_confidence", verdict=verdict))
+@pytest.mark.parametrize(("kind", "reason"), [("long_task", "escalated"), ("low_confidence", "low_confidence")])
+def test_a_gate_of_no_call_lets_the_run_go_on_or_ends_it(verdict: str, goes_on: bool, kind: str, reason: str) -> None:
+    fatal = "" if goes_on else reason
+    opened = f.GateOpened(gate="g", kind=kind, title="?")
+    state = folded(opened, f.GateDecided(gate="g", kind=kind, verdict=verdict))
     assert state.gate is None
     assert state.fatal == fatal
 

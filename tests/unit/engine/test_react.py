@@ -98,7 +98,7 @@ STATES = {
         "gate irreversible_action",
     ),
     "an asked call asks without a kind": (state(judged(access=Access.ASK)), "gate tool_approval"),
-    "a denied call is refused": (state(judged(access=Access.DENY)), "record refused:denied"),
+    "a denied call is refused": (state(judged(access=Access.DENY)), "record PermissionDenied refused:denied"),
     "an invalid call is refused": (state(judged(access=Access.DENY, invalid=True)), "record refused:invalid"),
     "a malformed call is not even judged": (state(call(error="cut")), "record refused:malformed"),
     "an approved call runs": (state(call(status="approved", gate="g")), "RunTool c1.0"),
@@ -129,7 +129,10 @@ STATES = {
     "task_completion proposes": (state(judged("task_completion")), "record ResultProposed"),
     "ask_question asks": (state(judged("ask_question")), "gate question"),
     "converse is shown": (state(judged("converse")), "record ToolCompleted"),
-    "a denied breaker breaks nothing": (state(judged("task_completion", access=Access.DENY)), "record refused:denied"),
+    "a denied breaker breaks nothing": (
+        state(judged("task_completion", access=Access.DENY)),
+        "record PermissionDenied refused:denied",
+    ),
     # an answer without calls
     "a first text is reminded": (state(**TEXT), "record StepCompleted Reminded"),
     "a second text is the result": (state(**TEXT, plain_answers=1), "record StepCompleted ResultProposed"),

@@ -1,0 +1,92 @@
+"""Judge a run's confidence: measured always, asked of a model where there is one, journalled before and after (G2)."""
+
+from __future__ import annotations
+
+from loops.driver.desk import Desk
+from loops.driver.watch import STOP_OR_PAUSE, TookTooLong, Watch
+from loops.engine import confidence
+from loops.engine import effects as e
+from loops.engine import facts as f
+from loops.engine import ports as p
+from loops.engine.canonical import sha256
+from loops.engine.codec import to_plain
+from loops.engine.values import ModelRole
+
+LONGEST_S = 120.0
+"""A second opinion is worth no more waiting than this."""
+
+
+async def check_confidence(desk: Desk, watch: Watch, effect: e.CheckConfidence) -> None:
+    """One judgement. A person's stop or pause drops it, and it is asked for again when the run goes on; whatever else
+    goes wrong with the model leaves the measured ceiling, and says so."""
+    state = desk.state
+    opinion = await _opinion(desk, watch, effect)
+    found = confidence.features(state)
+    ceiling = confidence.ceiling_of(found, confidence.WEIGHTS)
+    against = "; ".join(confidence.in_words(found, confidence.WEIGHTS)) or "nothing measured speaks against it"
+    desk.note(
+        f.ConfidenceChecked(
+            step=state.step,
+            trigger=effect.trigger,
+            score=confidence.score_of(ceiling, opinion.score),
+            raw_score=opinion.score,
+            ceiling=ceiling,
+            threshold=state.spec.confidence.threshold,
+            method="measured" if opinion.score is None else "model",
+            reason=opinion.reason or against,
+            features=found,
+            weights=dict(confidence.WEIGHTS),
+            version=confidence.VERSION,
+            progress=opinion.progress,
+            problem=opinion.problem,
+            usage=opinion.usage,
+            model=_model(desk) if opinion.provider else "",
+            provider=opinion.provider,
+            model_id=opinion.model_id,
+            request_id=opinion.request_id,
+            duration_ms=opinion.duration_ms,
+        )
+    )
+
+
+async def find_specialist(desk: Desk, context: p.CallContext, effect: e.FindSpecialist) -> None:
+    """Which agent of the project may do what this one may not; the answer goes before a person next (SPEC I4)."""
+    orchestrator, call = desk.ports.orchestrator, effect.call
+    found = orchestrator.find_specialist(call, context) if orchestrator is not None else p.Specialist()
+    desk.note(
+        f.PermissionDenied(
+            call_id=call.id,
+            tool=call.name,
+            operation=effect.operation,
+            times=effect.times,
+            rung="specialist",
+            alternatives=desk.state.call(call.id).alternatives,
+            specialist=f"{found.name} ({found.agent_type})" if found.name else "",
+            looked_at=found.looked_at,
+        )
+    )
+
+
+async def _opinion(desk: Desk, watch: Watch, effect: e.CheckConfidence) -> p.Opinion:
+    state, orchestrator = desk.state, desk.ports.orchestrator
+    if orchestrator is None or not state.spec.confidence.by_model:
+        return p.Opinion(None)
+    if not confidence.can_be_afforded(state):
+        return p.Opinion(None, problem="Too little is left of the budget to ask a model.")
+    goal, model = state.spec.goal, _model(desk)
+    request = orchestrator.confidence_request(confidence.evidence(state), goal=goal, model=model)
+    asked = f.ConfidenceRequested(
+        step=state.step, trigger=effect.trigger, model=model, request_sha256=sha256(to_plain(request))
+    )
+    desk.note(asked)
+    desk.flush()
+    seconds = min(LONGEST_S, max(1.0, state.limits.max_seconds - state.active_us / 1e6))
+    try:
+        work = orchestrator.evaluate_confidence(request)
+        return await watch.interruptible(work, STOP_OR_PAUSE, what="the confidence check", within_s=seconds)
+    except TookTooLong:
+        return p.Opinion(None, problem=f"The model did not answer within {seconds:g} s.")
+
+
+def _model(desk: Desk) -> str:
+    return desk.state.spec.model_for(ModelRole.CONFIDENCE.value)

@@ -1,0 +1,207 @@
+"""When a run's confidence is judged, how high it may be at most, and when a person has to be asked (SPEC G2). Pure.
+
+    ceiling = 1 - sum(weight_j * feature_j), features 0 (good) to 1 (bad), computed from the state alone
+    score   = min(ceiling, what the model says of itself)
+
+A model that is asked about its own chances can lower its score and never lift it above what was measured. Features and
+weights are stored with each score, so that anybody can compute it again: ``ceiling_of(features, weights)``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from loops.engine import limits
+from loops.engine.effects import CheckConfidence, Effect, OpenGate
+from loops.engine.state import RunState
+from loops.engine.values import Json
+
+GATE = "low_confidence"
+VERSION = "1"
+WEIGHTS: Mapping[str, float] = {
+    "failures_in_row": 0.35,
+    "same_error": 0.25,
+    "no_progress": 0.2,
+    "tests_failing": 0.15,
+    "repairs": 0.2,
+    "budget": 0.15,
+}
+"""What each feature takes off at its worst. Another set of weights is another ``VERSION``."""
+LOWEST_CEILING = 0.05
+STALLED_AFTER = 10
+"""Steps without progress at which that feature is at its worst."""
+BUDGET_FROM = 0.8
+"""Share of a budget that is used before it counts against the run (SPEC D3)."""
+APART = 2
+"""Steps between two checks that only the model's own words call for: doubt in every answer is not judged in each."""
+ROOM = 16_384
+"""Tokens that must be left before a model is asked: more than its request and answer can take."""
+
+
+def check_confidence(state: RunState) -> Effect | None:
+    """The gate of a low score, or the check that is due; for the table of what stands before a request."""
+    if state.confidence.low:
+        return _ask_a_person(state)
+    trigger = due(state)
+    return CheckConfidence(trigger) if trigger else None
+
+
+def due(state: RunState) -> str:
+    """Why the confidence is to be judged now: "request", "every_steps", "uncertain", or "" when it is not."""
+    seen, every = state.confidence, state.spec.confidence.every_steps
+    if seen.asked:
+        return "request"
+    if not every or state.step_is_open or state.step < seen.quiet_until:
+        return ""
+    since = state.step - seen.checked_at
+    if since >= every:
+        return "every_steps"
+    return "uncertain" if since >= APART and doubt(state.last_text) else ""
+
+
+def features(state: RunState) -> dict[str, float]:
+    """What speaks against the run, each from 0 to 1 with four decimals."""
+    bounds, measured = state.limits, state.measured
+    tests = measured.passed + measured.failed
+    shares = [used / bound for name, (used, bound) in limits.usage(state).items() if bound and name != "max_failures"]
+    found = {
+        "failures_in_row": state.failures_in_row / max(1, bounds.max_failures),
+        "same_error": (_same_error(state) - 1) / max(1, bounds.identical_errors - 1),
+        "no_progress": (state.step - measured.risen_at) / STALLED_AFTER,
+        "tests_failing": measured.failed / tests if tests else 0.0,
+        "repairs": state.repairs / max(1, bounds.max_repairs),
+        "budget": (max(shares, default=0.0) - BUDGET_FROM) / (1 - BUDGET_FROM),
+    }
+    return {name: round(min(1.0, max(0.0, value)), 4) for name, value in found.items()}
+
+
+def ceiling_of(found: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """The most that any judgement may say; a feature without a weight counts nothing."""
+    against = sum(weights.get(name, 0.0) * value for name, value in found.items())
+    return round(min(1.0, max(LOWEST_CEILING, 1 - against)), 4)
+
+
+def score_of(ceiling: float, raw: float | None) -> float:
+    return ceiling if raw is None else min(ceiling, raw)
+
+
+def in_words(found: Mapping[str, float], weights: Mapping[str, float]) -> tuple[str, ...]:
+    """What speaks against the run, the heaviest first."""
+    parts = sorted(((weights.get(name, 0.0) * value, name) for name, value in found.items()), reverse=True)
+    return tuple(f"{_SAID.get(name, name)} (-{part:.2f})" for part, name in parts if part >= 0.005)
+
+
+def can_be_afforded(state: RunState) -> bool:
+    """Is enough left of the budgets to ask a model?"""
+    paid = state.cost_microusd < state.limits.max_cost_microusd
+    return paid and state.limits.max_tokens - state.tokens >= ROOM
+
+
+def evidence(state: RunState) -> dict[str, Json]:
+    """What a judge reads: bounded, and without the conversation, so that nobody talks it into anything."""
+    return {
+        "criteria": [{"text": one.text[:500], "command": one.command[:300]} for one in state.spec.criteria[:20]],
+        "step": state.step,
+        "progress": round(state.progress, 4),
+        "progress_method": state.progress_method,
+        "measured_against_it": features(state),
+        "latest_steps": latest_steps(state),
+        "said_last": state.last_text[-2000:],
+    }
+
+
+def latest_steps(state: RunState) -> list[Json]:
+    return [
+        {
+            "step": seen.step,
+            "tools": list(seen.tools),
+            "success": seen.success,
+            "error": seen.error,
+            "progress": round(seen.progress, 4),
+        }
+        for seen in state.confidence.latest
+    ]
+
+
+def _same_error(state: RunState) -> int:
+    """How many of the latest steps ended in one and the same error."""
+    last, count = "", 0
+    for seen in reversed(state.confidence.latest):
+        if not seen.signature or (last and seen.signature != last):
+            break
+        last, count = seen.signature, count + 1
+    return count
+
+
+def _ask_a_person(state: RunState) -> OpenGate:
+    found, threshold = features(state), state.spec.confidence.threshold
+    score = state.confidence.score
+    return OpenGate(
+        kind=GATE,
+        title=f"Low confidence: {score:.2f}, below {threshold:.2f}",
+        reasons=(f"the score {score:.2f} is below the threshold {threshold:.2f}", *in_words(found, WEIGHTS)),
+        risk="medium",
+        recommended="respond",
+        confidence=score,
+        view={
+            "score": score,
+            "threshold": threshold,
+            "why": state.confidence.reason,
+            "method": state.confidence.method,
+            "features": found,
+            "weights": dict(WEIGHTS),
+            "version": VERSION,
+            "latest_steps": latest_steps(state),
+        },
+    )
+
+
+_SAID = {
+    "failures_in_row": "steps failed in a row",
+    "same_error": "the same error came again",
+    "no_progress": "no progress for many steps",
+    "tests_failing": "tests fail",
+    "repairs": "repairs were needed",
+    "budget": "a budget is nearly used up",
+}
+
+
+# --- does the agent say that it is uncertain? -------------------------------------------------------------------------
+
+_DOUBT = re.compile(
+    r"""
+    \b(?:i\s+am|i['\u2019]m)\s+(?:really\s+|still\s+|quite\s+|completely\s+|totally\s+|honestly\s+)?(?:
+        (?:not|no\s+longer)\s+(?:at\s+all\s+|really\s+|entirely\s+|completely\s+|very\s+|too\s+)?
+        (?:sure|certain|confident)\b
+        | unsure\b | uncertain\b | stuck\b | at\s+a\s+loss\b | guessing\b | lost\b(?=\s*[.,;!]|\s*$)
+        | confused\b(?:\s+(?:by|about))? | out\s+of\s+ideas\b | running\s+out\s+of\s+ideas\b
+    )
+    | \bi\s+(?:really\s+|honestly\s+|still\s+)?(?:do\s+not|don['\u2019]t)\s+(?:really\s+)?know\s+
+      (?:how|why|what|whether|if|where|which)\b
+    | \bi\s+(?:can\s*not|can['\u2019]t)\s+(?:tell|say)\s+(?:whether|if|why|which)\b
+    | \bi\s+have\s+no\s+(?:idea|clue)\b
+    | \bi\s+doubt\s+(?:that\s+)?(?:this|it|my)\b
+    | \bmy\s+confidence\s+(?:here\s+|in\s+this\s+)?is\s+(?:low|very\s+low)\b
+    | ^\s*(?:not\s+sure|unsure|uncertain)\s+(?:how|why|what|whether|if|that|about|which)\b
+    """,
+    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
+)
+_SET_APART = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$|\"[^\"\n]*\"|\u201c[^\u201d\n]*\u201d", re.DOTALL | re.MULTILINE
+)
+_SUPPOSED = re.compile(r"\b(?:if|when|whenever|unless|until|in\s+case|before|where|so\s+that)\s*$", re.IGNORECASE)
+_READ_AT_MOST = 4_000
+
+
+def doubt(text: str) -> str:
+    """The words in which an agent says that it is uncertain; "" when it does not.
+
+    Cautious on purpose: only the first person, the present, and nothing that is quoted, code or a mere supposition.
+    A missed doubt costs nothing, because the check comes every few steps anyway.
+    """
+    own = _SET_APART.sub(" ", text[-_READ_AT_MOST:])
+    for found in _DOUBT.finditer(own):
+        if not _SUPPOSED.search(own[max(0, found.start() - 20) : found.start()]):
+            return " ".join(found.group().split())
+    return ""

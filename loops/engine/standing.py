@@ -1,0 +1,71 @@
+"""What a run remembers of how it stands: its progress, how sure it may be of itself, and what it was not allowed.
+
+Plain bounded values inside the state; ``progress``, ``confidence`` and ``denial`` say what they mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What progress is computed from (SPEC G1). ``coverage`` and ``opinion`` are -1 while nobody knows them."""
+
+    passed: int = 0
+    failed: int = 0
+    source: str = ""
+    """How the latest test run was read: "junit" or "text"."""
+    coverage: float = -1.0
+    widest: int = 0
+    """Tests in the widest run so far: a run of fewer is a part of the suite."""
+    rate: float = 0.0
+    files: tuple[int, ...] = ()
+    """Fingerprints of the files that were changed, each once."""
+    code: int = 0
+    manifests: int = 0
+    others: int = 0
+    opinion: float = -1.0
+    best: float = 0.0
+    risen_at: int = 0
+    """The step in which the score last rose."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepSeen:
+    """One of the latest steps, as whoever judges the run's confidence reads it."""
+
+    step: int
+    success: bool
+    error: str = ""
+    signature: str = ""
+    progress: float = 0.0
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """When confidence was judged last, and what is to come of it (SPEC G2). ``score`` is -1 before the first time."""
+
+    checked_at: int = 0
+    quiet_until: int = 0
+    """A person let it go on: until this step only a person has it judged again."""
+    score: float = -1.0
+    reason: str = ""
+    method: str = ""
+    asked: bool = False
+    """A person wants it judged now."""
+    low: bool = False
+    """Below the threshold, and no person has been asked yet."""
+    latest: tuple[StepSeen, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Denials:
+    """How often each kind of operation was denied, and for which of them a person was asked (SPEC I4)."""
+
+    times: tuple[tuple[str, int], ...] = ()
+    asked: tuple[str, ...] = ()
+
+
+NOT_MEASURED, NOT_JUDGED, NOTHING_DENIED = Measured(), Confidence(), Denials()
