@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from loops.engine import circling, limits
+from loops.engine import circling, limits, recovery
 from loops.engine.confidence import check_confidence
 from loops.engine.effects import Effect, OpenGate, Record
 from loops.engine.facts import Fact, LimitReached, LimitWarned, Reminded
@@ -68,8 +68,12 @@ BEFORE: tuple[Callable[[RunState], Effect | None], ...] = (
     _ask_about_limit,
     circling.break_or_ask,
     circling.look_for_loops,
+    recovery.act,
     _look_at_limits,
     check_confidence,
+    recovery.confirm_long_task,
     _warn,
+    recovery.force_reflection,
+    recovery.wait_out,
 )
 """In the order in which they are asked."""

@@ -26,11 +26,18 @@ REASONS: dict[str, str] = {
     "context_exceeded": "The conversation no longer fits the model's context window.",
     "global_cap": "The global cap on iterations was reached.",
     "operator_stop": "A person stopped the run.",
+    "user_stop": "A message said that the run should stop.",
+    "no_tool_call": "The model stopped calling tools and gave no result.",
+    "depth_cap": "Runs began runs more deeply than is allowed.",
+    "unrecoverable": "Something failed that no attempt can put right.",
+    "too_many_backtracks": "Too many approaches failed and were given up.",
+    "not_confirmed": "A person did not want a long task to go on.",
     "workspace_unusable": "The workspace could not be prepared.",
     "journal_unreadable": "The journal of the run is damaged; see System and verify_chain.",
     "internal_error": "AgentOps itself could not go on; the run is kept for a manual retry.",
 }
 """Every reason code with the words people read (SPEC D1)."""
+FOR_A_FAILURE = frozenset({"escalated", "unrecoverable", "too_many_backtracks", "max_failures"})
 
 
 def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict[str, Any]:
@@ -59,13 +66,20 @@ def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict
     if phase is Phase.HALT:
         return common | {"resume": checkpoint, "partial_output": _partial(state)}
     return common | {
-        "diagnosis": detail or REASONS.get(reason, reason),
+        "diagnosis": detail or _why(state, reason),
+        "given_up": list(state.recovering.given_up),
         "causes": list(state.causes),
         "done": _done(state),
         "not_done": _not_done(state),
         "partial_output": _partial(state),
         "checkpoint": checkpoint,
     }
+
+
+def _why(state: RunState, reason: str) -> str:
+    """The words of the reason, and the failure behind it where there was one."""
+    words = REASONS.get(reason, reason)
+    return f"{words} {state.recovering.why}".strip() if reason in FOR_A_FAILURE else words
 
 
 def _partial(state: RunState) -> str:

@@ -25,29 +25,17 @@ is Rest, and the driver gives the run back.
 from __future__ import annotations
 
 from loops.engine import loops, rollback
+from loops.engine.conditions import CAPS, END_EVENTS, repair_budget
 from loops.engine.effects import AwaitModel, Effect, End, OpenGate, Record, Rest, RunChecks, Wait
 from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.fold import ImpossibleFact, apply, initial, replay
 from loops.engine.lifecycle import Event, Phase
-from loops.engine.limits import HARD_CAP_MODEL_CALLS
 from loops.engine.loops.react import entered
 from loops.engine.repair import diagnose
 from loops.engine.state import RunState
 from loops.engine.verification import needs_review, passed
 
 __all__ = ["ImpossibleFact", "apply", "decide", "initial", "replay"]
-
-END_EVENTS = {
-    "max_seconds": Event.TIMEOUT,
-    "max_steps": Event.BUDGET_EXCEEDED,
-    "max_tokens": Event.BUDGET_EXCEEDED,
-    "max_cost_usd": Event.BUDGET_EXCEEDED,
-    "repair_budget": Event.BUDGET_EXCEEDED,
-    "global_cap": Event.BUDGET_EXCEEDED,
-    "operator_stop": Event.HALTED,
-}
-"""Which event of the table a reason code is; everything else is an ERROR."""
-
 
 def decide(state: RunState) -> Effect:
     """The one next effect."""
@@ -59,7 +47,7 @@ def _people_first(state: RunState) -> Effect | None:
     if state.is_ended:
         return rollback.after_the_end(state)
     if state.stop_requested:
-        return End(Event.HALTED, "operator_stop")
+        return End(Event.HALTED, state.stop_reason)
     if state.gate is not None:
         return Rest(f"gate:{state.gate.kind}")
     if state.paused:
@@ -77,9 +65,7 @@ def _bounds(state: RunState) -> Effect | None:
         return AwaitModel(state.outage.until)
     if state.awaiting_message and not state.answered:
         return Rest("message")
-    if state.model_calls >= HARD_CAP_MODEL_CALLS:
-        return End(Event.BUDGET_EXCEEDED, "global_cap")
-    return None
+    return next((End(cap.event, cap.reason) for cap in CAPS if cap.guard(state)), None)
 
 
 def _in_phase(state: RunState) -> Effect:
@@ -94,7 +80,7 @@ def _in_phase(state: RunState) -> Effect:
         case Phase.CRITIQUE:
             return Record(_critique(state))
         case _:
-            if state.repairs > state.limits.max_repairs:
+            if repair_budget(state):
                 return End(Event.BUDGET_EXCEEDED, "repair_budget")
             return strategy.act(state)
 

@@ -34,6 +34,16 @@ class Limits:
     """When repetition counts as a circle; of its own ``identical_errors`` the field above has the say."""
     calls_per_reply: int = 8
     warn_at: float = 0.8
+    max_attempts: int = 3
+    """Failed steps in a row before an approach is given up (SPEC E2)."""
+    reflect_after: int = 3
+    """Tool errors in a row before the model has to reflect: circuit level 1 (SPEC E4); 0 for never."""
+    max_backtracks: int = 5
+    """Approaches given up before the run ends: circuit level 2 (SPEC E4)."""
+    confirm_after: int = 0
+    """Steps without a person before one is asked whether to go on (SPEC D4); 0 for never."""
+    max_depth: int = 3
+    """Of runs that were begun by runs (SPEC P1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,8 @@ class RunSpec:
     policy_version: str = ""
     complexity: str = "moderate"
     complexity_reason: str = ""
+    depth: int = 0
+    """0 for a run that a person began, one more for each run between."""
     confidence: ConfidenceTerms = ConfidenceTerms()
 
     def model_for(self, role: str) -> str:

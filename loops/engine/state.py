@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from loops.engine.detection.ladder import NO_CIRCLE, Circle
 from loops.engine.detection.window import Window
+from loops.engine.errors.failure import Failure
 from loops.engine.facts import Check
 from loops.engine.lifecycle import RETRIABLE, TERMINAL, Phase
 from loops.engine.outages import NO_OUTAGE, Outage
+from loops.engine.recovering import NOTHING_FAILED, Recovering
 from loops.engine.spec import Limits, RunSpec
 from loops.engine.standing import NOT_JUDGED, NOT_MEASURED, NOTHING_DENIED, Confidence, Denials, Measured
 from loops.engine.values import Access, Json, ToolCall
@@ -55,6 +57,8 @@ class PendingCall:
     """Its INTENT said how it is undone: it may change something."""
     changed: bool = False
     """It did, by its own word."""
+    failure: Failure | None = None
+    """What classifies it, when it failed (SPEC E1)."""
     said: str | None = None
     """What came of it, shortened; None where that is no news by itself (``detection``)."""
 
@@ -101,12 +105,15 @@ class RunState:
     gate: OpenGate | None = None
     paused: bool = False
     stop_requested: bool = False
+    stop_reason: str = "operator_stop"
     awaiting_message: bool = False
     warned: frozenset[str] = frozenset()
     reached: str = ""
     """The limit whose gate is to be opened or was refused."""
     refused_limit: str = ""
     extensions: int = 0
+    recovering: Recovering = NOTHING_FAILED
+    """What failed, and what follows from it (SPEC E1-E4)."""
     loop_found: str = ""
     recent: Window = ()
     """The last steps as fingerprints: what loop detection looks at (SPEC F1)."""

@@ -44,6 +44,12 @@ from loops.engine.facts.people import MessageReceived as MessageReceived
 from loops.engine.facts.people import RunPaused as RunPaused
 from loops.engine.facts.people import RunResumed as RunResumed
 from loops.engine.facts.people import StopRequested as StopRequested
+from loops.engine.facts.people import StopWished as StopWished
+from loops.engine.facts.recovering import Backtracked as Backtracked
+from loops.engine.facts.recovering import FailureClassified as FailureClassified
+from loops.engine.facts.recovering import ModelStopped as ModelStopped
+from loops.engine.facts.recovering import ReflectionForced as ReflectionForced
+from loops.engine.facts.recovering import ReflectionGiven as ReflectionGiven
 from loops.engine.facts.running import PhaseEntered as PhaseEntered
 from loops.engine.facts.running import RunEnded as RunEnded
 from loops.engine.facts.running import RunStarted as RunStarted

@@ -85,4 +85,16 @@ class ToolRefused(Fact):
     message: str
 
 
-REFUSALS = ("malformed", "invalid", "denied", "rejected", "void", "surplus", "interrupted", "in_doubt", "circle")
+REFUSALS = (
+    "malformed",
+    "invalid",
+    "denied",
+    "rejected",
+    "void",
+    "surplus",
+    "interrupted",
+    "in_doubt",
+    "circle",
+    "identical",
+    "reflect_first",
+)

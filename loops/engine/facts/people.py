@@ -52,6 +52,14 @@ class StopRequested(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StopWished(Fact):
+    """A message that says nothing but that the run should stop (SPEC D1, ``stopping``)."""
+
+    by: str = ""
+    words: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunPaused(Fact):
     by: str = ""
 

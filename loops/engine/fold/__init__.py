@@ -19,6 +19,7 @@ from loops.engine.fold import (  # noqa: F401 - each says what its facts mean
     judging,
     outages,
     people,
+    recovering,
     running,
     undoing,
     verifying,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loops.engine import facts as f
+from loops.engine.attempts import waited
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import ImpossibleFact, answer_call_id, means
 from loops.engine.outages import NO_OUTAGE
@@ -74,7 +75,7 @@ def model_interrupted(state: RunState, fact: f.ModelInterrupted) -> RunState:
 
 @means(f.BackoffStarted)
 def backoff_started(state: RunState, fact: f.BackoffStarted) -> RunState:
-    return evolve(state, wake_at=fact.until)
+    return evolve(state, wake_at=fact.until, recovering=waited(state))
 
 
 @means(f.BackoffEnded)

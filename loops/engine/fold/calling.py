@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
+from loops.engine.attempts import after_outcome, after_refusal, failure_of, failure_of_refusal
 from loops.engine.detection.fingerprints import shortened
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import CHARS_PER_TOKEN, means, with_call
@@ -59,11 +60,12 @@ def completed(state: RunState, fact: f.ToolCompleted) -> RunState:
         status="done",
         ok=result.ok,
         error=result.error,
+        failure=failure_of(fact.tool, result),
         said=None if fact.tool == "converse" else shortened(result.content or result.error),
         changed=result.ok and _changed(state, fact),
     )
     return evolve(
-        state,
+        after_outcome(state, fact.call_id),
         context_tokens=state.context_tokens + (len(result.content) + len(result.error)) // CHARS_PER_TOKEN,
         measured=after_call(state.measured, fact.tool, result),
         tests_passed=_count(data.get("passed"), state.tests_passed),
@@ -87,5 +89,7 @@ def _count(value: Json, present: int) -> int:
 @means(f.ToolRefused)
 def refused(state: RunState, fact: f.ToolRefused) -> RunState:
     said = shortened(fact.message)
-    state = with_call(state, fact.call_id, status="done", ok=False, error=fact.message, said=said)
+    failure = failure_of_refusal(fact.tool, fact.why, fact.message)
+    state = with_call(state, fact.call_id, status="done", ok=False, error=fact.message, said=said, failure=failure)
+    state = after_refusal(state, fact.call_id, fact.why)
     return evolve(state, context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN)

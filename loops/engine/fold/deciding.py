@@ -9,6 +9,7 @@ from loops.engine.evolving import evolve
 from loops.engine.fold.circling import without_circle
 from loops.engine.fold.judging import confidence_decided, permission_decided
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
+from loops.engine.fold.recovering import confirmed, escalation_decided, long_task_decided
 from loops.engine.limits import extended
 from loops.engine.state import RunState
 
@@ -38,6 +39,10 @@ def decided(state: RunState, fact: f.GateDecided) -> RunState:  # noqa: C901 - o
             return with_call(state, gate.call_id, status="done", ok=goes_on, error="" if goes_on else fact.reason)
         case "in_doubt":
             return _doubt_decided(state, gate.call_id, fact)
+        case "escalation":
+            return escalation_decided(state, goes_on)
+        case "long_task":
+            return long_task_decided(state, goes_on)
         case "low_confidence":
             return confidence_decided(state, goes_on)
         case "permission_blocked":
@@ -55,7 +60,7 @@ def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bo
         return evolve(state, reached="", fatal=limit)
     failures = 0 if limit == "max_failures" else state.failures_in_row
     return evolve(
-        state,
+        confirmed(state),
         reached="",
         extensions=state.extensions + 1,
         limits=extended(state.limits, fact.payload),

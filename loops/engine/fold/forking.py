@@ -10,6 +10,7 @@ from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means
 from loops.engine.forking import BEGUN
 from loops.engine.outages import NO_OUTAGE
+from loops.engine.recovering import NOTHING_FAILED
 from loops.engine.standing import Denials
 from loops.engine.state import PendingCall, RunState
 
@@ -68,6 +69,7 @@ def _with_fresh_bounds(state: RunState) -> RunState:
         refused_limit="",
         extensions=0,
         failures_in_row=0,
+        recovering=NOTHING_FAILED,
         plain_answers=0,
         repairs=0,
         recoveries=0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
+from loops.engine.attempts import after_message
 from loops.engine.evolving import evolve
 from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
@@ -38,6 +39,7 @@ def message(state: RunState, fact: f.MessageReceived) -> RunState:
     return evolve(
         without_circle(state),
         awaiting_message=False,
+        recovering=after_message(state.recovering),
         step_base=state.step,
         plain_answers=0,
         warned=state.warned - {"max_steps"},
@@ -47,7 +49,12 @@ def message(state: RunState, fact: f.MessageReceived) -> RunState:
 
 @means(f.StopRequested)
 def stop(state: RunState, fact: f.StopRequested) -> RunState:
-    return evolve(state, stop_requested=True)
+    return evolve(state, stop_requested=True, stop_reason="operator_stop")
+
+
+@means(f.StopWished)
+def stop_wished(state: RunState, fact: f.StopWished) -> RunState:
+    return evolve(state, stop_requested=True, stop_reason="user_stop")
 
 
 @means(f.RunPaused)
@@ -65,6 +72,8 @@ def resumed(state: RunState, fact: f.RunResumed) -> RunState:
         raise ImpossibleFact(f"a run that ended in {state.phase} ({state.end_reason}) does not go on")
     if state.resume_phase is None:
         raise ImpossibleFact("an ended run without a phase to go back to")
+    if state.fatal == "not_confirmed":
+        state = evolve(state, fatal="")  # it is asked again
     if state.fatal == "model_unavailable" and state.phase is Phase.FAIL:  # it gets its tries again, in the same step
         state = evolve(state, fatal="", model_attempt=int(state.step_is_open), outage=NO_OUTAGE)
     if state.rollback in ("continued", "partly"):

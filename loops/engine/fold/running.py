@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
+from loops.engine.attempts import after_step as recovering_after_step
 from loops.engine.evolving import evolve
 from loops.engine.fold.circling import with_step
 from loops.engine.fold.judging import with_step_seen
@@ -49,7 +50,8 @@ def step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
         with_step(state, fact),
         answered=False,
         calls=(),
-        plain_answers=state.plain_answers + 1 if state.stopped_without_calls else 0,
+        plain_answers=state.plain_answers + 1 if state.stopped_without_calls and not state.recovering.reflected else 0,
+        recovering=recovering_after_step(state, fact),
         failures_in_row=0 if fact.success else state.failures_in_row + 1,
         progress=fact.progress,
         progress_method=fact.progress_method,

@@ -9,6 +9,7 @@ from loops.engine.evolving import evolve
 from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import ImpossibleFact, means, with_call
 from loops.engine.lifecycle import RETRIABLE, Phase
+from loops.engine.recovering import NOTHING_FAILED
 from loops.engine.state import RunState
 
 
@@ -24,6 +25,7 @@ def let_on(state: RunState) -> RunState:
         fatal="",
         reached="",
         failures_in_row=0,
+        recovering=NOTHING_FAILED,
     )
 
 

@@ -6,7 +6,7 @@ their order. A loop-breaking tool ends the answer: what comes after it is not ru
 
 from __future__ import annotations
 
-from loops.engine import before_request, circling, limits
+from loops.engine import before_request, circling, limits, recovery, silence
 from loops.engine.context import UNKNOWN
 from loops.engine.denial import after_denial
 from loops.engine.detection.fingerprints import error_signature
@@ -14,7 +14,6 @@ from loops.engine.effects import CallModel, Effect, JudgeCall, OpenGate, Record,
 from loops.engine.facts import (
     Fact,
     PhaseEntered,
-    Reminded,
     ResultProposed,
     StepCompleted,
     ToolCompleted,
@@ -23,16 +22,10 @@ from loops.engine.facts import (
 from loops.engine.lifecycle import Event, Phase, transition
 from loops.engine.loops import register
 from loops.engine.progress import measure
+from loops.engine.recovery import BREAKERS
 from loops.engine.state import PendingCall, RunState
-from loops.engine.values import Access, StopReason, ToolResult
+from loops.engine.values import Access, ToolResult
 
-BREAKERS = ("task_completion", "ask_question", "converse")
-NO_CALL = (
-    "You called no tool. Use a tool to go on, ask_question when you need to know something, "
-    "or task_completion with the result when the goal is reached."
-)
-PLAIN_ANSWERS_AT_MOST = 2
-"""Answers in a row without a tool call; the last of them is taken as the result (SPEC D1)."""
 VOIDED_AT_MOST = 3
 
 
@@ -51,6 +44,8 @@ class React:
         return Record(tuple(entered(phase, event) for phase, event in todo))
 
     def act(self, state: RunState) -> Effect:
+        if reflection := recovery.reflection(state):
+            return Record((reflection,))
         for pending in state.calls:
             if pending.status != "done":
                 return _next_for(state, pending)
@@ -98,6 +93,9 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
 def _judge(state: RunState, pending: PendingCall) -> Effect:
     if pending.voided >= VOIDED_AT_MOST:
         return _refuse(pending, "void", "What was approved kept changing before it could run. Nothing was run.")
+    why, message = recovery.objection(state, pending.call)
+    if why:
+        return _refuse(pending, why, message)
     if reason := circling.refusal(state, pending):
         return _refuse(pending, "circle", reason)
     return JudgeCall(pending.call)
@@ -177,9 +175,4 @@ def _complete_step(state: RunState) -> tuple[Fact, ...]:
         outcome=marks.outcome,
         changed=marks.changed,
     )
-    if not state.stopped_without_calls or state.last_stop == StopReason.PAUSE_TURN or state.fatal:
-        return (done,)
-    whole = state.last_stop not in {StopReason.MAX_TOKENS, StopReason.CUT}
-    if whole and state.plain_answers + 1 >= PLAIN_ANSWERS_AT_MOST and state.last_text.strip():
-        return (done, ResultProposed(result=state.last_text))
-    return (done, Reminded(reason="no_tool_call", text=NO_CALL))
+    return (*recovery.classified(state), done, *silence.facts_of(state))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -158,7 +159,9 @@ def test_the_model_is_warned_at_eighty_percent() -> None:
 
 @pytest.mark.spec("F1")
 def test_three_identical_errors_are_a_loop() -> None:
-    world = World(lambda request: says("", LOOK), failing("no file 12 at 0x7f"), limits={"max_failures": 99})
+    places = itertools.count()
+    looks = lambda request: says("", ("look", {"at": next(places)}))  # noqa: E731 - the same again would not run
+    world = World(looks, failing("no file 12 at 0x7f"), limits={"max_failures": 99, "max_backtracks": 99})
     assert world.drive() == "gate:loop_detected"
     assert world.journal.of(f.LoopDetected)[0].steps == (1, 2, 3)
     asked_at = world.state.step

@@ -237,7 +237,8 @@ def test_an_agent_is_bounded_like_any_run() -> None:
 @pytest.mark.spec("B6", "C1")
 def test_a_step_says_how_it_went() -> None:
     outcomes = iter([ToolResult(ok=False, content="", error="no such file"), ToolResult(True, "seen")])
-    setting = Setting([says("", LOOK), says("", LOOK), done()], Tools({"look": lambda a: next(outcomes)}))
+    elsewhere = says("", ("look", {"at": "that"}))
+    setting = Setting([says("", LOOK), elsewhere, done()], Tools({"look": lambda a: next(outcomes)}))
     agent = setting.agent()
     asyncio.run(agent.run_task(setting.spec))
     assert [(step.success, step.error) for step in agent.validations] == [

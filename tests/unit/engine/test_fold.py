@@ -179,7 +179,10 @@ def test_time_never_runs_backwards() -> None:
 @pytest.mark.parametrize(
     ("verdict", "goes_on"), [("approve", True), ("respond", True), ("reject", False), ("expire", False)]
 )
-@pytest.mark.parametrize(("kind", "reason"), [("long_task", "escalated"), ("low_confidence", "low_confidence")])
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("plan_approval", "escalated"), ("low_confidence", "low_confidence"), ("long_task", "not_confirmed")],
+)
 def test_a_gate_of_no_call_lets_the_run_go_on_or_ends_it(verdict: str, goes_on: bool, kind: str, reason: str) -> None:
     fatal = "" if goes_on else reason
     opened = f.GateOpened(gate="g", kind=kind, title="?")

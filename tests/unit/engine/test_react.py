@@ -14,7 +14,8 @@ from loops.engine.effects import CallModel, Effect, End, JudgeCall, OpenGate, Re
 from loops.engine.lifecycle import Event, Phase
 from loops.engine.loop import decide
 from loops.engine.loops import UnknownLoop, get, names
-from loops.engine.loops.react import NO_CALL, VOIDED_AT_MOST, React
+from loops.engine.loops.react import VOIDED_AT_MOST, React
+from loops.engine.silence import NO_CALL
 from loops.engine.state import OpenGate as Gate
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import Access, StopReason, ToolCall, ToolResult
@@ -135,7 +136,7 @@ STATES = {
     ),
     # an answer without calls
     "a first text is reminded": (state(**TEXT), "record StepCompleted Reminded"),
-    "a second text is the result": (state(**TEXT, plain_answers=1), "record StepCompleted ResultProposed"),
+    "a second text is the result": (state(**TEXT, plain_answers=1), "record StepCompleted ModelStopped ResultProposed"),
     "an empty text is no result": (
         state(**TEXT | {"last_text": " "}, plain_answers=1),
         "record StepCompleted Reminded",
@@ -242,7 +243,8 @@ def test_a_text_cut_at_its_limit_is_never_the_result() -> None:
 def test_think_act_observe() -> None:
     """A result is what the model reads next, and its step says how it went."""
     outcomes = iter([ToolResult(ok=False, content="", error="no such file"), ToolResult(ok=True, content="42")])
-    world = World([says("I look.", LOOK), says("Again.", LOOK), done()], Tools({"look": lambda a: next(outcomes)}))
+    there = says("There.", ("look", {"at": "that"}))
+    world = World([says("I look.", LOOK), there, done()], Tools({"look": lambda a: next(outcomes)}))
     assert world.drive() == "ended"
     heard = [str(request.messages[-1]["content"]) for request in world.models.requests[1:]]
     assert "no such file" in heard[0]

@@ -118,7 +118,7 @@ def test_the_check_notices_endless_voids(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_cap_over_everything_holds_when_people_extend_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loops.engine.loop.HARD_CAP_MODEL_CALLS", 12)
+    monkeypatch.setattr(limits, "HARD_CAP_MODEL_CALLS", 12)
     assert check(Plan([LOOKS], limits=FAR)).end_reason == "global_cap"
 
 

@@ -1,0 +1,96 @@
+"""What failures, backtracks and reflections make of a state."""
+
+from __future__ import annotations
+
+from loops.engine import facts as f
+from loops.engine.attempts import fingerprint
+from loops.engine.errors.failure import Recovery
+from loops.engine.evolving import evolve
+from loops.engine.fold.parts import CHARS_PER_TOKEN, means
+from loops.engine.recovering import GIVEN_UP_REMEMBERED, Recovering
+from loops.engine.reflection import line_of
+from loops.engine.state import RunState
+from loops.engine.values import FailureKind
+
+_WEIGHT = ("", Recovery.CONTINUE, Recovery.BACKTRACK, Recovery.FAIL_GRACEFULLY, Recovery.ESCALATE)
+"""Of several failures in one step the gravest decides."""
+
+
+@means(f.FailureClassified)
+def classified(state: RunState, fact: f.FailureClassified) -> RunState:
+    memory = state.recovering
+    passes = fact.kind is FailureKind.TRANSIENT
+    if passes:
+        of_it = fingerprint(state.call(fact.call_id).call)
+        failed = tuple(evolve(one, transient=True) if one.fingerprint == of_it else one for one in memory.failed)
+        memory = evolve(memory, failed=failed)
+    if _WEIGHT.index(fact.decision) <= _WEIGHT.index(memory.next):
+        return evolve(state, recovering=memory)
+    goes_on = fact.decision is Recovery.CONTINUE
+    memory = evolve(
+        memory,
+        next="" if goes_on else fact.decision.value,
+        why=f"{fact.tool}: {fact.reason} ({fact.rule})",
+        person_can_help=fact.person_can_help,
+        wait_for=fact.attempt if goes_on and passes else 0,
+    )
+    return evolve(state, recovering=memory)
+
+
+@means(f.Backtracked)
+def backtracked(state: RunState, fact: f.Backtracked) -> RunState:
+    memory = state.recovering
+    backtracks = memory.backtracks + 1
+    given_up = (*memory.given_up, line_of(memory.attempts))[-GIVEN_UP_REMEMBERED:]
+    left = evolve(memory, backtracks=backtracks, given_up=given_up, next="", attempts=(), failed_steps=0, wait_for=0)
+    over = backtracks >= state.limits.max_backtracks
+    return evolve(
+        state,
+        recovering=left,
+        fatal=state.fatal or ("too_many_backtracks" if over else ""),
+        context_tokens=state.context_tokens + len(fact.summary) // CHARS_PER_TOKEN,
+    )
+
+
+@means(f.ReflectionForced)
+def reflection_forced(state: RunState, fact: f.ReflectionForced) -> RunState:
+    return evolve(
+        state,
+        recovering=evolve(state.recovering, must_reflect=True, errors_in_row=0),
+        context_tokens=state.context_tokens + len(fact.text) // CHARS_PER_TOKEN,
+    )
+
+
+@means(f.ReflectionGiven)
+def reflection_given(state: RunState, fact: f.ReflectionGiven) -> RunState:
+    return evolve(state, recovering=evolve(state.recovering, must_reflect=False, reflected=True))
+
+
+@means(f.ModelStopped)
+def model_stopped(state: RunState, fact: f.ModelStopped) -> RunState:
+    return state if fact.taken else evolve(state, fatal=state.fatal or "no_tool_call")
+
+
+def escalation_decided(state: RunState, goes_on: bool) -> RunState:
+    """A person who lets it go on may have put right what failed: anything may be tried again."""
+    if not goes_on:
+        return evolve(state, fatal="escalated")
+    memory = state.recovering
+    fresh = Recovering(
+        backtracks=memory.backtracks,
+        given_up=memory.given_up,
+        best_progress=memory.best_progress,
+        confirmed_at=state.step,
+    )
+    return evolve(state, recovering=fresh, failures_in_row=0)
+
+
+def long_task_decided(state: RunState, goes_on: bool) -> RunState:
+    if not goes_on:
+        return evolve(state, fatal="not_confirmed")
+    return evolve(state, recovering=evolve(state.recovering, confirmed_at=state.step))
+
+
+def confirmed(state: RunState) -> RunState:
+    """A person granted more of something: that it may go on was part of it (SPEC D4)."""
+    return evolve(state, recovering=evolve(state.recovering, confirmed_at=state.step))
