@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from loops import crash_points
 from loops.driver.ports import Ports
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine.canonical import sha256
+from loops.engine.canonical import encode
 from loops.engine.codec import to_plain
 from loops.engine.context import Transcript, extend
 from loops.engine.evolving import evolve
@@ -23,7 +25,9 @@ class Desk:
         self.state = state
         self.transcript = transcript
         self.specs: tuple[ToolSpec, ...] = tuple(ports.tools.specs())
-        self.tools_sha256 = sha256([to_plain(spec) for spec in self.specs])
+        tools = encode([to_plain(spec) for spec in self.specs])
+        self.tools_sha256 = hashlib.sha256(tools).hexdigest()
+        self.tools_bytes, self.system_bytes = len(tools), len(encode(transcript.system))
         self._committed = state
         self._buffer: list[tuple[f.Fact, RunState]] = []
 

@@ -18,6 +18,7 @@ from loops.driver.gates import open_gate
 from loops.driver.mail import facts_of
 from loops.driver.model_calls import call_model, wait
 from loops.driver.ports import Ports
+from loops.driver.pruning import prune
 from loops.driver.rollback import ask, roll_back
 from loops.driver.tool_calls import ToolCalls
 from loops.driver.watch import Interrupted, Watch
@@ -138,6 +139,8 @@ class Driver:
                 await check_confidence(desk, watch, effect)
             case e.FindSpecialist(call):
                 await find_specialist(desk, calls.context(call), effect)
+            case e.PruneContext():
+                await prune(desk, watch, effect)
             case e.RunChecks():
                 await run_checks(desk, calls)
             case e.Wait(until):

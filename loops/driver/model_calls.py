@@ -7,6 +7,7 @@ import asyncio
 from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
 from loops.driver.watch import ANYTHING, Interrupted, Watch
+from loops.driver.windowing import requested
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
@@ -22,8 +23,7 @@ LONGEST_ANSWER_S = 1800.0
 async def call_model(desk: Desk, watch: Watch, effect: e.CallModel) -> None:
     """One attempt at one answer. A person's stop or pause drops it; the next attempt asks again."""
     model = desk.state.spec.model_for(effect.role.value)
-    sha256 = desk.transcript.request_sha256(effect.role, model, desk.tools_sha256, effect.max_tokens)
-    desk.note(f.ModelRequested(role=effect.role, model=model, request_sha256=sha256, attempt=effect.attempt))
+    desk.note(requested(desk, effect, model))
     desk.flush()
     request = desk.transcript.request(role=effect.role, model=model, tools=desk.specs, max_tokens=effect.max_tokens)
     reach(CrashPoint.MODEL_ASKED)
@@ -51,6 +51,13 @@ async def _ask(desk: Desk, watch: Watch, request: ModelRequest, stream: ModelStr
         return await watch.interruptible(work, what="the model call", within_s=seconds)
 
 
+async def ask_aside(desk: Desk, watch: Watch, request: ModelRequest, within_s: float) -> ModelReply:
+    """An answer that becomes no part of the conversation. Raises ModelError, TimeoutError or Interrupted."""
+    async with asyncio.timeout(within_s):
+        work = desk.ports.models.call(request, lambda event: None)
+        return await watch.interruptible(work, what="a question aside", within_s=within_s)
+
+
 async def wait(desk: Desk, watch: Watch, until: int) -> None:
     """Sleep through a backoff; mail, and the end of the worker, end the sleep, not the backoff."""
     desk.flush()
@@ -74,7 +81,7 @@ def _failed(desk: Desk, error: p.ModelError, attempt: int) -> None:
             retry_after_s=error.retry_after_s,
         )
     )
-    if not desk.state.fatal:
+    if not desk.state.fatal and not desk.state.windowing.too_long:
         seconds = delay_s(attempt, error.retry_after_s, desk.state.spec.run_id)
         why = f"{error.code}: {error.message[:200]}"
         desk.note(f.BackoffStarted(until=desk.now() + int(seconds * 1e6), reason=why))

@@ -18,5 +18,7 @@ class Ports:
     feed: p.Feed
     clock: p.Clock
     new_id: Callable[[], str]
+    summary_prompt: Callable[[str], tuple[str, str]] | None = None
+    """How a model is asked to sum up work on a goal: (the question, version of its template); None: no model is."""
     orchestrator: p.Orchestration | None = None
     """None: confidence is only measured, and nobody else's permissions are known."""

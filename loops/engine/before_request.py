@@ -13,6 +13,7 @@ from loops.engine.confidence import check_confidence
 from loops.engine.effects import Effect, OpenGate, Record
 from loops.engine.facts import Fact, LimitReached, LimitWarned, Reminded
 from loops.engine.state import RunState
+from loops.engine.windowing import make_room, warn
 
 
 def next_effect(state: RunState) -> Effect | None:
@@ -69,6 +70,8 @@ BEFORE: tuple[Callable[[RunState], Effect | None], ...] = (
     circling.break_or_ask,
     circling.look_for_loops,
     recovery.act,
+    warn,
+    make_room,
     _look_at_limits,
     check_confidence,
     recovery.confirm_long_task,

@@ -81,6 +81,16 @@ class RunChecks:
 
 
 @dataclass(frozen=True, slots=True)
+class PruneContext:
+    """Make the conversation shorter: the whole request to ``most`` tokens, the harder ways from ``level`` on and where
+    more than ``enough`` (0: ``most``) would remain (SPEC U1)."""
+
+    most: int
+    enough: int = 0
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Until this time (microseconds since the epoch)."""
 
@@ -129,6 +139,7 @@ Effect = (
     | CheckConfidence
     | FindSpecialist
     | RunChecks
+    | PruneContext
     | Wait
     | AwaitModel
     | End

@@ -12,6 +12,7 @@ from typing import Any
 from loops.engine.spec import Limits
 from loops.engine.state import RunState
 from loops.engine.values import Json
+from loops.engine.windowing import answer_room
 
 SMALLEST_ANSWER = 256
 """Tokens: with less than this left a request is not worth sending."""
@@ -64,7 +65,7 @@ def tokens_left(state: RunState) -> int:
 
 
 def answer_tokens(state: RunState) -> int:
-    return min(DEFAULT_ANSWER, tokens_left(state))
+    return min(DEFAULT_ANSWER, tokens_left(state), max(SMALLEST_ANSWER, answer_room(state)))
 
 
 def _full(name: str) -> Callable[[RunState], LimitHit | None]:

@@ -79,6 +79,8 @@ class RunSpec:
     limits: Limits = Limits()
     models: Mapping[str, str] = field(default_factory=lambda: {"actor": "scripted"})
     """Model name by role; a role that is absent uses the actor's."""
+    windows: Mapping[str, int] = field(default_factory=dict)
+    """Tokens that a model takes, question and answer together, by the model's name; an unknown one is not there."""
     final_review: str = "unless_verified"
     policy_version: str = ""
     complexity: str = "moderate"

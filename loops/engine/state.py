@@ -15,6 +15,7 @@ from loops.engine.recovering import NOTHING_FAILED, Recovering
 from loops.engine.spec import Limits, RunSpec
 from loops.engine.standing import NOT_JUDGED, NOT_MEASURED, NOTHING_DENIED, Confidence, Denials, Measured
 from loops.engine.values import Access, Json, ToolCall
+from loops.engine.windowing import UNMEASURED, Windowing
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class RunState:
     cost_unknown: bool = False
     context_tokens: int = 0
     """Estimated size of the next request."""
+    windowing: Windowing = UNMEASURED
     requested: bool = False
     """A model request is in flight: written, and not answered yet."""
     model_attempt: int = 0

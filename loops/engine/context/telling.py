@@ -9,6 +9,7 @@ from typing import Any
 from loops.engine import facts as f
 from loops.engine.canonical import encode
 from loops.engine.context.backtracking import backtracked, forced
+from loops.engine.context.pruning import pruned
 from loops.engine.context.transcript import Transcript, heard, one_line, outcome, say, spoken, text_block
 from loops.engine.evolving import evolve
 from loops.engine.fold import answer_call_id
@@ -146,6 +147,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Transcript, Any], Transcript]] = {
     f.Reminded: _reminded,
     f.MessageReceived: _message,
     f.DiagnosisMade: _diagnosed,
+    f.ContextPruned: pruned,
     f.Backtracked: backtracked,
     f.ReflectionForced: forced,
 }

@@ -35,7 +35,7 @@ class Turn:
     @property
     def blocks(self) -> tuple[Block, ...]:
         content = self.message["content"]
-        return tuple(content) if isinstance(content, list) else ()  # type: ignore[arg-type]
+        return tuple(content) if isinstance(content, list) else ()
 
 
 def message_of(role: str, blocks: Sequence[Block]) -> Message:

@@ -65,6 +65,9 @@ from loops.engine.facts.verifying import ChecksCompleted as ChecksCompleted
 from loops.engine.facts.verifying import ChecksStarted as ChecksStarted
 from loops.engine.facts.verifying import DiagnosisMade as DiagnosisMade
 from loops.engine.facts.verifying import ResultProposed as ResultProposed
+from loops.engine.facts.windowing import ContextPruned as ContextPruned
+from loops.engine.facts.windowing import ContextWarned as ContextWarned
+from loops.engine.facts.windowing import SummaryRequested as SummaryRequested
 
 KINDS: Mapping[str, type[Fact]] = {kind.__name__: kind for kind in Fact.__subclasses__()}
 """By the name under which the journal keeps them."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from loops.engine.facts.fact import Fact
@@ -12,12 +13,25 @@ from loops.engine.values import Json as Json  # the hints of a Block name it, an
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequested(Fact):
-    """Written before the request is sent; ``request_sha256`` identifies its whole content."""
+    """Written before the request is sent; ``request_sha256`` identifies its whole content.
 
+    ``tokens`` are estimates by part: system, tools, messages. ``tools`` are those offered, where they are not the ones
+    that an earlier request of the run offered; ``tools_sha256`` is then their hash.
+    """
+
+    HEAVY: ClassVar[tuple[str, ...]] = ("tools",)
     role: ModelRole
     model: str
     request_sha256: str
     attempt: int = 1
+    max_tokens: int = 0
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    size: int = 0
+    """Bytes of system prompt, tools and messages as JSON."""
+    dropped: int = 0
+    """Messages of the conversation that were left out by then."""
+    tools: tuple[Block, ...] = ()
+    tools_sha256: str = ""
     fell_back_from: str = ""
     """The model that was wanted, when another one of its chain is asked (SPEC E6)."""
     because: str = ""

@@ -11,6 +11,7 @@ from loops.engine.fold.parts import ImpossibleFact, answer_call_id, means
 from loops.engine.outages import NO_OUTAGE
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import StopReason
+from loops.engine.windowing import TOO_LONG, after_answer, overflowed
 
 
 @means(f.ModelRequested)
@@ -18,7 +19,13 @@ def model_requested(state: RunState, fact: f.ModelRequested) -> RunState:
     if state.calls or state.answered:
         raise ImpossibleFact("a model was asked while its latest answer is still open")
     step = state.step if state.step_is_open else state.step + 1
-    return evolve(state, requested=True, step=step)
+    known = evolve(
+        state.windowing,
+        model=fact.model,
+        asked_bytes=fact.size,
+        tools_sha256=fact.tools_sha256 or state.windowing.tools_sha256,
+    )
+    return evolve(state, requested=True, step=step, windowing=known)
 
 
 @means(f.ModelAnswered)
@@ -31,7 +38,9 @@ def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
         for position, call in enumerate(fact.calls)
     )
     usage = fact.usage
-    return evolve(
+    size, known = after_answer(state, usage)
+    full = fact.stop is StopReason.CONTEXT_EXCEEDED
+    answered = evolve(
         state,
         requested=False,
         answered=True,
@@ -45,18 +54,18 @@ def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
         tokens=state.tokens + usage.total_tokens,
         cost_microusd=state.cost_microusd + (usage.cost_microusd or 0),
         cost_unknown=state.cost_unknown or usage.cost_microusd is None,
-        context_tokens=max(usage.total_tokens, state.context_tokens),
-        fatal=_fatal_stop(fact.stop),
+        context_tokens=size,
+        windowing=evolve(known, overflows=known.overflows if full else 0),
+        fatal="refused" if fact.stop is StopReason.REFUSAL else "",
     )
-
-
-def _fatal_stop(stop: StopReason) -> str:
-    return {StopReason.REFUSAL: "refused", StopReason.CONTEXT_EXCEEDED: "context_exceeded"}.get(stop, "")
+    return overflowed(answered) if full else answered
 
 
 @means(f.ModelFailed)
 def model_failed(state: RunState, fact: f.ModelFailed) -> RunState:
     """A failed probe uses up no attempt: it was made for everybody. There are as many probes as attempts."""
+    if fact.code in TOO_LONG:
+        return overflowed(evolve(state, requested=False, model_attempt=fact.attempt))
     transient, most = fact.kind.value == "transient", state.limits.max_model_attempts
     outage = evolve(state.outage, why=fact.code, probes=state.outage.probes + fact.probe)
     attempt = state.model_attempt if fact.probe else fact.attempt

@@ -75,6 +75,7 @@ def _with_fresh_bounds(state: RunState) -> RunState:
         recoveries=0,
         fatal="",
         outage=NO_OUTAGE,
+        windowing=evolve(state.windowing, overflows=0, too_long=False, summaries=0),
         resume_phase=None,
         end_reason="",
     )

@@ -1,0 +1,119 @@
+"""Make the conversation shorter before the model is asked (SPEC U1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from loops.driver.desk import Desk
+from loops.driver.model_calls import ask_aside
+from loops.driver.watch import Watch
+from loops.engine import effects as e
+from loops.engine import facts as f
+from loops.engine import ports as p
+from loops.engine.canonical import sha256
+from loops.engine.context.pruning import Plan, heading, plan, pruned, with_summary
+from loops.engine.context.transcript import one_line, text_block
+from loops.engine.context.turns import Turn, message_of
+from loops.engine.evolving import evolve
+from loops.engine.limits import tokens_left
+from loops.engine.values import ModelReply, ModelRequest, ModelRole
+from loops.engine.windowing import CAUTIOUS, estimate, rate, tokens
+
+SUMMARY_TOKENS = 1024
+SUMMARY_SECONDS = 120.0
+READ_AT_MOST = 60_000
+"""Characters of what goes that a model is given to sum up, the latest of them."""
+SHOWN_OF_EACH = 2000
+
+
+async def prune(desk: Desk, watch: Watch, effect: e.PruneContext) -> None:
+    """Leave out what has to go; where the project has a model for it, that one sums it up."""
+    known, fixed = desk.state.windowing, desk.system_bytes + desk.tools_bytes
+    most, enough = (max(1, int(size * rate(known)) - fixed) for size in (effect.most, effect.enough or effect.most))
+    made = plan(desk.transcript, most, enough=enough, level=effect.level)
+    fact = f.ContextPruned(
+        before_tokens=estimate(desk.state),
+        after_tokens=estimate(desk.state),
+        dropped_messages=made.dropped,
+        summary=made.summary,
+        method=made.method,
+        shortened=made.shortened,
+        cut_before=made.cut_before,
+        cut_to=made.cut_to,
+        level=made.level,
+    )
+    if made.dropped:
+        fact = await _summed_up(desk, watch, made, fact)
+    after = pruned(desk.transcript, fact).turns
+    if fact.method != "none":
+        fact = evolve(fact, after_tokens=tokens(fixed + after.size, known))
+    desk.note(evolve(fact, kept=len(after)))
+
+
+async def _summed_up(desk: Desk, watch: Watch, made: Plan, fact: f.ContextPruned) -> f.ContextPruned:
+    """With the words of the model that sums up, if there is one; what goes wrong with it is no reason to stop."""
+    request = _question(desk, made)
+    if request is None:
+        return fact
+    system_version = desk.ports.summary_prompt(desk.state.spec.goal)[1] if desk.ports.summary_prompt else ""
+    asked = sha256([request.system, list(request.messages)])
+    desk.note(f.SummaryRequested(model=request.model, request_sha256=asked, prompt_version=system_version))
+    desk.flush()
+    try:
+        reply = await ask_aside(desk, watch, request, SUMMARY_SECONDS)
+    except (p.ModelError, TimeoutError) as error:
+        return evolve(fact, why_no_model=one_line(f"{type(error).__name__}: {error}"))
+    return _with_words(desk, made, fact, request.model, reply)
+
+
+def _with_words(desk: Desk, made: Plan, fact: f.ContextPruned, model: str, reply: ModelReply) -> f.ContextPruned:
+    fact = evolve(fact, model=model, usage=reply.usage)
+    words = reply.text.strip()
+    most = len(made.summary) + SUMMARY_TOKENS * int(CAUTIOUS)
+    if not words or len(words) > most:
+        return evolve(fact, why_no_model="no words" if not words else f"{len(words):,} characters, asked for {most:,}")
+    told = with_summary(made, f"{heading(desk.transcript, made.dropped)}\n{words}").summary
+    return evolve(fact, method="summarised", summary=told)
+
+
+def _question(desk: Desk, made: Plan) -> ModelRequest | None:
+    """What the model that sums up is asked; None without one, after a lost attempt, and where it is not affordable."""
+    state, ask = desk.state, desk.ports.summary_prompt
+    model = state.spec.model_for(ModelRole.SUMMARISER.value)
+    if ask is None or model == state.spec.model_for(ModelRole.ACTOR.value) or state.windowing.summaries:
+        return None
+    text = _read_out(desk.transcript.turns[: made.dropped + 1])
+    system = ask(state.spec.goal)[0]
+    if tokens_left(state) < len((system + text).encode("utf-8", "replace")) / CAUTIOUS + SUMMARY_TOKENS:
+        return None
+    return ModelRequest(
+        role=ModelRole.SUMMARISER,
+        model=model,
+        system=system,
+        messages=(message_of("user", [text_block(text)]),),
+        max_tokens=SUMMARY_TOKENS,
+    )
+
+
+def _read_out(turns: Sequence[Turn]) -> str:
+    """Messages as text, each shortened; the goal is in the question already."""
+    lines = [line for turn in turns[1:] for line in _lines(turn)]
+    earlier = [text_of for block in turns[0].blocks[1:] if (text_of := str(block.get("text", "")))]
+    return "\n".join((*earlier, *lines))[-READ_AT_MOST:]
+
+
+def _lines(turn: Turn) -> list[str]:
+    found = []
+    for block in turn.blocks:
+        match block.get("type"):
+            case "text":
+                said = str(block.get("text", ""))
+            case "tool_use":
+                said = f"calls {block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False, default=str)}"
+            case "tool_result":
+                said = f"result: {block.get('content')}"
+            case _:
+                continue
+        found.append(f"[{turn.message['role']}] {said[:SHOWN_OF_EACH]}")
+    return found

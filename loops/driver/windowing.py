@@ -1,0 +1,29 @@
+"""The size of what a model is asked, part by part (SPEC U1)."""
+
+from __future__ import annotations
+
+from loops.driver.desk import Desk
+from loops.engine import effects as e
+from loops.engine import facts as f
+from loops.engine.codec import to_plain
+from loops.engine.evolving import evolve
+from loops.engine.windowing import tokens
+
+
+def requested(desk: Desk, effect: e.CallModel, model: str) -> f.ModelRequested:
+    """The fact of a request that is about to be sent: what identifies it, and how large each part of it is."""
+    known, transcript = desk.state.windowing, desk.transcript
+    sizes = {"system": desk.system_bytes, "tools": desk.tools_bytes, "messages": transcript.turns.size}
+    made = f.ModelRequested(
+        role=effect.role,
+        model=model,
+        request_sha256=transcript.request_sha256(effect.role, model, desk.tools_sha256, effect.max_tokens),
+        attempt=effect.attempt,
+        max_tokens=effect.max_tokens,
+        tokens={part: tokens(size, known) for part, size in sizes.items()},
+        size=sum(sizes.values()),
+        dropped=transcript.dropped,
+    )
+    if desk.tools_sha256 == known.tools_sha256:
+        return made
+    return evolve(made, tools=tuple(to_plain(spec) for spec in desk.specs), tools_sha256=desk.tools_sha256)
