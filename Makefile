@@ -7,10 +7,10 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run setup test unit check fix smoke faults bench shots spec lock system-tools
+.PHONY: help run setup test unit check fix smoke faults bench eval-errors shots spec lock system-tools
 
 help: ## show these verbs
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 run: .venv/.runtime ## start AgentOps: database, broker, web, worker, clock; Ctrl-C stops it
 	@exec $(BIN)/python manage.py up $(ARGS)
@@ -45,6 +45,9 @@ faults: .venv/.development system-tools ## break everything thousands of times, 
 bench: .venv/.development ## measure
 	@$(MAKE) --silent .venv-bench/.peers 2>/dev/null || true
 	$(BIN)/python -m tests.bench $(ARGS)
+
+eval-errors: .venv/.development ## measure how failures are sorted, against labels
+	@$(BIN)/python -m tests.evals.errors
 
 shots: .venv/.development system-tools ## take screenshots of every page
 	$(BIN)/python manage.py shots $(ARGS)

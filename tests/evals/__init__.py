@@ -1,1 +1,1 @@
-"""Measures of judgement: how often a part of the product decides as people did."""
+"""Measures of judgement: how often a part of the product decides as it was decided by hand."""

@@ -1,5 +1,7 @@
-"""``make eval-errors``: the classifier against failures that a person sorted (SPEC E1). The document of the same name
-holds what this prints."""
+"""``make eval-errors``: the classifier against failures that were sorted by hand (SPEC E1).
+
+``agentops/docs/error-classification.md`` holds what this prints.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loops.engine.errors import Classified, Failure, Source, classify
+from loops.engine.errors.rule import Rule
+from loops.engine.errors.rules import RULES
 from loops.engine.values import FailureKind
 
 TABLE = Path(__file__).parent.parent / "data" / "errors"
@@ -21,7 +25,7 @@ _NOISE = re.compile(r"0x[0-9a-f]+|\d+")
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A failure with the class that people gave it, and where it came from."""
+    """A failure with the class that was given it by hand, and where it came from."""
 
     failure: Failure
     kind: FailureKind
@@ -37,7 +41,8 @@ class Labelled:
 
 def table() -> list[Labelled]:
     """Every labelled failure, in order of file and line."""
-    return [_row(line, path.stem) for path in sorted(TABLE.glob("*.jsonl")) for line in path.open(encoding="utf-8")]
+    files = sorted(TABLE.glob("*.jsonl"))
+    return [_row(line, path.stem) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _row(line: str, file: str) -> Labelled:
@@ -46,8 +51,8 @@ def _row(line: str, file: str) -> Labelled:
     return Labelled(Failure(**{**row, "source": Source(row["source"])}), kind, origin, file)
 
 
-def accuracy(rows: Sequence[Labelled]) -> float:
-    return sum(classify(row.failure).kind is row.kind for row in rows) / len(rows)
+def accuracy(rows: Sequence[Labelled], rules: Sequence[Rule] = RULES) -> float:
+    return sum(classify(row.failure, rules).kind is row.kind for row in rows) / len(rows)
 
 
 def mistakes(rows: Iterable[Labelled]) -> list[tuple[Labelled, Classified]]:

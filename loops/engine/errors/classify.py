@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from loops.engine.errors.failure import Classified, Failure
 from loops.engine.errors.recovery import first_decision
 from loops.engine.errors.rule import Rule, seen
 from loops.engine.errors.rules import RULES, UNKNOWN
 
 
-def classify(failure: Failure) -> Classified:
+def classify(failure: Failure, rules: Sequence[Rule] = RULES) -> Classified:
     """Pure, never raises, and bounded: at most ``LOOKED_AT`` characters are looked at, however long the text is."""
     looked_at = seen(failure)
-    return _said(next((rule for rule in RULES if rule.matches(looked_at)), UNKNOWN))
+    return _said(next((rule for rule in rules if rule.matches(looked_at)), UNKNOWN))
 
 
 def _said(rule: Rule) -> Classified:

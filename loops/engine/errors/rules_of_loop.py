@@ -167,6 +167,20 @@ LOOP_RULES = (
         person_can_help=True,
     ),
     Rule(
+        "call_interrupted",
+        _TRANSIENT,
+        "It was interrupted from outside; the same call may be made again.",
+        codes=("interrupted",),
+        sources=(Source.LOOP,),
+    ),
+    Rule(
+        "outcome_unknown",
+        _SYSTEMATIC,
+        "Nobody knows whether it took effect; that has to be found out first.",
+        codes=("in_doubt",),
+        sources=(Source.LOOP,),
+    ),
+    Rule(
         "going_in_circles",
         _SYSTEMATIC,
         "The approach does not lead anywhere.",

@@ -63,6 +63,14 @@ MODEL_RULES = (
         person_can_help=True,
     ),
     Rule(
+        "model_unknown_in_words",
+        _UNRECOVERABLE,
+        "The provider does not know this model; a person can change the configuration.",
+        words=("model not found", "model_not_found", "deploymentnotfound", "no such model", "unknown model"),
+        sources=_MODEL,
+        person_can_help=True,
+    ),
+    Rule(
         "endpoint_code",
         _UNRECOVERABLE,
         "The address is no model's endpoint; a person can change the configuration.",
@@ -205,6 +213,8 @@ MODEL_RULES = (
             "socket hang up",
             "name resolution",
             "unexpected end of",
+            "unexpected eof",
+            ": eof",
             "incomplete",
             "empty response",
             "no response",

@@ -103,6 +103,8 @@ SERVICE_RULES = (
             "no permission",
             "missing permission",
             "lacks permission",
+            "missing_scope",
+            "missing scope",
             "unauthorizedoperation",
             "forbidden",
             "code e403",

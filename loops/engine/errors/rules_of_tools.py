@@ -35,6 +35,7 @@ TOOL_RULES = (
             "cannot allocate memory",
             "out of memory",
             "statement timeout",
+            "took too long",
         ),
         sources=_TOOL,
     ),
