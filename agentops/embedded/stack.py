@@ -35,8 +35,8 @@ def worker() -> Command:
 
 
 def beat() -> Command:
-    """Rings the clock. Every entry is a plain interval, so it keeps no file."""
-    return Command("beat", [*_celery("beat"), "-S", "celery.beat:Scheduler"])
+    """Rings the clock."""
+    return Command("beat", [_python(), "-m", "agentops.clock"])
 
 
 def check_port(host: str, port: int) -> None:

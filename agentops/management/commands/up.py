@@ -54,11 +54,12 @@ class Command(BaseCommand):
         os.environ["PORT"] = str(port)  # the children build links with it
         supervisor.add(stack.web(host, port))
         supervisor.add(stack.worker())
+        supervisor.add(stack.beat())
         if not options["no_demo"] and "seed_demo" in get_commands():
             call_command("seed_demo", verbosity=0)
         url = f"http://{_visible(host)}:{port}"
         supervisor.wait_for(lambda: stack.answers(f"{url}/healthz"), "web")
-        supervisor.add(stack.beat())  # last: the page should not wait for it
+        supervisor.wait_for(lambda: stack.answers(f"{url}/readyz"), "worker")  # it has heard the clock
         login = url + onetime.issue(accounts.admin())
         connections.close_all()
         self._announce(url, login, password, as_json=options["json_ready"])
