@@ -172,6 +172,10 @@ CELERY_BEAT_SCHEDULE = {
     "beat-alive": {"task": "loops.beat_alive", "schedule": 10.0, "options": {"expires": 10}},
 }
 
+# --- The monitor: what a run may spend a minute before it is paused; 0 for no bound -----------------------------------
+MONITOR_USD_PER_MINUTE = env.float("MONITOR_USD_PER_MINUTE", default=2.0)
+MONITOR_TOKENS_PER_MINUTE = env.float("MONITOR_TOKENS_PER_MINUTE", default=1_000_000.0)
+
 # --- People -------------------------------------------------------------------------------------------------------
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"

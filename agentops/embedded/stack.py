@@ -39,6 +39,11 @@ def beat() -> Command:
     return Command("beat", [_python(), "-m", "agentops.clock"])
 
 
+def monitor() -> Command:
+    """Watches runs from outside the workers; needs the database alone."""
+    return Command("monitor", [_python(), "manage.py", "monitor"])
+
+
 def check_port(host: str, port: int) -> None:
     """Refuse a port that is taken, naming the next one that is free."""
     if _is_free(host, port):

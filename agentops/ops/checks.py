@@ -21,6 +21,7 @@ from agentops.health import BEAT_KEY, OLDEST_BEAT
 from agentops.ops import pruning
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
+from loops.monitor import watching
 from loops.services import retention
 from loops.storage import chain
 from loops.storage.journal import TTL_S
@@ -30,6 +31,7 @@ OLDEST_SERVER = 14
 SANDBOX_KEY = "agentops:sandbox"
 CLOCKS_APART_S = 2.0
 UNTAKEN_S = 60
+OLDEST_LOOK_S = 30
 BACKUP_DAYS = 7
 SAMPLE = 20
 GB = 1_000_000_000
@@ -320,6 +322,15 @@ def _clock() -> Found:
     return OK, f"rang {age:.0f} s ago"
 
 
+def _monitor() -> Found:
+    silent = watching.silent_s()
+    if silent is None:
+        return ERROR, "nobody watches the runs", "start `manage.py monitor`"
+    if silent > OLDEST_LOOK_S:
+        return ERROR, f"silent for {silent:.0f} s", "restart `manage.py monitor`"
+    return OK, f"looked {silent:.0f} s ago"
+
+
 def _sandbox() -> Found:
     with _client() as client:
         told: Any = client.get(SANDBOX_KEY)
@@ -389,4 +400,4 @@ DATABASE: dict[str, Callable[[], Found]] = {
 }
 WORK = {"dead letters": _dead_letters, "waiting": _untaken, "backup": _backup, "retention": _retention}
 DISK = {"room": _room}
-PARTS = {"broker": _broker, "clock": _clock, "sandbox": _sandbox}
+PARTS = {"broker": _broker, "clock": _clock, "monitor": _monitor, "sandbox": _sandbox}

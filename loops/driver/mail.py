@@ -23,7 +23,7 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:  # noqa: C901 -
         case "stop":
             return () if state.is_ended else (f.StopRequested(by=mail.by),)
         case "pause":
-            return () if state.is_ended or state.paused else (f.RunPaused(by=mail.by),)
+            return () if state.is_ended or state.paused else (_paused(mail),)
         case "resume":
             resumable = state.can_be_reentered if state.is_ended else state.paused
             return _resumed(mail.by, state) if resumable else ()
@@ -48,10 +48,32 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:  # noqa: C901 -
             return (decided, *_resumed(decided.by, state)) if goes_on else (decided,)
         case "check_confidence":
             return () if state.is_ended or state.confidence.asked else (f.ConfidenceAsked(by=mail.by),)
+        case "detected":
+            return () if state.is_ended else _detected(mail, state)
         case "rollback":
             return (f.RollbackRequested(by=mail.by),) if rollback.can_be_rolled_back(state) else ()
         case _:
             return ()
+
+
+def _paused(mail: p.Mail) -> f.RunPaused:
+    """The monitor pauses as well, and says why."""
+    return f.RunPaused(by=str(mail.payload.get("by") or mail.by), reason=str(mail.payload.get("reason", "")))
+
+
+def _detected(mail: p.Mail, state: RunState) -> tuple[f.Fact, ...]:
+    """A finding of the monitor. A circle that the run has found by itself meanwhile, or left, is no news."""
+    said = mail.payload
+    listed = said.get("steps")
+    steps = tuple(step for step in listed if isinstance(step, int)) if isinstance(listed, list) else ()
+    method, evidence, by = (str(said.get(name, "")) for name in ("method", "evidence", "by"))
+    if said.get("kind") != "loop":
+        return (f.StallDetected(method=method, evidence=evidence, steps=steps, by=by),)
+    if state.loop_found or max(steps, default=state.step) <= state.circle.broken_at:
+        return ()
+    confidence = said.get("confidence")
+    sure = float(confidence) if isinstance(confidence, int | float) else 0.0
+    return (f.LoopDetected(method=method, evidence=evidence, steps=steps, confidence=sure, by=by),)
 
 
 def _resumed(by: str, state: RunState) -> tuple[f.Fact, ...]:

@@ -37,6 +37,7 @@ from loops.engine.verification import needs_review, passed
 
 __all__ = ["ImpossibleFact", "apply", "decide", "initial", "replay"]
 
+
 def decide(state: RunState) -> Effect:
     """The one next effect."""
     return _people_first(state) or _bounds(state) or _in_phase(state)

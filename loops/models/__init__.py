@@ -1,6 +1,7 @@
 """Tables of the loops app. Behaviour of one row lives on its model, reads in ``querysets``, writes in ``services``."""
 
 from loops.models.agents import Agent, ModelConfig
+from loops.models.detections import Detection
 from loops.models.forks import Fork
 from loops.models.journal import Blob, Checkpoint, Fact, MailboxItem
 from loops.models.people import Membership, Project
@@ -19,6 +20,7 @@ __all__ = [
     "Checkpoint",
     "ComplexityProfile",
     "CondemnedBlob",
+    "Detection",
     "Fact",
     "Fork",
     "MailboxItem",

@@ -77,6 +77,7 @@ class MailboxItem(models.Model):
         MESSAGE = "message", "Message"
         DECISION = "decision", "Decision of a gate"
         ROLLBACK = "rollback", "Rollback"
+        DETECTED = "detected", "Finding of the monitor"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="mailbox")

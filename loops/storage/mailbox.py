@@ -14,7 +14,9 @@ from loops.storage.bell import ring
 def put(run_id: uuid.UUID | str, kind: str, payload: dict[str, Any] | None = None, *, actor: Any = None) -> MailboxItem:
     """Leave one item for the run and ring its bell, in the caller's transaction or one of its own.
 
-    kinds: ``stop`` {}, ``pause`` {}, ``resume`` {}, ``rollback`` {}, ``message`` {"text"},
+    kinds: ``stop`` {}, ``pause`` {"by", "reason"},
+    ``detected`` {"kind", "method", "evidence", "steps", "confidence", "by"}, ``resume`` {},
+    ``rollback`` {}, ``message`` {"text"},
     ``decision`` {"gate", "kind", "verdict", "reason", "payload", "call_id", "by"}.
     """
     with transaction.atomic():

@@ -31,6 +31,7 @@ PARTS = {
     "web": "daphne",
     "worker": "agentops worker",
     "beat": "agentops.clock",
+    "monitor": "manage.py monitor",
 }
 
 

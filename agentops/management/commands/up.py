@@ -18,7 +18,7 @@ from agentops.embedded.supervisor import Supervisor
 class Command(BaseCommand):
     """Starts Postgres, Valkey, web, worker and beat, and stops them together."""
 
-    help = "Run AgentOps: database, broker, web, worker and clock under one supervisor. Ctrl-C stops everything."
+    help = "Run AgentOps: database, broker, web, worker, clock and monitor together. Ctrl-C stops everything."
     requires_system_checks: list[str] = []  # some checks want the database, which is not up yet
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -60,6 +60,7 @@ class Command(BaseCommand):
         url = f"http://{_visible(host)}:{port}"
         supervisor.wait_for(lambda: stack.answers(f"{url}/healthz"), "web")
         supervisor.wait_for(lambda: stack.answers(f"{url}/readyz"), "worker")  # it has heard the clock
+        supervisor.add(stack.monitor())  # last: nobody has to wait for it
         login = url + onetime.issue(accounts.admin())
         connections.close_all()
         self._announce(url, login, password, as_json=options["json_ready"])

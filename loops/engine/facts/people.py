@@ -62,6 +62,7 @@ class StopWished(Fact):
 @dataclass(frozen=True, kw_only=True)
 class RunPaused(Fact):
     by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

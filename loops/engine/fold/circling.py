@@ -57,9 +57,9 @@ def with_diagnosis(state: RunState, feedback: str) -> RunState:
     return evolve(state, recent=(*state.recent[:-1], proposed))
 
 
-def with_step(state: RunState, fact: f.StepCompleted) -> RunState:
-    """One more step in the window. Progress takes a run off the ladder; a change lets it try anything again."""
-    seen = Seen(
+def seen_of(fact: f.StepCompleted) -> Seen:
+    """What loop detection keeps of a step."""
+    return Seen(
         step=fact.step,
         action=fact.action,
         outcome=fact.outcome,
@@ -68,9 +68,13 @@ def with_step(state: RunState, fact: f.StepCompleted) -> RunState:
         measured=fact.progress_method in PROOFS,
         changed=fact.changed,
     )
+
+
+def with_step(state: RunState, fact: f.StepCompleted) -> RunState:
+    """One more step in the window. Progress takes a run off the ladder; a change lets it try anything again."""
     circle = state.circle
     if circle.rung and fact.progress > circle.progress:
         circle = Circle(broken_at=circle.broken_at)
     elif circle.refused and fact.changed:
         circle = evolve(circle, refused=())
-    return evolve(state, recent=observe(state.recent, seen), circle=circle)
+    return evolve(state, recent=observe(state.recent, seen_of(fact)), circle=circle)
