@@ -50,7 +50,18 @@ class PolicyAdmin(Versioned):
 @admin.register(m.ComplexityProfile)
 class ProfileAdmin(Everywhere):
     form = Reasoned
-    list_display = ("name", "max_steps", "max_seconds", "max_failures", "max_tokens", "max_cost_usd", "max_repairs")
+    list_display = (
+        "name",
+        "max_steps",
+        "max_seconds",
+        "max_failures",
+        "max_tokens",
+        "max_cost_usd",
+        "max_attempts",
+        "reflect_after",
+        "max_backtracks",
+        "confirm_after",
+    )
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Tasks name these three."""

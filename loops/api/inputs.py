@@ -51,6 +51,10 @@ class LimitsInput(Strict):
     max_cost_microusd = serializers.IntegerField(required=False)
     max_failures = serializers.IntegerField(required=False)
     max_repairs = serializers.IntegerField(required=False)
+    max_attempts = serializers.IntegerField(required=False)
+    reflect_after = serializers.IntegerField(required=False)
+    max_backtracks = serializers.IntegerField(required=False)
+    confirm_after = serializers.IntegerField(required=False)
 
 
 class TaskInput(Strict):
@@ -92,6 +96,6 @@ class RollbackInput(Strict):
 
 
 class MessageInput(Strict):
-    """Something to tell a run. ``/stop``, ``/pause`` and ``/resume`` alone steer it."""
+    """Something to tell a run. ``/stop``, ``/pause``, ``/resume`` and a plain wish like "please stop" alone steer it."""
 
     text = RawText(help_text=f"At most {MAX_MESSAGE:,} characters.")

@@ -9,6 +9,7 @@ from loops.engine import ports as p
 from loops.engine import rollback
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
+from loops.engine.stopping import LONGEST, wants_to_stop
 
 ROLLED_BACK = f.Reminded(
     reason="rolled_back",
@@ -21,7 +22,7 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:  # noqa: C901 -
     """What a mailbox item means in this state; an item that comes too late means nothing and is simply read."""
     match mail.kind:
         case "stop":
-            return () if state.is_ended else (f.StopRequested(by=mail.by),)
+            return () if state.is_ended else _stop(mail)
         case "pause":
             return () if state.is_ended or state.paused else (_paused(mail),)
         case "resume":
@@ -29,7 +30,7 @@ def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:  # noqa: C901 -
             return _resumed(mail.by, state) if resumable else ()
         case "message":
             late = state.is_ended and state.phase is not Phase.HALT
-            return () if late else (f.MessageReceived(text=str(mail.payload.get("text", "")), by=mail.by),)
+            return () if late else _message(mail, state)
         case "decision":
             gate = str(mail.payload.get("gate", ""))
             payload = mail.payload.get("payload")
@@ -74,6 +75,21 @@ def _detected(mail: p.Mail, state: RunState) -> tuple[f.Fact, ...]:
     confidence = said.get("confidence")
     sure = float(confidence) if isinstance(confidence, int | float) else 0.0
     return (f.LoopDetected(method=method, evidence=evidence, steps=steps, confidence=sure, by=by),)
+
+
+def _stop(mail: p.Mail) -> tuple[f.Fact, ...]:
+    """The button, or words that say nothing else: those stay part of the conversation (SPEC D1)."""
+    words = str(mail.payload.get("text", ""))
+    if not words:
+        return (f.StopRequested(by=mail.by),)
+    return (f.MessageReceived(text=words, by=mail.by), f.StopWished(by=mail.by, words=words[:LONGEST]))
+
+
+def _message(mail: p.Mail, state: RunState) -> tuple[f.Fact, ...]:
+    text = str(mail.payload.get("text", ""))
+    if not state.is_ended and wants_to_stop(text):
+        return _stop(mail)
+    return (f.MessageReceived(text=text, by=mail.by),)
 
 
 def _resumed(by: str, state: RunState) -> tuple[f.Fact, ...]:

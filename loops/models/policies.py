@@ -21,6 +21,26 @@ class ComplexityProfile(models.Model):
     max_tokens = models.PositiveIntegerField(default=500_000, validators=[MinValueValidator(1000)])
     max_cost_usd = models.DecimalField(max_digits=8, decimal_places=2, default=5)
     max_repairs = models.PositiveIntegerField(default=3, validators=[MaxValueValidator(20)])
+    max_attempts = models.PositiveIntegerField(
+        default=3,
+        validators=[MinValueValidator(1), MaxValueValidator(100)],
+        help_text="Failed steps in a row before the agent has to give up an approach.",
+    )
+    reflect_after = models.PositiveIntegerField(
+        default=3,
+        validators=[MaxValueValidator(100)],
+        help_text="Tool errors in a row before the agent has to reflect; 0: never.",
+    )
+    max_backtracks = models.PositiveIntegerField(
+        default=5,
+        validators=[MinValueValidator(1), MaxValueValidator(100)],
+        help_text="Approaches given up before the run ends.",
+    )
+    confirm_after = models.PositiveIntegerField(
+        default=20,
+        validators=[MaxValueValidator(10_000)],
+        help_text="Steps without a person before one is asked whether to go on; 0: never.",
+    )
 
     class Meta:
         ordering = ["max_steps"]

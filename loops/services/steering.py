@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from loops.engine.lifecycle import RETRIABLE
+from loops.engine.stopping import wants_to_stop
 from loops.models import MailboxItem, Run
 from loops.querysets import OPERATE
 from loops.services import access, audit
@@ -53,12 +54,15 @@ STEERING = {"stop": stop_run, "pause": pause_run, "resume": resume_run, RETRY: r
 
 
 def send_message(*, actor: Any, run: Run, text: str) -> MailboxItem:
-    """Tell the run something. Only ``/stop``, ``/pause`` and ``/resume`` steer it; all else is text, never an order."""
+    """Tell the run something. Only ``/stop``, ``/pause`` and ``/resume`` steer it, and a message that says nothing but
+    that it should stop (SPEC D1): like the button it interrupts at once. All else is text, never an order."""
     command = text.strip().lower()
     if command.startswith("/") and command[1:] in STEERING:
         return STEERING[command[1:]](actor=actor, run=run)
     _check_text(text)
-    return _steer(actor, run, Kind.MESSAGE, {"text": text})
+    alive = Run.objects.values_list("status", flat=True).get(pk=run.pk) != Status.INTERRUPTED
+    kind = Kind.STOP if alive and wants_to_stop(text) else Kind.MESSAGE
+    return _steer(actor, run, kind, {"text": text})
 
 
 def obstacle(kind: str, status: str, end_reason: str = "") -> str:

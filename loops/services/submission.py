@@ -28,6 +28,10 @@ LIMITS = {
     "max_cost_microusd": (0, 10_000_000_000),
     "max_failures": (1, 100),
     "max_repairs": (0, 20),
+    "max_attempts": (1, 100),
+    "reflect_after": (0, 100),
+    "max_backtracks": (1, 100),
+    "confirm_after": (0, 10_000),
 }
 FINAL_REVIEWS = ("", "always", "unless_verified", "never")
 MICRO = 1_000_000

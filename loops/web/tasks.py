@@ -28,6 +28,10 @@ LIMIT_FIELDS = (
     ("max_cost_usd", "Cost, US dollars", "0.01"),
     ("max_failures", "Failures in a row", "1"),
     ("max_repairs", "Repairs", "1"),
+    ("max_attempts", "Failed steps before another approach", "1"),
+    ("reflect_after", "Tool errors before a reflection", "1"),
+    ("max_backtracks", "Approaches given up", "1"),
+    ("confirm_after", "Steps before a person confirms", "1"),
 )
 
 

@@ -30,6 +30,10 @@ LIMITS = {
     "max_cost_usd": "Cost",
     "max_failures": "Failures in a row",
     "max_repairs": "Repairs",
+    "max_attempts": "Failed steps before another approach",
+    "reflect_after": "Tool errors before a reflection",
+    "max_backtracks": "Approaches given up",
+    "confirm_after": "Steps before a person confirms",
 }
 
 

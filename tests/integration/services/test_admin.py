@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from loops.models import AccessRule, Agent, AuditEvent, ComplexityProfile, ModelConfig, Policy, PolicyVersion, Project
 from loops.services import people, policies
+from loops.services.tasks import run_spec
 
 PAGES = sorted(model._meta.label_lower for model in admin.site._registry if model._meta.app_label == "loops")
 HISTORY = ("auditevent", "policyversion", "provenancerecord", "run", "task")
@@ -133,12 +134,16 @@ def test_a_pasted_key_is_refused(root):
 @pytest.mark.spec("D2", "S1")
 def test_a_profile_changes_every_project(world, root):
     profile = ComplexityProfile.objects.get(name="simple")
-    names = ("name", "max_steps", "max_seconds", "max_failures", "max_tokens", "max_cost_usd", "max_repairs")
-    form = {name: getattr(profile, name) for name in names} | {"max_steps": 9, "reason": "Cheaper"}
+    names = [field.name for field in ComplexityProfile._meta.fields if field.editable]
+    changed = {"max_steps": 9, "max_backtracks": 2, "confirm_after": 7}
+    form = {name: getattr(profile, name) for name in names} | changed | {"reason": "Cheaper"}
     assert root.post(url("complexityprofile", "change", profile.pk), form).status_code == 302
     newest = [PolicyVersion.objects.filter(project=project).first().reason for project in Project.objects.all()]
     assert newest == ["Cheaper", "Cheaper"]
-    assert world.submit(complexity="simple").run.max_steps == 9
+    run = world.submit(complexity="simple").run
+    assert run.max_steps == 9
+    limits = run_spec(run)["limits"]
+    assert {name: limits[name] for name in changed} == changed
 
 
 def test_a_new_project_is_born_with_a_policy(root):
