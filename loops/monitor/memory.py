@@ -1,0 +1,59 @@
+"""What the monitor remembers of a run between two looks: little, and lost without harm when it ends."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from loops.engine.detection.finding import Finding
+from loops.engine.detection.window import Window, observe
+from loops.engine.facts import Fact, GateDecided, RunStarted, StepCompleted
+from loops.engine.fold.circling import seen_of
+from loops.engine.limits import extended
+from loops.engine.spec import Limits
+from loops.monitor.policy import Policy
+from loops.monitor.sight import RunSeen
+
+CONTINUED = frozenset({"extend", "approve", "respond"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    at: float
+    cost_microusd: int
+    tokens: int
+
+
+@dataclass(slots=True)
+class Memory:
+    """``samples`` reach back over twice the time that a rate is measured over."""
+
+    seq: int = 0
+    limits: Limits = field(default_factory=Limits)
+    window: Window = ()
+    samples: deque[Sample] = field(default_factory=deque)
+    told: dict[str, int] = field(default_factory=dict)
+    """The last step of the latest finding of each method: what overlaps with it says the same again."""
+
+    def learn(self, facts: Iterable[Fact]) -> None:
+        for fact in facts:
+            match fact:
+                case RunStarted():
+                    self.limits = fact.spec.limits
+                case StepCompleted():
+                    self.window = observe(self.window, seen_of(fact))
+                case GateDecided(kind="limit_reached") if fact.verdict in CONTINUED:
+                    self.limits = extended(self.limits, fact.payload)
+
+    def is_news(self, finding: Finding) -> bool:
+        """Ask once: the answer is remembered."""
+        if min(finding.steps, default=0) <= self.told.get(finding.method, -1):
+            return False
+        self.told[finding.method] = max(finding.steps, default=0)
+        return True
+
+    def sample(self, run: RunSeen, policy: Policy) -> None:
+        self.samples.append(Sample(run.now, run.cost_microusd, run.tokens))
+        while len(self.samples) > 2 and run.now - self.samples[1].at > 2 * policy.rate_over_s:
+            self.samples.popleft()

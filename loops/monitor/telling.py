@@ -1,0 +1,50 @@
+"""Tell what was noticed: to people at once, and to the run by mail, which a hung worker reads only later."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any
+
+from django.db import transaction
+
+from loops.engine.canonical import clean_json
+from loops.models import AuditEvent, Detection, Run
+from loops.monitor.noticing import SPEND, Noticed
+from loops.monitor.sight import RunSeen
+from loops.storage import mailbox
+
+log = logging.getLogger(__name__)
+BY = "monitor"
+
+
+def tell(run: RunSeen, noticed: Noticed) -> bool:
+    """Once for each run, method and set of steps. Spending too fast also holds the run. Returns whether it was new."""
+    found = noticed.finding
+    steps = list(found.steps)
+    said: dict[str, Any] = {"kind": noticed.kind, "method": found.method, "evidence": found.evidence, "steps": steps}
+    with transaction.atomic():
+        _, is_new = Detection.objects.get_or_create(
+            run_id=run.id,
+            method=found.method,
+            steps=steps,
+            defaults={
+                "kind": noticed.kind,
+                "evidence": found.evidence,
+                "confidence": found.confidence,
+                "seq": run.seq,
+            },
+        )
+        if not is_new:
+            return False
+        _audit(run.id, said)
+        mailbox.put(run.id, "detected", {**said, "confidence": found.confidence, "by": BY})
+        if noticed.kind == SPEND:
+            mailbox.put(run.id, "pause", {"by": BY, "reason": found.evidence})
+    log.warning("run %s: %s: %s", run.id, found.method, found.evidence)
+    return True
+
+
+def _audit(run_id: uuid.UUID, said: dict[str, Any]) -> None:
+    project_id = Run.objects.values_list("project_id", flat=True).get(pk=run_id)
+    AuditEvent.objects.create(kind="monitor.detected", project_id=project_id, run_id=run_id, detail=clean_json(said))
