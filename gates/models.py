@@ -20,6 +20,8 @@ class Gate(models.Model):
         LOOP_DETECTED = "loop_detected", "Loop detected"
         IN_DOUBT = "in_doubt", "Outcome in doubt"
         ROLLBACK_CHOICE = "rollback_choice", "Roll back or keep"
+        LOW_CONFIDENCE = "low_confidence", "Low confidence"
+        PERMISSION_BLOCKED = "permission_blocked", "Permission blocked"
 
     class Status(models.TextChoices):
         OPEN = "open", "Waiting"

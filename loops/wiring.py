@@ -21,8 +21,10 @@ from loops.engine.codec import to_plain
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult, ToolSpec
 from loops.ids import new_id
 from loops.models import Run, ToolCallRecord
+from loops.orchestrator import Orchestrator
 from loops.storage import blobs, journal
 from loops.storage.feed import Publisher
+from loops.tools.alternatives import specialist_for
 from loops.tools.matrix import AccessRule
 from loops.tools.registry import ToolRegistry
 from loops.tools.sandbox.levels import SandboxLevel, probe
@@ -108,6 +110,10 @@ class LiveTools:
     async def plan_undo(self, call: ToolCall, context: p.CallContext) -> Compensation | None:
         return await self._service.plan_undo(call, context)
 
+    def access_of(self, call: ToolCall, context: p.CallContext, agent_type: str) -> Access:
+        """See ``ToolAccessService.access_of``."""
+        return self._fresh().access_of(call, context, agent_type)
+
     def snapshot(self, context: p.CallContext) -> str:
         """Keep the workspace as it is (SPEC O3); see ``ToolAccessService.snapshot``."""
         return self._service.snapshot(context)
@@ -139,6 +145,9 @@ class LiveTools:
 _RULES = (
     "SELECT access, agent_type, tool, operation, paths, note FROM loops_accessrule WHERE project_id = %s ORDER BY id"
 )
+_COLLEAGUES = (
+    "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AND id <> %s AND is_active ORDER BY name LIMIT 50"
+)
 _AUDIT = (
     "INSERT INTO loops_auditevent (id, at, kind, project_id, run_id, detail) "
     "VALUES (%s, clock_timestamp(), %s, %s, %s, %s)"
@@ -162,6 +171,16 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] = blob
             connection.execute(_AUDIT, [new_id(), "tool.denied", run.project_id, run.pk, detail])
 
     return LiveTools(run.agent.agent_type, read_rules, audit, blobs.Stored(connection), save_blob)
+
+
+def orchestrator_of(run: Run, tools: LiveTools, models: p.Models, connection: Any) -> Orchestrator:
+    """The orchestrator of one run, who knows the other agents of its project (SPEC G2, I4)."""
+
+    def specialists(call: ToolCall, context: p.CallContext) -> p.Specialist:
+        colleagues = connection.execute(_COLLEAGUES, [run.project_id, run.agent_id]).fetchall()
+        return specialist_for(colleagues, context.agent_type, lambda kind: tools.access_of(call, context, kind))
+
+    return Orchestrator(tools=tools, models=models, gatekeeper=gatekeeper(), specialists=specialists)
 
 
 def rejudge(run_id: uuid.UUID | str, call_id: str, tool: str, arguments: Mapping[str, Json]) -> p.Judgement:

@@ -17,6 +17,8 @@ class Kind(StrEnum):
     LOOP_DETECTED = "loop_detected"
     IN_DOUBT = "in_doubt"
     ROLLBACK_CHOICE = "rollback_choice"
+    LOW_CONFIDENCE = "low_confidence"
+    PERMISSION_BLOCKED = "permission_blocked"
 
 
 class Verdict(StrEnum):
@@ -55,6 +57,8 @@ ALLOWED: dict[Kind, tuple[Verdict, ...]] = {
     Kind.LOOP_DETECTED: (Verdict.RESPOND, Verdict.REJECT),
     Kind.IN_DOUBT: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
     Kind.ROLLBACK_CHOICE: (Verdict.ROLL_BACK, Verdict.KEEP, Verdict.CONTINUE),
+    Kind.LOW_CONFIDENCE: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
+    Kind.PERMISSION_BLOCKED: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
 }
 """What a person may say to each kind."""
 

@@ -26,6 +26,8 @@ ICONS = {
     "loop_detected": "refresh-cw",
     "in_doubt": "triangle-alert",
     "rollback_choice": "rotate-ccw",
+    "low_confidence": "gauge",
+    "permission_blocked": "lock",
 }
 
 

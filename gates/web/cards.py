@@ -41,6 +41,9 @@ _ROLLBACK = {"files", "more_files", "diff_is_cut", "others", "choices", "again"}
 """What the question of a rollback holds beside its diff."""
 _DOUBT = {"evidence", "attempt", "begun_at", "again_after_s"}
 """What the world shows of a call in doubt, laid out as a table."""
+_JUDGED = {"score", "threshold", "why", "method", "features", "weights", "version", "latest_steps"}
+"""What a low confidence comes from, laid out as a table."""
+_BLOCKED = {"alternatives", "specialist"}
 _CHANGE = {"kind", "path", "before_sha256", "after_sha256", "created", "deleted", "danger"}
 """What a preview of a change of a file holds beside its diff; the arguments name the path."""
 
@@ -61,6 +64,20 @@ class Limit:
     def step(self) -> str:
         """Step of the number field."""
         return "0.01" if self.name == "max_cost_usd" else "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One thing measured against a run: its value, its weight, and what both take off the confidence."""
+
+    name: str
+    value: str
+    weight: str
+    off: str
+
+    @classmethod
+    def of(cls, name: str, value: float, weight: float) -> Feature:
+        return cls(name.replace("_", " ").capitalize(), f"{value:.2f}", f"{weight:.2f}", f"{value * weight:.3f}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +149,10 @@ class Card:
             placed = _PLACED | _ROLLBACK
         if self.gate.kind == Gate.Kind.IN_DOUBT:
             placed = placed | _DOUBT
+        if self.gate.kind == Gate.Kind.LOW_CONFIDENCE:
+            placed = placed | _JUDGED
+        if self.gate.kind == Gate.Kind.PERMISSION_BLOCKED:
+            placed = placed | _BLOCKED
         return [(name, _text(value)) for name, value in self.view.items() if name not in placed]
 
     @property
@@ -148,6 +169,20 @@ class Card:
         columns = [found if isinstance(found, dict) else {} for found in map(states.get, ("before", "after", "now"))]
         paths = dict.fromkeys(path for column in columns for path in column)
         return [(path, [_hash(column.get(path)) for column in columns]) for path in paths]
+
+    @property
+    def confidence_said(self) -> str:
+        """The score and the threshold it missed."""
+        return f"{_number(self.view, 'score'):.2f}, a person is asked below {_number(self.view, 'threshold'):.2f}"
+
+    @property
+    def features(self) -> list[Feature]:
+        """What was measured against the run, the heaviest first."""
+        found, weights = self.view.get("features"), self.view.get("weights")
+        weights = weights if isinstance(weights, dict) else {}
+        names = found if isinstance(found, dict) else {}
+        made = [Feature.of(name, _number(names, name), _number(weights, name)) for name in names]
+        return sorted(made, key=lambda feature: feature.off, reverse=True)
 
     @property
     def argv(self) -> list[str]:
@@ -192,6 +227,11 @@ def _steps(gate: Gate) -> list[Step]:
     """The last steps before the gate, oldest first."""
     before = Step.objects.filter(execution_id=gate.run_id, step_number__lte=gate.step_number)
     return list(reversed(before.order_by("-step_number").defer("result", "validation")[:STEPS_AROUND]))
+
+
+def _number(values: Mapping[str, Any], name: str) -> float:
+    value = values.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _hash(found: Any) -> str:

@@ -72,7 +72,7 @@ def told(pending: PendingCall, rung: str) -> str:
     text = f"Not allowed: {why}."
     if pending.alternatives:
         text += f" What you may use instead: {'; '.join(pending.alternatives)}."
-    else:
+    elif pending.grantable:
         text += " None of your tools does the same or less."
     if rung == "settled":
         return f"{text} This kind of operation was denied before: do not propose it again, find another way or say so."

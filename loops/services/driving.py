@@ -35,7 +35,7 @@ from loops.services.workspaces import WorkspaceUnusable, prepare
 from loops.storage import journal, owners
 from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
-from loops.wiring import SystemClock, gatekeeper, publisher, sandbox_level, tools_of
+from loops.wiring import SystemClock, gatekeeper, orchestrator_of, publisher, sandbox_level, tools_of
 
 log = logging.getLogger(__name__)
 
@@ -106,15 +106,17 @@ def _is_over(state: RunState, given_up: str) -> bool:
 async def _drive(
     run: Run, store: journal.PgJournal, models: ModelService, state: RunState, transcript: Transcript
 ) -> str:
+    tools = tools_of(run, store.connection, store.stage)
     ports = Ports(
         journal=store,
         models=models,
-        tools=tools_of(run, store.connection, store.stage),
+        tools=tools,
         gatekeeper=gatekeeper(),
         archive=PgArchive(),
         feed=RunFeed(publisher(), str(run.pk)),
         clock=SystemClock(),
         new_id=new_key,
+        orchestrator=orchestrator_of(run, tools, models, store.connection),
     )
     driver = Driver(ports, state, transcript, sandbox_level=sandbox_level().level)
     try:

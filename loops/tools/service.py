@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from loops.engine.ports import CallContext, Judgement, OnOutput, Verified
 from loops.engine.values import (
@@ -22,6 +23,7 @@ from loops.engine.values import (
     ToolSpec,
 )
 from loops.tools import snapshots
+from loops.tools.alternatives import alternatives
 from loops.tools.canonical import canonical, problems
 from loops.tools.clean import SaveBlob, clean_text
 from loops.tools.diffs import DiffError
@@ -42,7 +44,8 @@ from loops.tools.registry import (
 from loops.tools.sandbox.beneath import PathRefused, relative
 from loops.tools.sandbox.levels import FILES_ONLY, FULL, NOTHING, SandboxLevel
 from loops.tools.sandbox.user import file_owner
-from loops.tools.subject import build_subject, changed_scripts
+from loops.tools.subject import build_subject, changed_scripts, touched
+from loops.tools.undoing import NO_WAY, why_lasting
 from loops.tools.workspace import Workspace
 
 OnAudit = Callable[[Mapping[str, Json]], None]
@@ -98,6 +101,10 @@ class ToolAccessService:
         self._audit("judged", call, context, access=judgement.access, reasons=list(judgement.reasons))
         return judgement
 
+    def access_of(self, call: ToolCall, context: CallContext, agent_type: str) -> Access:
+        """What an agent of another type would be told of this very call; nothing is recorded of it."""
+        return self._judge(call, replace(context, agent_type=agent_type)).access
+
     def subject(self, call: ToolCall, context: CallContext) -> dict[str, Json]:
         """The binding as it is now. Compare with the approved one immediately before ``execute``.
 
@@ -119,15 +126,8 @@ class ToolAccessService:
         """Run one judged call. A tool's own failure is a result with ok False; cancelling kills its whole tree."""
         refusal = self._refusal(call, context)
         result = refusal or await self._perform(call, context, on_output)
-        self._audit(
-            "executed",
-            call,
-            context,
-            ok=result.ok,
-            error=result.error,
-            exit_code=result.exit_code,
-            duration_ms=result.duration_ms,
-        )
+        ended: dict[str, Json] = {"error": result.error, "exit_code": result.exit_code}
+        self._audit("executed", call, context, ok=result.ok, duration_ms=result.duration_ms, **ended)
         return result
 
     async def look(self, call: ToolCall, context: CallContext) -> dict[str, Json]:
@@ -159,7 +159,7 @@ class ToolAccessService:
         if found is None or found.tool.spec.reversibility is Reversibility.PURE:
             return None
         if found.tool.undo is None:
-            return Compensation(why_not=_NO_WAY)
+            return Compensation(why_not=NO_WAY)
         try:
             with self._workspace(context) as workspace:
                 planned = found.tool.undo(call.arguments, self._run(context, workspace))
@@ -216,14 +216,16 @@ class ToolAccessService:
         spec = found.tool.spec
         run = self._run(context, workspace)
         verdicts = self._verdicts(call, context, found, run)
-        lasting = _lasting(call, found, run)
+        lasting = why_lasting(call, found, run)
         if lasting:
             verdicts.append(Verdict(Access.ASK, f"it cannot be undone: {lasting}"))
         access = max((verdict.access for verdict in verdicts), key=list(Access).index)
+        if access is Access.DENY:
+            return self._deny(call, context, found, run, verdicts)
         reversibility = Reversibility.IRREVERSIBLE if lasting else spec.reversibility
         irreversible = reversibility is Reversibility.IRREVERSIBLE
         shown: dict[str, Json] = {"reversibility": reversibility.value} if lasting else {}
-        subject = {} if access is Access.DENY else self._subject(call, context, found, workspace)
+        subject = self._subject(call, context, found, workspace)
         if access is Access.ASK:
             self._remember(call, context, subject)
         return Judgement(
@@ -235,13 +237,33 @@ class ToolAccessService:
             policy_version=self._policy_version,
             subject=subject,
             reversibility=reversibility.value,
-            view={} if access is Access.DENY else {**found.tool.preview(call.arguments, run), **shown},
+            view={**found.tool.preview(call.arguments, run), **shown},
+            operation=spec.operation,
         )
+
+    def _deny(
+        self, call: ToolCall, context: CallContext, found: Registered, run: ToolRun, verdicts: Sequence[Verdict]
+    ) -> Judgement:
+        """What else there is, and, where only the matrix says no, what a person would grant (SPEC I4)."""
+        spec = found.tool.spec
+        denied = [verdict for verdict in verdicts if verdict.access is Access.DENY]
+        paths = touched(found.tool.operands(call.arguments, run))
+        other = alternatives(self.specs(), self._rules, spec, context.agent_type, paths)
+        reasons = (verdict.reason for verdict in denied)
+        refusal = self._denied(call, *reasons, risk=spec.danger.value, operation=spec.operation, alternatives=other)
+        if denied != [verdicts[0]] or spec.loop_breaking:
+            return refusal
+        try:
+            subject = self._subject(call, context, found, run.workspace)
+            view = dict(found.tool.preview(call.arguments, run))
+        except (ArgumentError, DiffError, PathRefused, OSError):  # what lies there is not for whoever may not touch it
+            return refusal
+        self._remember(call, context, subject)
+        return replace(refusal, subject=subject, view=view, grantable=True)
 
     def _verdicts(self, call: ToolCall, context: CallContext, found: Registered, run: ToolRun) -> list[Verdict]:
         """Every opinion on a well-formed call: the matrix and the sandbox; paths that are refused raise."""
         operands = found.tool.operands(call.arguments, run)
-        paths = [relative(path) for path in (*operands.reads, *operands.writes)]
         for path in operands.reads:
             run.workspace.check_read(path)
         for path in operands.writes:
@@ -249,8 +271,10 @@ class ToolAccessService:
         if found.tool.internal:
             return [Verdict(Access.ALLOW, "a person ordered the rollback")]
         verdicts = [
-            evaluate(self._rules, found.tool.spec, context.agent_type, paths=paths, hosts=operands.hosts),
+            evaluate(self._rules, found.tool.spec, context.agent_type, paths=touched(operands), hosts=operands.hosts)
         ]
+        if context.grant and verdicts[0].access is Access.DENY:
+            verdicts = [Verdict(Access.ALLOW, "a person granted this one call")]
         level = self._sandbox.level
         if found.tool.is_command and level <= FILES_ONLY:
             verdicts.append(Verdict(Access.DENY, f"commands are refused: {self._sandbox.warning}"))
@@ -347,15 +371,8 @@ class ToolAccessService:
             return False
         return not (found.tool.is_command and self._sandbox.level <= FILES_ONLY)
 
-    def _denied(self, call: ToolCall, *reasons: str, invalid: bool = False, risk: str = "low") -> Judgement:
-        return Judgement(
-            call_id=call.id,
-            access=Access.DENY,
-            reasons=reasons,
-            invalid=invalid,
-            risk=risk,
-            policy_version=self._policy_version,
-        )
+    def _denied(self, call: ToolCall, *reasons: str, **more: Any) -> Judgement:
+        return Judgement(call.id, Access.DENY, reasons, policy_version=self._policy_version, **more)
 
     def _audit(self, what: str, call: ToolCall, context: CallContext, **more: Json) -> None:
         event: dict[str, Json] = {
@@ -369,16 +386,6 @@ class ToolAccessService:
             "sandbox_level": self._sandbox.level,
         }
         self._on_audit(event | more)
-
-
-_NO_WAY = "its tool names no way to undo it"
-
-
-def _lasting(call: ToolCall, found: Registered, run: ToolRun) -> str:
-    """Why this very call cannot be undone although its class says so; "" when it can, or when the class says enough."""
-    if found.tool.internal or found.tool.spec.reversibility in {Reversibility.PURE, Reversibility.IRREVERSIBLE}:
-        return ""
-    return _NO_WAY if found.tool.undo is None else found.tool.lasting(call.arguments, run)
 
 
 def _key(call: ToolCall, context: CallContext) -> tuple[str, int, str]:

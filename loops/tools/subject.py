@@ -11,7 +11,7 @@ from loops.engine.ports import CallContext
 from loops.engine.values import Json, ToolCall
 from loops.tools.canonical import digest
 from loops.tools.registry import Operands, Registered
-from loops.tools.sandbox.beneath import PathRefused
+from loops.tools.sandbox.beneath import PathRefused, relative
 from loops.tools.sandbox.bubblewrap import environment
 from loops.tools.workspace import Workspace
 
@@ -50,6 +50,11 @@ def build_subject(  # noqa: PLR0913  # each is one part of the binding
         "policy_version": policy_version,
         "sandbox_level": sandbox_level,
     }
+
+
+def touched(operands: Operands) -> list[str]:
+    """Workspace paths that a call reads or writes by name."""
+    return [relative(path) for path in (*operands.reads, *operands.writes)]
 
 
 def changed_scripts(subject: dict[str, Json], scripts: Iterable[str], workspace: Workspace) -> list[str]:

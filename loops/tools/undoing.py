@@ -10,11 +10,11 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
-from loops.engine.values import Compensation
+from loops.engine.values import Compensation, Reversibility, ToolCall
 from loops.tools import snapshots
 from loops.tools.arguments import text
 from loops.tools.diffs import DiffError
-from loops.tools.registry import ArgumentError, Arguments, PlanUndo, ToolRun
+from loops.tools.registry import ArgumentError, Arguments, PlanUndo, Registered, ToolRun
 from loops.tools.sandbox.beneath import PathRefused, relative
 from loops.tools.snapshots import FOLDER, NOTHING
 
@@ -171,3 +171,13 @@ def learn_command(arguments: Arguments, run: ToolRun, planned: Compensation) -> 
     if changes:
         snapshots.keep(run, now)
     return restoring(changes)
+
+
+NO_WAY = "its tool names no way to undo it"
+
+
+def why_lasting(call: ToolCall, found: Registered, run: ToolRun) -> str:
+    """Why this very call cannot be undone although its class says so; "" when it can, or when the class says enough."""
+    if found.tool.internal or found.tool.spec.reversibility in {Reversibility.PURE, Reversibility.IRREVERSIBLE}:
+        return ""
+    return NO_WAY if found.tool.undo is None else found.tool.lasting(call.arguments, run)
