@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from loops.engine import canonical
 from loops.engine.forking import point
@@ -18,6 +18,7 @@ from loops.engine.recorded import read_fact
 from loops.models import Fact, Fork, ModelConfig, Run
 from loops.querysets import OPERATE
 from loops.services import access, audit, policies
+from loops.services.once import insert_or_read
 from loops.services.submission import InvalidTask, clean_key, clean_limits, unstorable
 from loops.storage import bell, reader
 
@@ -87,7 +88,7 @@ def fork_run(  # noqa: PLR0913 - what a person may change
     )
     asked = {"step": step, "seq": seq, "message": draft.message, "instructions": instructions}
     draft.content_sha256 = canonical.sha256({**asked, "model": model, "limits": changed_limits})
-    return _earlier(draft) or _create_once(draft)
+    return _earlier(draft) or insert_or_read(lambda: _create(draft), lambda: _earlier(draft))
 
 
 def point_of(run: Run, step: int | None = None, seq: int | None = None) -> Point:
@@ -135,17 +136,6 @@ def _earlier(draft: Fork) -> Forking | None:
     if found.content_sha256 != draft.content_sha256:
         raise ForkConflict("This idempotency key was already used for another fork of this run. Use a new key.")
     return Forking(found.run, created=False)
-
-
-def _create_once(draft: Fork) -> Forking:
-    try:
-        return _create(draft)
-    except IntegrityError:
-        # Somebody with the same key was faster. The unique constraint waited for their commit, so it can be read now.
-        earlier = _earlier(draft)
-        if earlier is None:
-            raise
-        return earlier
 
 
 @transaction.atomic

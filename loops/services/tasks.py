@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from loops.crash_points import CrashPoint, reach
 from loops.engine import loops
@@ -14,6 +14,7 @@ from loops.engine.values import ModelRole
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
 from loops.services import access, audit, policies
+from loops.services.once import insert_or_read
 from loops.services.submission import MICRO, Content, InvalidTask, clean, clean_key
 from loops.storage import bell
 
@@ -85,7 +86,7 @@ def submit_task(  # noqa: PLR0913 - the fields of a task
         **{name: getattr(content, name) for name in Content.__slots__},
     )
     earlier = _by_key(draft) or (_by_content(draft) if dedupe_content else None)
-    return earlier or _create_once(draft)
+    return earlier or insert_or_read(lambda: _create(draft), lambda: _by_key(draft))
 
 
 def run_spec(run: Run) -> dict[str, Any]:
@@ -125,17 +126,6 @@ def models_by_role(agent: Agent) -> dict[str, str]:
         ModelRole.SUMMARISER: actor,
     }
     return {role.value: model.name for role, model in chosen.items()}
-
-
-def _create_once(draft: Task) -> Submission:
-    try:
-        return _create(draft)
-    except IntegrityError:
-        # Somebody with the same key was faster. The unique constraint waited for their commit, so it can be read now.
-        earlier = _by_key(draft)
-        if earlier is None:
-            raise
-        return earlier
 
 
 @transaction.atomic
@@ -217,9 +207,5 @@ def _limits(task: Task, level: str) -> dict[str, int]:
         "max_cost_microusd": int(profile.max_cost_usd * MICRO),
         "max_failures": profile.max_failures,
         "max_repairs": profile.max_repairs,
-        "max_attempts": profile.max_attempts,
-        "reflect_after": profile.reflect_after,
-        "max_backtracks": profile.max_backtracks,
-        "confirm_after": profile.confirm_after,
         **task.limits,
     }
