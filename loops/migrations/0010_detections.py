@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('loops', '0008_condemned_blobs'),
+        ('loops', '0009_recovery_limits'),
     ]
 
     operations = [
