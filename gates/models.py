@@ -22,6 +22,8 @@ class Gate(models.Model):
         ROLLBACK_CHOICE = "rollback_choice", "Roll back or keep"
         LOW_CONFIDENCE = "low_confidence", "Low confidence"
         PERMISSION_BLOCKED = "permission_blocked", "Permission blocked"
+        ESCALATION = "escalation", "Escalation"
+        LONG_TASK = "long_task", "Long task"
 
     class Status(models.TextChoices):
         OPEN = "open", "Waiting"

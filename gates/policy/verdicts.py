@@ -19,6 +19,8 @@ class Kind(StrEnum):
     ROLLBACK_CHOICE = "rollback_choice"
     LOW_CONFIDENCE = "low_confidence"
     PERMISSION_BLOCKED = "permission_blocked"
+    ESCALATION = "escalation"
+    LONG_TASK = "long_task"
 
 
 class Verdict(StrEnum):
@@ -59,6 +61,8 @@ ALLOWED: dict[Kind, tuple[Verdict, ...]] = {
     Kind.ROLLBACK_CHOICE: (Verdict.ROLL_BACK, Verdict.KEEP, Verdict.CONTINUE),
     Kind.LOW_CONFIDENCE: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
     Kind.PERMISSION_BLOCKED: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
+    Kind.ESCALATION: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
+    Kind.LONG_TASK: (Verdict.APPROVE, Verdict.RESPOND, Verdict.REJECT),
 }
 """What a person may say to each kind."""
 

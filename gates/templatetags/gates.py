@@ -28,6 +28,8 @@ ICONS = {
     "rollback_choice": "rotate-ccw",
     "low_confidence": "gauge",
     "permission_blocked": "lock",
+    "escalation": "circle-arrow-up",
+    "long_task": "timer",
 }
 
 

@@ -8,7 +8,7 @@ HUNDRED = django.core.validators.MaxValueValidator(100)
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('loops', '0008_condemned_blobs'),
+        ('loops', '0009_detections'),
     ]
 
     operations = [
