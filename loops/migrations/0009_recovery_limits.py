@@ -8,7 +8,7 @@ HUNDRED = django.core.validators.MaxValueValidator(100)
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('loops', '0009_detections'),
+        ('loops', '0008_condemned_blobs'),
     ]
 
     operations = [
