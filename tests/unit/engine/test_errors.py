@@ -22,7 +22,6 @@ from loops.engine.errors import (
     question,
     settle,
 )
-from loops.engine.errors.rule import LOOKED_AT
 from loops.engine.errors.rules import RULES, UNKNOWN
 from loops.engine.values import FailureKind, ToolResult
 from loops.llm import prompts
@@ -140,7 +139,7 @@ def test_what_a_tool_knows_to_be_critical_stays_critical(failure: Failure) -> No
 def test_only_the_ends_of_a_long_text_are_looked_at(filler: str) -> None:
     """The work does not grow with the text: what stands in its middle changes nothing."""
     middle = filler * (1_000_000 // len(filler))
-    hidden = f"{'x' * LOOKED_AT}{middle} 429 too many requests {middle}{'x' * LOOKED_AT}"
+    hidden = f"{'x' * 5_000}{middle} 429 too many requests {middle}{'x' * 5_000}"
     assert classify(Failure(Source.TOOL, hidden, tool="mcp_x")).rule == "unknown"
     shown = f"{middle}\n429 too many requests"
     assert classify(Failure(Source.TOOL, shown, tool="mcp_x")).kind is TRANSIENT
