@@ -144,6 +144,34 @@ def _answered(rows: Rows, fact: f.ModelAnswered, state: RunState) -> None:
         }
 
 
+def _summed_up(rows: Rows, fact: f.ContextPruned, state: RunState) -> None:
+    """A model was asked to sum up what was left out: it is paid for like any other (SPEC N4)."""
+    if not fact.model:
+        return
+    usage = NOTHING_SPENT if state.reusing else fact.usage
+    rows.models.append(
+        {
+            "id": rows.row_id("model", state.seq),
+            "seq": state.seq,
+            "step_number": state.step,
+            "phase": state.phase.value,
+            "role": "summariser",
+            "model": fact.model,
+            "provider": "",
+            "model_id": fact.model,
+            "stop_reason": fact.method,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_read_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+            "cost_microusd": usage.cost_microusd,
+            "duration_ms": 0,
+            "request_sha256": "",
+            "request_id": "",
+        }
+    )
+
+
 def _arguments(arguments: Any) -> Any:
     return clean_json(to_plain(arguments), SHOWN_CHARS)
 
@@ -246,6 +274,7 @@ _QUIET = frozenset({f.RunTakenOver, f.RunStarted})
 _HANDLERS: dict[type[f.Fact], Any] = {
     f.ModelRequested: _requested,
     f.ModelAnswered: _answered,
+    f.ContextPruned: _summed_up,
     f.CallJudged: _judged,
     f.GateOpened: _gate_opened,
     f.GateDecided: _gate_decided,

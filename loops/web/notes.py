@@ -83,6 +83,23 @@ def _limit(verb: str) -> Callable[[Body], dict[str, Any]]:
     return say
 
 
+def _context_warned(body: Body) -> dict[str, Any]:
+    text = f"{words.compact(body['used'])} of {words.compact(body['window'])} tokens. Older parts will be shortened soon."
+    return _say("wait", "gauge", "The model's context window is nearly full", text=text)
+
+
+def _context_pruned(body: Body) -> dict[str, Any]:
+    before, after = words.compact(body["before_tokens"]), words.compact(body["after_tokens"])
+    if body.get("method", "none") == "none":
+        return _say("bad", "gauge", "The conversation could not be made shorter", text=f"About {before} tokens remain.")
+    done = [f"{body['dropped_messages']} messages summed up"] if body.get("dropped_messages") else []
+    done += [f"{body['shortened']} long results shortened"] if body.get("shortened") else []
+    by = f" The summary is by {body['model']}." if body.get("method") == "summarised" else ""
+    by = f" No summary by {body['model']}: {body['why_no_model']}." if body.get("why_no_model") else by
+    text = f"{' and '.join(done)}: about {before} tokens became {after}.{by} Conversation shows what the model reads now."
+    return _say("idle", "book-open", "The conversation was shortened for the model", text=words.capital(text))
+
+
 def _loop(body: Body) -> dict[str, Any]:
     return _say("bad", "refresh-cw", "Going in circles", text=text_of(body.get("evidence")))
 
@@ -190,5 +207,8 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "RollbackEnded": _rolled_back,
     "RunEnded": _ended,
     "ModelRequested": lambda body: None,
+    "SummaryRequested": lambda body: None,
+    "ContextWarned": _context_warned,
+    "ContextPruned": _context_pruned,
 }
 NOTED = tuple(_SAY)
