@@ -207,5 +207,9 @@ def _limits(task: Task, level: str) -> dict[str, int]:
         "max_cost_microusd": int(profile.max_cost_usd * MICRO),
         "max_failures": profile.max_failures,
         "max_repairs": profile.max_repairs,
+        "max_attempts": profile.max_attempts,
+        "reflect_after": profile.reflect_after,
+        "max_backtracks": profile.max_backtracks,
+        "confirm_after": profile.confirm_after,
         **task.limits,
     }
