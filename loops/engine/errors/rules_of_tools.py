@@ -9,6 +9,17 @@ from loops.engine.values import FailureKind
 _TRANSIENT, _SYSTEMATIC, _UNRECOVERABLE = FailureKind.TRANSIENT, FailureKind.SYSTEMATIC, FailureKind.UNRECOVERABLE
 _TOOL = (Source.TOOL,)
 _COMMANDS = ("run_command", "run_tests")
+FILE_TOOLS = (
+    "read_file",
+    "write_file",
+    "list_files",
+    "search_files",
+    "make_directory",
+    "delete_file",
+    "move_file",
+    "apply_diff",
+)
+"""Tools that speak with nobody: words of services in their errors are quoted from files."""
 
 TOOL_RULES = (
     Rule(
@@ -16,6 +27,13 @@ TOOL_RULES = (
         _SYSTEMATIC,
         "It was stopped at its time limit; the same call would be again.",
         timed_out=True,
+        sources=_TOOL,
+    ),
+    Rule(
+        "file_tool_failed",
+        _SYSTEMATIC,
+        "The files are not as the call takes them to be; the same call fails again.",
+        tools=FILE_TOOLS,
         sources=_TOOL,
     ),
     Rule(

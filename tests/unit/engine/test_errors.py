@@ -23,8 +23,10 @@ from loops.engine.errors import (
     settle,
 )
 from loops.engine.errors.rules import RULES, UNKNOWN
+from loops.engine.errors.rules_of_tools import FILE_TOOLS
 from loops.engine.values import FailureKind, ToolResult
 from loops.llm import prompts
+from loops.tools.builtin import builtin_registry
 from tests.evals import errors as evaluation
 from tests.unit.engine.effort import examples
 
@@ -164,6 +166,14 @@ def test_a_missing_network_is_lasting_for_commands_and_passing_for_services() ->
     failure = Failure(Source.TOOL, "curl: (6) Could not resolve host: example.com", exit_code=6)
     assert classify(replace(failure, tool="run_command")).kind is SYSTEMATIC
     assert classify(replace(failure, tool="remote_shell")).kind is TRANSIENT
+
+
+@pytest.mark.spec("E1")
+def test_what_a_file_tool_quotes_is_no_trouble_of_a_service() -> None:
+    quoted = "hunk 1 does not fit. Line 1 is 'raise Forbidden(401, \"rate limit\")', but the diff expects 'pass'."
+    assert classify(Failure(Source.TOOL, quoted, tool="apply_diff")).rule == "file_tool_failed"
+    assert classify(Failure(Source.TOOL, quoted, tool="mcp_x")).kind is UNRECOVERABLE
+    assert {spec.name for spec in builtin_registry().specs()} >= set(FILE_TOOLS)
 
 
 def test_a_signal_counts_as_its_exit_code() -> None:
