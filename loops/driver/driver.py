@@ -17,6 +17,7 @@ from loops.driver.desk import Desk
 from loops.driver.gates import open_gate
 from loops.driver.mail import facts_of
 from loops.driver.model_calls import call_model, wait
+from loops.driver.outages import may_go_on
 from loops.driver.ports import Ports
 from loops.driver.pruning import prune
 from loops.driver.rollback import ask, roll_back
@@ -90,6 +91,8 @@ class Driver:
                     return self._give_back("slice", runnable=True)
                 case e.Wait(until) if until - desk.now() > LONGEST_NAP_S * 1e6:
                     return self._give_back("timer", wake_at=until)
+                case e.AwaitModel(until) if not may_go_on(desk, effect):
+                    return self._give_back("timer", wake_at=until)
             with contextlib.suppress(Interrupted):
                 await self._perform(effect)
 
@@ -145,6 +148,8 @@ class Driver:
                 await run_checks(desk, calls)
             case e.Wait(until):
                 await wait(desk, watch, until)
+            case e.AwaitModel():
+                desk.note(f.ModelAwaitEnded())
             case e.End():
                 self._end(effect)
             case e.AskRollback():

@@ -6,13 +6,17 @@ import asyncio
 
 from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
+from loops.driver.outages import Chosen, choose, heard, next_after
 from loops.driver.watch import ANYTHING, Interrupted, Watch
 from loops.driver.windowing import requested
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
+from loops.engine.breakers import MODEL
+from loops.engine.evolving import evolve
 from loops.engine.retry import delay_s
 from loops.engine.state import RunState
+from loops.engine.thinking import signed
 from loops.engine.values import ModelReply, ModelRequest
 from loops.streaming import ModelStream
 
@@ -22,22 +26,31 @@ LONGEST_ANSWER_S = 1800.0
 
 async def call_model(desk: Desk, watch: Watch, effect: e.CallModel) -> None:
     """One attempt at one answer. A person's stop or pause drops it; the next attempt asks again."""
-    model = desk.state.spec.model_for(effect.role.value)
-    desk.note(requested(desk, effect, model))
+    chosen = choose(desk, effect.role)
+    if isinstance(chosen, f.ModelAwaited):
+        desk.note(chosen)
+        return
+    desk.note(_requested(desk, effect, chosen))
     desk.flush()
-    request = desk.transcript.request(role=effect.role, model=model, tools=desk.specs, max_tokens=effect.max_tokens)
     reach(CrashPoint.MODEL_ASKED)
+    await _attempt(desk, watch, effect, chosen)
+
+
+async def _attempt(desk: Desk, watch: Watch, effect: e.CallModel, chosen: Chosen) -> None:
+    model = chosen.model
+    request = desk.transcript.request(role=effect.role, model=model, tools=desk.specs, max_tokens=effect.max_tokens)
     stream = ModelStream(desk.ports.feed, desk.state.step, desk.state.seq)
     try:
         reply = await _ask(desk, watch, request, stream)
     except p.ModelError as error:
-        _failed(desk, error, effect.attempt)
+        _failed(desk, error, effect, chosen)
     except TimeoutError:
         desk.note(f.ModelInterrupted(reason="time limit"))
     except Interrupted as interrupted:
         desk.note(f.ModelInterrupted(reason=interrupted.by))
         raise
     else:
+        desk.ports.breakers.succeeded(MODEL, model)
         reach(CrashPoint.MODEL_ANSWERED)
         desk.note(_answer(effect, model, reply))
     finally:
@@ -66,11 +79,19 @@ async def wait(desk: Desk, watch: Watch, until: int) -> None:
     desk.note(f.BackoffEnded())
 
 
+def _requested(desk: Desk, effect: e.CallModel, chosen: Chosen) -> f.ModelRequested:
+    asked = requested(desk, effect, chosen.model)
+    return evolve(asked, fell_back_from=chosen.instead_of, because=chosen.because, probe=chosen.probe)
+
+
 def _seconds_left(state: RunState) -> float:
     return max(1.0, state.limits.max_seconds - state.active_us / 1e6)
 
 
-def _failed(desk: Desk, error: p.ModelError, attempt: int) -> None:
+def _failed(desk: Desk, error: p.ModelError, effect: e.CallModel, chosen: Chosen) -> None:
+    """Backoff only where the same model is asked again: a fallback is asked at once, an open breaker is waited for."""
+    attempt, model = effect.attempt, chosen.model
+    heard(desk, model, error, chosen.probe)
     desk.note(
         f.ModelFailed(
             kind=error.kind,
@@ -79,9 +100,14 @@ def _failed(desk: Desk, error: p.ModelError, attempt: int) -> None:
             attempt=attempt,
             status=error.status,
             retry_after_s=error.retry_after_s,
+            model=model,
+            next_model=next_after(desk, effect.role, model),
+            probe=chosen.probe,
         )
     )
-    if not desk.state.fatal and not desk.state.windowing.too_long:
+    state = desk.state
+    given_up = state.fatal or state.windowing.too_long or model in state.outage.given_up
+    if not given_up and desk.ports.breakers.refuses(MODEL, model) is None:
         seconds = delay_s(attempt, error.retry_after_s, desk.state.spec.run_id)
         why = f"{error.code}: {error.message[:200]}"
         desk.note(f.BackoffStarted(until=desk.now() + int(seconds * 1e6), reason=why))
@@ -95,7 +121,7 @@ def _answer(effect: e.CallModel, model: str, reply: ModelReply) -> f.ModelAnswer
         model_id=reply.model_id,
         stop=reply.stop,
         usage=reply.usage,
-        blocks=reply.blocks,
+        blocks=tuple(signed(block, model) for block in reply.blocks),
         text=reply.text,
         thinking=reply.thinking,
         calls=reply.calls,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from loops.engine import breakers as b
 from loops.engine import ports as p
+
+NO_BREAKERS = b.AlwaysClosed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +25,6 @@ class Ports:
     """How a model is asked to sum up work on a goal: (the question, version of its template); None: no model is."""
     orchestrator: p.Orchestration | None = None
     """None: confidence is only measured, and nobody else's permissions are known."""
+    breakers: b.Breakers = NO_BREAKERS
+    fallbacks: Callable[[str], Sequence[str]] = lambda model: (model,)
+    """A model and those to ask instead of it, in order (SPEC E6)."""

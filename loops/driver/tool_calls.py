@@ -13,6 +13,7 @@ from loops.driver.watch import STOP, STOP_OR_PAUSE, Interrupted, TookTooLong, Wa
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
+from loops.engine.breakers import TOOL, Refusal, told, tool_fault
 from loops.engine.canonical import sha256
 from loops.engine.codec import to_plain
 from loops.engine.values import FailureKind, Json, ToolCall, ToolResult, ToolSpec
@@ -56,7 +57,10 @@ class ToolCalls:
         return context
 
     async def judge(self, call: ToolCall) -> None:
-        """Record what the TAS says of a proposed call; nothing runs."""
+        """Record what the TAS says of a proposed call; nothing runs. Nobody is asked about what cannot run anyway."""
+        if refused := self._desk.ports.breakers.refuses(TOOL, call.name):
+            self._refuse(call, refused)
+            return
         judgement = await self._desk.ports.tools.judge(call, self.context(call))
         self._judgements[call.id] = judgement
         self._desk.note(
@@ -82,6 +86,10 @@ class ToolCalls:
     async def run(self, effect: e.RunTool) -> None:
         """INTENT, with the approval used up in the same transaction, then the call itself."""
         desk, call, context = self._desk, effect.call, self.context(effect.call)
+        admitted = desk.ports.breakers.admit(TOOL, call.name)
+        if isinstance(admitted, Refusal):
+            self._refuse(call, admitted)
+            return
         within: list[p.Within] = []
         judgement = self._judgements.pop(call.id, None)
         if effect.gate:
@@ -125,6 +133,10 @@ class ToolCalls:
         path, after = view.get("path"), view.get("after_sha256")
         return {"before": before, "after": {path: after} if isinstance(path, str) and path in before else {}}
 
+    def _refuse(self, call: ToolCall, refused: Refusal) -> None:
+        message = told(refused, self._desk.now())
+        self._desk.note(f.ToolRefused(call_id=call.id, tool=call.name, why="breaker_open", message=message))
+
     async def _execute(self, call: ToolCall, context: p.CallContext) -> None:
         """A stop kills the tool and says so. A pause kills only what may be begun again, and leaves its INTENT open:
         the resume finds out, as after a crash; anything else ends first."""
@@ -148,12 +160,20 @@ class ToolCalls:
         stream = OutputStream(self._desk.ports.feed, self._desk.state.step, call.id)
         try:
             work = self._desk.ports.tools.execute(call, context, stream.on_output)
-            return await self._watch.interruptible(work, heeds, what=call.name, within_s=seconds)
+            result = await self._watch.interruptible(work, heeds, what=call.name, within_s=seconds)
         except TookTooLong:
             error = f"{call.name} did not end within {seconds:g} s and was stopped"
-            return ToolResult(ok=False, content="", error=error, kind=FailureKind.SYSTEMATIC)
+            result = ToolResult(ok=False, content="", error=error, kind=FailureKind.SYSTEMATIC, fault="timeout")
         finally:
             stream.close()
+        self._tell_breaker(call, result)
+        return result
+
+    def _tell_breaker(self, call: ToolCall, result: ToolResult) -> None:
+        if fault := tool_fault(result):
+            self._desk.ports.breakers.failed(TOOL, call.name, fault)
+        else:
+            self._desk.ports.breakers.succeeded(TOOL, call.name)
 
     async def recover(self, effect: e.RecoverTool) -> e.OpenGate | None:
         """An INTENT without outcome: ask the world first, repeat only what is harmless, else give the question back

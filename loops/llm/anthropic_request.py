@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loops.engine.values import Message, ModelRequest, ToolSpec
+from loops.engine.thinking import THINKING, THOUGHT_BY, is_foreign
+from loops.engine.values import ModelRequest, ToolSpec
 from loops.engine.xml_calls import instructions
 from loops.llm.clean import clean_json
 from loops.llm.config import ModelConfig
@@ -18,7 +19,6 @@ from loops.llm.turns import blocks_of
 from loops.llm.xml_mode import as_text, tool_names
 
 _CACHE = {"type": "ephemeral"}
-_UNCACHEABLE = frozenset({"thinking", "redacted_thinking"})
 _BAD_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -27,7 +27,7 @@ def request_body(request: ModelRequest, config: ModelConfig, *, xml: bool) -> di
     body: dict[str, Any] = {
         "model": config.model_id,
         "max_tokens": _max_tokens(request, config),
-        "messages": _messages(request.messages, xml=xml),
+        "messages": _messages(request, xml=xml),
     }
     system = _system(request, xml=xml)
     if system:
@@ -37,7 +37,7 @@ def request_body(request: ModelRequest, config: ModelConfig, *, xml: bool) -> di
     elif request.tools:
         body["tools"] = _tools(request.tools)
     thinking = _thinking(request.thinking)
-    if thinking:
+    if thinking and not (thinking["type"] == "enabled" and _is_mid_turn_without_thinking(body["messages"])):
         body["thinking"] = thinking
     cleaned: dict[str, Any] = clean_json(body)
     return cleaned
@@ -69,11 +69,22 @@ def _tools(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
     return tools
 
 
-def _messages(messages: Sequence[Message], *, xml: bool) -> list[dict[str, Any]]:
+def _is_mid_turn_without_thinking(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Another model, or one that did not think, made the calls whose results are sent: with a budget the API wants the
+    turn to begin with thinking, which nobody can make up, so this one goes on without."""
+    if len(messages) < 2 or messages[-1]["role"] != "user":
+        return False
+    results = any(block.get("type") == "tool_result" for block in messages[-1]["content"])
+    return results and messages[-2]["content"][0].get("type") not in THINKING
+
+
+def _messages(request: ModelRequest, *, xml: bool) -> list[dict[str, Any]]:
+    messages = request.messages
     names = tool_names(messages) if xml else {}
     prepared: list[dict[str, Any]] = []
     for message in messages:
-        blocks = as_text(message, names) if xml else [dict(block) for block in blocks_of(message)]
+        own = [block for block in blocks_of(message) if not is_foreign(block, request.model)]
+        blocks = as_text({**message, "content": own}, names) if xml else [dict(block) for block in own]
         blocks = [sendable for block in blocks if (sendable := _sendable(block)) is not None]
         if not blocks:
             continue
@@ -100,6 +111,8 @@ def _sendable(block: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if kind == "thinking" and not block.get("signature"):
         return None
+    if kind in THINKING:
+        return {key: value for key, value in block.items() if key != THOUGHT_BY}
     if kind == "tool_use":
         kept = {key: value for key, value in block.items() if key != "xml"}
         name = _BAD_ID.sub("_", str(block.get("name") or "unnamed"))[:128]
@@ -113,5 +126,5 @@ def _mark(messages: list[dict[str, Any]]) -> None:
     users = [message for message in messages if message["role"] == "user"]
     for message in users[-2:]:
         last = message["content"][-1]
-        if last.get("type") not in _UNCACHEABLE:
+        if last.get("type") not in THINKING:
             message["content"][-1] = {**last, "cache_control": _CACHE}

@@ -16,7 +16,8 @@ class ModelConfig:
     price list decides. ``timeout`` is the longest silence between two bytes, in seconds.
 
     ``max_tokens`` caps every request when above 0. ``thinking`` and ``xml_tools`` apply to requests that don't ask
-    for either themselves. ``pace`` is the pause between two chunks of a scripted model, in seconds.
+    for either themselves. ``pace`` is the pause between two chunks of a scripted model, in seconds. ``fallback`` names
+    the model to ask while this one cannot be reached, "" for none.
     """
 
     name: str
@@ -34,3 +35,4 @@ class ModelConfig:
     timeout: float = 120.0
     connect_timeout: float = 10.0
     pace: float = 0.03
+    fallback: str = ""

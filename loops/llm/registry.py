@@ -18,6 +18,7 @@ from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest
 from loops.llm.config import ModelConfig
 from loops.llm.failures import configuration_failure
+from loops.llm.fallback import chain
 from loops.llm.prices import cost_microusd
 
 OnEvent = Callable[[ModelEvent], None]
@@ -63,6 +64,10 @@ class ModelService:
                 kind=FailureKind.UNRECOVERABLE,
                 code="unknown_model",
             ) from None
+
+    def chain(self, name: str) -> tuple[str, ...]:
+        """The model and those to ask instead of it, in order."""
+        return chain(self._configs, name)
 
     async def close(self) -> None:
         """Close the connections of the running loop. The service stays usable."""

@@ -1,6 +1,7 @@
 """Tables of the loops app. Behaviour of one row lives on its model, reads in ``querysets``, writes in ``services``."""
 
 from loops.models.agents import Agent, ModelConfig
+from loops.models.breakers import Breaker, BreakerEvent, BreakerKind, BreakerRule
 from loops.models.detections import Detection
 from loops.models.forks import Fork
 from loops.models.journal import Blob, Checkpoint, Fact, MailboxItem
@@ -17,6 +18,10 @@ __all__ = [
     "Artifact",
     "AuditEvent",
     "Blob",
+    "Breaker",
+    "BreakerEvent",
+    "BreakerKind",
+    "BreakerRule",
     "Checkpoint",
     "ComplexityProfile",
     "CondemnedBlob",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 
@@ -32,6 +33,14 @@ class ModelConfig(models.Model):
     output_usd_per_mtok = models.DecimalField(max_digits=10, decimal_places=4, null=True, blank=True)
     timeout_s = models.PositiveIntegerField(default=120, help_text="Longest silence between two bytes, in seconds.")
     pace = models.FloatField(default=0.0, help_text="Scripted models: seconds between two streamed pieces.")
+    fallback = models.ForeignKey(
+        "self",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="Asked instead while this model cannot be reached; it may have a fallback of its own.",
+    )
 
     class Meta:
         ordering = ["name"]
@@ -39,6 +48,20 @@ class ModelConfig(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """A chain of fallbacks ends somewhere."""
+        if self.fallback is not None and self in self.fallback.chain():
+            raise ValidationError({"fallback": f"{self.fallback} falls back to {self.name}: that would go in circles."})
+
+    def chain(self) -> list[ModelConfig]:
+        """This model and the fallbacks after it, in the order in which they are asked (SPEC E6)."""
+        found: list[ModelConfig] = []
+        model: ModelConfig | None = self
+        while model is not None and model not in found:
+            found.append(model)
+            model = model.fallback
+        return found
 
     @property
     def is_scripted(self) -> bool:

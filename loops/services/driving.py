@@ -33,6 +33,7 @@ from loops.services.reusing import fork_of, take_over
 from loops.services.tasks import run_spec
 from loops.services.workspaces import WorkspaceUnusable, prepare
 from loops.storage import journal, owners
+from loops.storage.breakers import PgBreakers
 from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.wiring import SystemClock, gatekeeper, orchestrator_of, publisher, sandbox_level, tools_of
@@ -117,6 +118,8 @@ async def _drive(
         clock=SystemClock(),
         new_id=new_key,
         orchestrator=orchestrator_of(run, tools, models, store.connection),
+        breakers=PgBreakers(store.connection, run.pk, store.epoch),
+        fallbacks=models.chain,
     )
     driver = Driver(ports, state, transcript, sandbox_level=sandbox_level().level)
     try:

@@ -19,7 +19,7 @@ DEFAULT_SCRIPT = "repair_a_bug"
 
 def model_configs(environ: Mapping[str, str] = os.environ) -> dict[str, config.ModelConfig]:
     """Every configured model by name, with its key, for the adapters."""
-    return {row.name: _with_key(row, environ) for row in ModelConfig.objects.all()}
+    return {row.name: _with_key(row, environ) for row in ModelConfig.objects.select_related("fallback")}
 
 
 def ensure_default_models(environ: Mapping[str, str] = os.environ) -> list[ModelConfig]:
@@ -74,4 +74,5 @@ def _with_key(row: ModelConfig, environ: Mapping[str, str]) -> config.ModelConfi
         output_price=row.output_usd_per_mtok,
         timeout=float(row.timeout_s),
         pace=row.pace,
+        fallback=row.fallback.name if row.fallback else "",
     )

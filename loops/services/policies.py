@@ -139,7 +139,7 @@ def _agent(agent: Agent) -> dict[str, Any]:
 
 def _models_of(agent: Agent) -> list[ModelConfig]:
     chosen = (agent.actor_model, agent.planner_model, agent.critic_model, agent.confidence_model)
-    return [model for model in chosen if model is not None]
+    return [each for model in chosen if model is not None for each in model.chain()]
 
 
 def _model(model: ModelConfig) -> dict[str, Any]:
@@ -150,4 +150,4 @@ def _model(model: ModelConfig) -> dict[str, Any]:
         "max_tokens": model.max_tokens,
         "thinking": model.thinking,
         "xml_tools": model.xml_tools,
-    }
+    } | ({"fallback": model.fallback.name} if model.fallback else {})

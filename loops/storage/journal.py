@@ -153,6 +153,11 @@ class PgJournal:
         self._project, self._publisher = project_id, publisher
         self._staged: dict[str, bytes] = {}
 
+    @property
+    def epoch(self) -> int:
+        """Which ownership of the run this is."""
+        return self._epoch
+
     def stage(self, data: bytes) -> str:
         """Keep ``data`` for the next append, which stores it with the facts that name it; returns its SHA-256 (hex).
         Safe from any thread."""

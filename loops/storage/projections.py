@@ -19,6 +19,7 @@ from loops.engine.fold import answer_call_id
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 from loops.engine.values import ArtifactRef, Usage
+from loops.storage.breakers import waiting_for
 
 REASONING_CHARS = 20_000
 SHOWN_CHARS = 2_000
@@ -302,6 +303,9 @@ def status(state: RunState) -> tuple[str, str]:
 
 
 def _working(state: RunState) -> tuple[str, str]:
+    if state.outage.until:
+        moment = datetime.fromtimestamp(state.outage.until / 1e6, UTC)
+        return "thinking", f"{waiting_for(state.outage.model)} next try at {moment:%H:%M:%S} UTC"
     if state.wake_at:
         return "thinking", "model not reachable, trying again"
     running = next((call.call.name for call in state.calls if call.status == "intended"), "")

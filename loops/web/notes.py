@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from loops.engine import canonical
@@ -59,6 +59,20 @@ def _phase(body: Body) -> dict[str, Any] | None:
 def _model_failed(body: Body) -> dict[str, Any]:
     attempt = f"attempt {body.get('attempt', 1)}"
     return _say("bad", "triangle-alert", f"The model did not answer ({attempt})", text=text_of(body.get("message")))
+
+
+def _asked_another(body: Body) -> dict[str, Any] | None:
+    wanted = text_of(body.get("fell_back_from"))
+    if not wanted:
+        return None
+    title = f"Asked {text_of(body.get('model'))} instead of {wanted}"
+    return _say("wait", "route", title, text=text_of(body.get("because")))
+
+
+def _awaited(body: Body) -> dict[str, Any]:
+    moment = datetime.fromtimestamp(body["until"] / 1e6, UTC)
+    title = f"Waiting for model {text_of(body.get('model'))}, next try at {moment:%H:%M:%S} UTC"
+    return _say("wait", "timer", title, text=text_of(body.get("reason")))
 
 
 def _interrupted(body: Body) -> dict[str, Any]:
@@ -206,9 +220,10 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "CompensationCompleted": _compensated,
     "RollbackEnded": _rolled_back,
     "RunEnded": _ended,
-    "ModelRequested": lambda body: None,
     "SummaryRequested": lambda body: None,
     "ContextWarned": _context_warned,
     "ContextPruned": _context_pruned,
+    "ModelRequested": _asked_another,
+    "ModelAwaited": _awaited,
 }
 NOTED = tuple(_SAY)

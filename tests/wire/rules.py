@@ -69,6 +69,12 @@ def _thinking_faults(body: Mapping[str, Any]) -> Iterator[str]:
     thinking = body.get("thinking") or {}
     if thinking.get("type") == "enabled" and not 1024 <= thinking.get("budget_tokens", 0) < body["max_tokens"]:
         yield "`max_tokens` must be greater than `thinking.budget_tokens`, which must be at least 1024"
+    messages = body.get("messages") or []
+    if thinking.get("type") == "enabled" and len(messages) > 1 and _has_results(messages[-1]):
+        first = _blocks(messages[-2])[0].get("type")
+        if first not in ("thinking", "redacted_thinking"):
+            where = f"messages.{len(messages) - 2}.content.0.type"
+            yield f"{where}: Expected `thinking` or `redacted_thinking`, but found `{first}`"
 
 
 def _message_faults(at: int, message: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iterator[str]:
@@ -112,6 +118,10 @@ def _pair_faults(at: int, blocks: Sequence[Mapping[str, Any]], uses: list[str]) 
         yield f"messages.{at}: each tool_use must have a single result"
     if kinds != sorted(kinds, reverse=True):
         yield f"messages.{at}: `tool_result` blocks must come first in the content"
+
+
+def _has_results(message: Mapping[str, Any]) -> bool:
+    return any(block.get("type") == "tool_result" for block in _blocks(message))
 
 
 def _uses(message: Mapping[str, Any]) -> list[str]:

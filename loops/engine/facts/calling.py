@@ -97,4 +97,5 @@ REFUSALS = (
     "circle",
     "identical",
     "reflect_first",
+    "breaker_open",
 )
