@@ -171,6 +171,10 @@ class Card:
         return [(path, [_hash(column.get(path)) for column in columns]) for path in paths]
 
     @property
+    def confidence_percent(self) -> int:
+        return round(100 * _number(self.view, "score"))
+
+    @property
     def confidence_said(self) -> str:
         """The score and the threshold it missed."""
         return f"{_number(self.view, 'score'):.2f}, a person is asked below {_number(self.view, 'threshold'):.2f}"

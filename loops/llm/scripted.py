@@ -55,19 +55,20 @@ Play = Callable[[ModelRequest, int], Turn]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """``turns`` in order, or ``play(request, turn number)``. Other roles than the actor get ``answers``."""
+    """``turns`` in order, or ``play(request, turn number)``. Other roles than the actor get ``answers``: a text, or a
+    function of the request."""
 
     name: str
     summary: str
     turns: tuple[Turn, ...] = ()
     play: Play | None = None
-    answers: Mapping[ModelRole, str] = field(default_factory=dict)
+    answers: Mapping[ModelRole, str | Callable[[ModelRequest], str]] = field(default_factory=dict)
     goal: str = ""
 
     def turn(self, request: ModelRequest) -> Turn:
         """The turn that this request gets."""
-        if request.role in self.answers:
-            return Turn(text=self.answers[request.role])
+        if answer := self.answers.get(request.role):
+            return Turn(text=answer if isinstance(answer, str) else answer(request), delay=0)
         number = turn_number(request.messages, PREFIX)
         if self.play is not None:
             return self.play(request, number)

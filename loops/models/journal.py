@@ -77,6 +77,7 @@ class MailboxItem(models.Model):
         MESSAGE = "message", "Message"
         DECISION = "decision", "Decision of a gate"
         ROLLBACK = "rollback", "Rollback"
+        CHECK_CONFIDENCE = "check_confidence", "Check of the confidence"
         DETECTED = "detected", "Finding of the monitor"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

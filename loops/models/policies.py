@@ -72,6 +72,16 @@ class Policy(models.Model):
     )
     warn_at = models.FloatField(default=0.8, validators=[MinValueValidator(0.1), MaxValueValidator(0.99)])
     calls_per_reply = models.PositiveIntegerField(default=8, validators=[MinValueValidator(1), MaxValueValidator(64)])
+    confidence_every_steps = models.PositiveIntegerField(
+        default=5,
+        validators=[MaxValueValidator(1000)],
+        help_text="How often the confidence of a run is judged, and at the agent's own doubt in between; 0 for never.",
+    )
+    confidence_threshold = models.FloatField(
+        default=0.5,
+        validators=[MinValueValidator(0), MaxValueValidator(1)],
+        help_text="Below this a person is asked whether the run goes on.",
+    )
 
     class Meta:
         verbose_name_plural = "policies"

@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any, cast
 
+from loops.engine.values import ModelRole
 from loops.llm import config
+from loops.llm.scripts import find_script, script_names
 from loops.models import ModelConfig
 
 SCRIPTED = "demo-scripted"
@@ -43,6 +45,13 @@ def ensure_default_models(environ: Mapping[str, str] = os.environ) -> list[Model
 def ensure_script(script: str, *, pace: float = 0.03) -> ModelConfig:
     """A scripted model that plays the script of that name."""
     return _ensure(f"demo-{script.replace('_', '-')}", provider="scripted", model_id=script, pace=pace)
+
+
+def offers(model: ModelConfig, role: ModelRole) -> bool:
+    """Has the script of a scripted model an answer for ``role``?"""
+    if model.provider != ModelConfig.Provider.SCRIPTED or model.model_id not in script_names():
+        return False
+    return role in find_script(model.model_id).answers
 
 
 def preferred() -> ModelConfig:

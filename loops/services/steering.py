@@ -50,7 +50,18 @@ def retry_run(*, actor: Any, run: Run) -> MailboxItem:
     return _steer(actor, run, RETRY)
 
 
-STEERING = {"stop": stop_run, "pause": pause_run, "resume": resume_run, RETRY: retry_run}
+def check_confidence(*, actor: Any, run: Run) -> MailboxItem:
+    """Have the run's confidence judged before its next step (SPEC G2)."""
+    return _steer(actor, run, Kind.CHECK_CONFIDENCE)
+
+
+STEERING = {
+    "stop": stop_run,
+    "pause": pause_run,
+    "resume": resume_run,
+    RETRY: retry_run,
+    "check_confidence": check_confidence,
+}
 
 
 def send_message(*, actor: Any, run: Run, text: str) -> MailboxItem:
@@ -79,6 +90,8 @@ def obstacle(kind: str, status: str, end_reason: str = "") -> str:
         return "This run has already been stopped."
     if kind == Kind.PAUSE and status == Status.INTERRUPTED:
         return "This run has already been stopped; it cannot be paused."
+    if kind == Kind.CHECK_CONFIDENCE and status == Status.INTERRUPTED:
+        return "This run has already been stopped; its confidence is not judged any more."
     if kind == Kind.PAUSE and status == Status.PAUSED:
         return "This run is already paused."
     return ""

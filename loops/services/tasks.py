@@ -14,6 +14,7 @@ from loops.engine.values import ModelRole
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
 from loops.services import access, audit, policies
+from loops.services.models import offers
 from loops.services.once import insert_or_read
 from loops.services.submission import MICRO, Content, InvalidTask, clean, clean_key
 from loops.storage import bell
@@ -112,7 +113,17 @@ def run_spec(run: Run) -> dict[str, Any]:
         "policy_version": run.policy_version,
         "complexity": level,
         "complexity_reason": reason,
+        "confidence": confidence_terms(agent, policy),
     }
+
+
+def confidence_terms(agent: Agent, policy: Policy) -> dict[str, Any]:
+    """When confidence is judged, and by whom (SPEC G2). A script that has no answer for this role is not asked, and
+    not judged by itself: what it does is known (ADR 0015)."""
+    model = agent.confidence_model or agent.actor_model
+    by_model = not model.is_scripted or offers(model, ModelRole.CONFIDENCE)
+    every = policy.confidence_every_steps if by_model else 0
+    return {"every_steps": every, "threshold": policy.confidence_threshold, "by_model": by_model}
 
 
 def models_by_role(agent: Agent) -> dict[str, str]:

@@ -18,7 +18,7 @@ from loops.engine.context import tool_content
 from loops.engine.fold import answer_call_id
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
-from loops.engine.values import ArtifactRef, Usage
+from loops.engine.values import ArtifactRef, ModelRole, Usage
 from loops.storage.breakers import waiting_for
 
 REASONING_CHARS = 20_000
@@ -173,6 +173,34 @@ def _summed_up(rows: Rows, fact: f.ContextPruned, state: RunState) -> None:
     )
 
 
+def _confidence(rows: Rows, fact: f.ConfidenceChecked, state: RunState) -> None:
+    """What the judgement cost, beside the other calls of models (SPEC N4)."""
+    if not fact.provider:
+        return
+    usage = NOTHING_SPENT if state.reusing else fact.usage
+    rows.models.append(
+        {
+            "id": rows.row_id("model", state.seq),
+            "seq": state.seq,
+            "step_number": state.step,
+            "phase": state.phase.value,
+            "role": ModelRole.CONFIDENCE.value,
+            "model": fact.model,
+            "provider": fact.provider,
+            "model_id": fact.model_id,
+            "stop_reason": "",
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_read_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+            "cost_microusd": usage.cost_microusd,
+            "duration_ms": fact.duration_ms,
+            "request_sha256": "",
+            "request_id": clean(fact.request_id)[:120],
+        }
+    )
+
+
 def _arguments(arguments: Any) -> Any:
     return clean_json(to_plain(arguments), SHOWN_CHARS)
 
@@ -241,7 +269,12 @@ def _step_completed(rows: Rows, fact: f.StepCompleted, state: RunState) -> None:
         error=clean(fact.error),
         progress=fact.progress,
         ended_at=_time(fact.at),
-        validation={"progress": fact.progress, "method": fact.progress_method, "success": fact.success},
+        validation={
+            "progress": fact.progress,
+            "method": fact.progress_method,
+            "detail": fact.progress_detail,
+            "success": fact.success,
+        },
     )
 
 
@@ -276,6 +309,7 @@ _HANDLERS: dict[type[f.Fact], Any] = {
     f.ModelRequested: _requested,
     f.ModelAnswered: _answered,
     f.ContextPruned: _summed_up,
+    f.ConfidenceChecked: _confidence,
     f.CallJudged: _judged,
     f.GateOpened: _gate_opened,
     f.GateDecided: _gate_decided,

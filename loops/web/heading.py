@@ -30,6 +30,7 @@ BUTTONS = (
     ("pause", "Pause", "pause", "outline", "Holds the run after what it is doing now. Nothing is lost."),
     ("resume", "Resume", "play", "outline", "Goes on where the run was."),
     ("retry", "Try again", "refresh-cw", "outline", "Goes on where the run was when AgentOps or its model failed it."),
+    ("check_confidence", "Check confidence", "gauge", "outline", "Judged before the next step: can it succeed?"),
     ("stop", "Stop", "square", "destructive", "Ends the run now. What it has done stays; it can be resumed later."),
 )
 

@@ -114,6 +114,41 @@ def _context_pruned(body: Body) -> dict[str, Any]:
     return _say("idle", "book-open", "The conversation was shortened for the model", text=words.capital(text))
 
 
+_TRIGGERS = {
+    "every_steps": "as every few steps",
+    "uncertain": "the agent said that it is uncertain",
+    "request": "asked for",
+}
+
+
+def _confidence(body: Body) -> dict[str, Any]:
+    score, threshold = body["score"], body["threshold"]
+    how = "judged by a model" if body["method"] == "model" else "measured"
+    lines = [f"{_TRIGGERS.get(body['trigger'], body['trigger']).capitalize()}. {text_of(body.get('reason'))}"]
+    if body.get("raw_score") is not None and body["raw_score"] > score:
+        lines.append(f"The model said {body['raw_score']:.2f}; what was measured allows no more than {score:.2f}.")
+    lines += [f"No judgement of a model: {body['problem']}"] if body.get("problem") else []
+    look = "bad" if score < threshold else "good"
+    return _say(look, "gauge", f"Confidence {score:.2f}, {how}", text="\n".join(lines))
+
+
+def _denied(body: Body) -> dict[str, Any]:
+    tool, times = text_of(body.get("tool")), body["times"]
+    instead = "; ".join(body.get("alternatives") or ())
+    match body["rung"]:
+        case "alternatives":
+            said = f"It was told what it may use instead: {instead}" if instead else "Nothing else is open to it."
+        case "specialist":
+            who = text_of(body.get("specialist"))
+            found = f"{who} may do it" if who else "nobody may do it"
+            looked = f"{body.get('looked_at', 0)} other agents were considered"
+            said = f"A specialist was looked for: {found} ({looked}). A person is asked next."
+        case _:
+            said = "Refused at once: a person was asked about this before, or could not grant it."
+    often = f" (denied {times} times)" if times > 1 else ""
+    return _say("bad", "lock", f"{tool} is not allowed{often}", text=said)
+
+
 def _loop(body: Body) -> dict[str, Any]:
     return _say("bad", "refresh-cw", "Going in circles", text=text_of(body.get("evidence")))
 
@@ -220,6 +255,9 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "CompensationCompleted": _compensated,
     "RollbackEnded": _rolled_back,
     "RunEnded": _ended,
+    "ConfidenceAsked": _by("idle", "gauge", "Check of the confidence asked for"),
+    "ConfidenceChecked": _confidence,
+    "PermissionDenied": _denied,
     "SummaryRequested": lambda body: None,
     "ContextWarned": _context_warned,
     "ContextPruned": _context_pruned,

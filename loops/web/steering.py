@@ -23,6 +23,7 @@ DONE = {
     "stop": "Stop asked for. What the run has done stays; it can be resumed later.",
     "pause": "Pause asked for. It takes hold after what the run is doing now.",
     "resume": "Resume asked for. The run goes on where it was.",
+    "check_confidence": "Check asked for. The confidence is judged before the run's next step.",
     "retry": "Another try asked for. The run goes on where it was.",
 }
 MOST = 100

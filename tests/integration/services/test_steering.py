@@ -12,6 +12,7 @@ POSSIBLE = {
     "stop": LIVE | {Status.PAUSED},
     "pause": LIVE,
     "resume": {Status.PAUSED, Status.INTERRUPTED},
+    "check_confidence": LIVE | {Status.PAUSED},
     "message": LIVE | {Status.PAUSED, Status.INTERRUPTED},
 }
 
