@@ -16,11 +16,12 @@ import httpx2
 from anthropic import AsyncAnthropic, AsyncStream
 
 from loops.engine.ports import ModelError
-from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest
-from loops.llm.anthropic_request import request_body
+from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest, ModelRole
+from loops.llm.anthropic_request import Made, memo, request_body
 from loops.llm.anthropic_stream import MessageDecoder, events_of
 from loops.llm.config import ModelConfig
 from loops.llm.failures import configuration_failure, http_failure, wire_failure
+from loops.llm.memo import Memo
 
 OnEvent = Callable[[ModelEvent], None]
 
@@ -30,6 +31,7 @@ class AnthropicModel:
 
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
+        self._memos: dict[tuple[ModelRole, bool], Memo[Made]] = {}
         self._client = AsyncAnthropic(
             api_key=config.api_key or "none",  # an empty key would make the SDK look into the environment
             base_url=config.base_url or "https://api.anthropic.com",
@@ -41,7 +43,8 @@ class AnthropicModel:
         """One answer, streamed. Raises ModelError for every failure."""
         xml = request.xml_tools or self._config.xml_tools
         decoder = MessageDecoder(request, self._config.model_id, xml=xml)
-        body = request_body(request, self._config, xml=xml)
+        made = self._memos.setdefault((request.role, xml), memo(self._config.name, xml=xml))
+        body = request_body(request, self._config, xml=xml, made=made)
         try:
             create = cast(Any, self._client.messages.with_streaming_response.create)
             async with create(stream=True, **body) as response:

@@ -1,7 +1,8 @@
 """A ModelRequest as the body of a Messages API request. Pure: no SDK here.
 
 Caching (SPEC U2): the API allows four marks. They go on the last tool, the system prompt, and the last two user
-messages, so that each request reads what the one before it wrote, however many blocks a step added.
+messages, so that each request reads what the one before it wrote, however many blocks a step added. Nothing before a
+mark depends on what comes after it, so the bytes of one request are the beginning of the next one's.
 """
 
 from __future__ import annotations
@@ -11,24 +12,40 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loops.engine.thinking import THINKING, THOUGHT_BY, is_foreign
-from loops.engine.values import ModelRequest, ToolSpec
+from loops.engine.values import Message, ModelRequest, ToolSpec
 from loops.engine.xml_calls import instructions
 from loops.llm.clean import clean_json
 from loops.llm.config import ModelConfig
+from loops.llm.memo import Memo
 from loops.llm.turns import blocks_of
 from loops.llm.xml_mode import as_text, tool_names
+
+Made = tuple[str, list[dict[str, Any]]]
+"""Role and clean blocks of one message."""
 
 _CACHE = {"type": "ephemeral"}
 _BAD_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def request_body(request: ModelRequest, config: ModelConfig, *, xml: bool) -> dict[str, Any]:
+def memo(model: str, *, xml: bool) -> Memo[Made]:
+    """For the requests of one conversation to ``model``, so that each message is translated once."""
+
+    def make(message: Message, before: Message | None) -> Made:
+        own = [dict(block) for block in blocks_of(message) if not is_foreign(block, model)]
+        if not xml:
+            return _made(message, own)
+        # results name their tool, which only the calls before them know
+        return _made(message, as_text({**message, "content": own}, tool_names([before] if before is not None else [])))
+
+    return Memo(make)
+
+
+def request_body(
+    request: ModelRequest, config: ModelConfig, *, xml: bool, made: Memo[Made] | None = None
+) -> dict[str, Any]:
     """The body, clean enough for the wire whatever a tool put into the conversation."""
-    body: dict[str, Any] = {
-        "model": config.model_id,
-        "max_tokens": _max_tokens(request, config),
-        "messages": _messages(request, xml=xml),
-    }
+    messages = _messages((made or memo(config.name, xml=xml)).of(request.messages))
+    body: dict[str, Any] = {"model": config.model_id, "max_tokens": _max_tokens(request, config)}
     system = _system(request, xml=xml)
     if system:
         body["system"] = [{"type": "text", "text": system, "cache_control": _CACHE}]
@@ -37,10 +54,10 @@ def request_body(request: ModelRequest, config: ModelConfig, *, xml: bool) -> di
     elif request.tools:
         body["tools"] = _tools(request.tools)
     thinking = _thinking(request.thinking)
-    if thinking and not (thinking["type"] == "enabled" and _is_mid_turn_without_thinking(body["messages"])):
+    if thinking and not (thinking["type"] == "enabled" and _is_mid_turn_without_thinking(messages)):
         body["thinking"] = thinking
     cleaned: dict[str, Any] = clean_json(body)
-    return cleaned
+    return {**cleaned, "messages": messages}
 
 
 def _max_tokens(request: ModelRequest, config: ModelConfig) -> int:
@@ -78,25 +95,24 @@ def _is_mid_turn_without_thinking(messages: Sequence[Mapping[str, Any]]) -> bool
     return results and messages[-2]["content"][0].get("type") not in THINKING
 
 
-def _messages(request: ModelRequest, *, xml: bool) -> list[dict[str, Any]]:
-    messages = request.messages
-    names = tool_names(messages) if xml else {}
+def _messages(made: Sequence[Made]) -> list[dict[str, Any]]:
     prepared: list[dict[str, Any]] = []
-    for message in messages:
-        own = [block for block in blocks_of(message) if not is_foreign(block, request.model)]
-        blocks = as_text({**message, "content": own}, names) if xml else [dict(block) for block in own]
-        blocks = [sendable for block in blocks if (sendable := _sendable(block)) is not None]
+    for role, blocks in made:
         if not blocks:
             continue
-        role = str(message.get("role"))
         if prepared and prepared[-1]["role"] == role:
-            prepared[-1]["content"] += blocks
+            together = [*prepared[-1]["content"], *blocks]
+            prepared[-1] = {"role": role, "content": sorted(together, key=lambda block: _first(role, block))}
         else:
             prepared.append({"role": role, "content": blocks})
-    for message_ in prepared:
-        message_["content"].sort(key=lambda block: _first(message_["role"], block))
     _mark(prepared)
     return prepared
+
+
+def _made(message: Message, blocks: Sequence[dict[str, Any]]) -> Made:
+    role = str(message.get("role"))
+    sendable: list[dict[str, Any]] = clean_json([found for block in blocks if (found := _sendable(block)) is not None])
+    return role, sorted(sendable, key=lambda block: _first(role, block))
 
 
 def _first(role: str, block: Mapping[str, Any]) -> int:
@@ -125,6 +141,6 @@ def _sendable(block: dict[str, Any]) -> dict[str, Any] | None:
 def _mark(messages: list[dict[str, Any]]) -> None:
     users = [message for message in messages if message["role"] == "user"]
     for message in users[-2:]:
-        last = message["content"][-1]
+        *blocks, last = message["content"]
         if last.get("type") not in THINKING:
-            message["content"][-1] = {**last, "cache_control": _CACHE}
+            message["content"] = [*blocks, {**last, "cache_control": _CACHE}]

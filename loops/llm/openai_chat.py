@@ -14,10 +14,11 @@ import openai
 from openai import AsyncOpenAI
 
 from loops.engine.ports import ModelError
-from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest
+from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest, ModelRole
 from loops.llm.config import ModelConfig
 from loops.llm.failures import configuration_failure, http_failure, wire_failure
-from loops.llm.openai_request import request_body
+from loops.llm.memo import Memo
+from loops.llm.openai_request import Made, memo, request_body
 from loops.llm.openai_stream import ChunkDecoder
 
 OnEvent = Callable[[ModelEvent], None]
@@ -28,6 +29,7 @@ class OpenAIModel:
 
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
+        self._memos: dict[tuple[ModelRole, bool], Memo[Made]] = {}
         self._client = AsyncOpenAI(
             api_key=config.api_key or "none",  # an empty key would make the SDK look into the environment
             base_url=config.base_url or "https://api.openai.com/v1",
@@ -39,7 +41,8 @@ class OpenAIModel:
         """One answer, streamed. Raises ModelError for every failure."""
         xml = request.xml_tools or self._config.xml_tools
         decoder = ChunkDecoder(request, self._config.model_id, xml=xml)
-        body = request_body(request, self._config, xml=xml)
+        made = self._memos.setdefault((request.role, xml), memo(self._config, xml=xml))
+        body = request_body(request, self._config, xml=xml, made=made)
         try:
             create = cast(Any, self._client.chat.completions.create)
             stream = await create(stream=True, **body)

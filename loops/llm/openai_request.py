@@ -1,4 +1,8 @@
-"""A ModelRequest as the body of a Chat Completions request, for any endpoint that speaks it. Pure: no SDK here."""
+"""A ModelRequest as the body of a Chat Completions request, for any endpoint that speaks it. Pure: no SDK here.
+
+These providers cache by themselves whatever begins like an earlier request (SPEC U2): the messages of one request are
+the beginning of the next one's.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from loops.engine.values import Message, ModelRequest, ToolSpec
 from loops.engine.xml_calls import instructions
 from loops.llm.clean import clean_json
 from loops.llm.config import ModelConfig
+from loops.llm.memo import Memo
 from loops.llm.turns import blocks_of, result_content
 from loops.llm.xml_mode import as_text, tool_names
 
@@ -18,12 +23,31 @@ THINKING_MODEL = "model"
 """Key of a thinking block that says which model thought it: only that model gets it back."""
 
 
-def request_body(request: ModelRequest, config: ModelConfig, *, xml: bool) -> dict[str, Any]:
+Made = list[dict[str, Any]]
+"""What goes out for one message."""
+
+
+def memo(config: ModelConfig, *, xml: bool) -> Memo[Made]:
+    """For the requests of one conversation, so that each message is translated once."""
+
+    def make(message: Message, before: Message | None) -> Made:
+        named = tool_names([before] if xml and before is not None else [])
+        blocks = as_text(message, named) if xml else blocks_of(message)
+        spoken = message.get("role") == "assistant"
+        cleaned: Made = clean_json(list(_assistant(blocks, config.model_id) if spoken else _user(blocks)))
+        return cleaned
+
+    return Memo(make)
+
+
+def request_body(
+    request: ModelRequest, config: ModelConfig, *, xml: bool, made: Memo[Made] | None = None
+) -> dict[str, Any]:
     """The body, clean enough for the wire whatever a tool put into the conversation."""
     limit = min(request.max_tokens, config.max_tokens) if config.max_tokens else request.max_tokens
     body: dict[str, Any] = {
         "model": config.model_id,
-        "messages": _messages(request, config.model_id, xml=xml),
+        "messages": _system(request, xml=xml),
         # OpenAI's own models refuse the old name, most other servers know no other.
         "max_completion_tokens" if is_openai(config.base_url) else "max_tokens": limit,
         "stream_options": {"include_usage": True},
@@ -33,6 +57,8 @@ def request_body(request: ModelRequest, config: ModelConfig, *, xml: bool) -> di
     elif request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
     cleaned: dict[str, Any] = clean_json(body)
+    for messages in (made or memo(config, xml=xml)).of(request.messages):
+        cleaned["messages"] += messages
     return cleaned
 
 
@@ -47,19 +73,11 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _messages(request: ModelRequest, model_id: str, *, xml: bool) -> list[dict[str, Any]]:
+def _system(request: ModelRequest, *, xml: bool) -> list[dict[str, Any]]:
     system = request.system
     if xml and request.tools:
         system = "\n\n".join(part for part in (system, instructions(request.tools)) if part)
-    names = tool_names(request.messages) if xml else {}
-    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-    for message in request.messages:
-        blocks = as_text(message, names) if xml else blocks_of(message)
-        if message.get("role") == "assistant":
-            messages += _assistant(blocks, model_id)
-        else:
-            messages += _user(blocks)
-    return messages
+    return [{"role": "system", "content": system}] if system else []
 
 
 def _assistant(blocks: Sequence[Mapping[str, Any]], model_id: str) -> Iterable[dict[str, Any]]:

@@ -98,7 +98,7 @@ def _limit(verb: str) -> Callable[[Body], dict[str, Any]]:
 
 
 def _context_warned(body: Body) -> dict[str, Any]:
-    text = f"{words.compact(body['used'])} of {words.compact(body['window'])} tokens. Older parts will be shortened soon."
+    text = f"{words.compact(body['used'])} of {words.compact(body['window'])} tokens. Older parts are shortened soon."
     return _say("wait", "gauge", "The model's context window is nearly full", text=text)
 
 
@@ -110,7 +110,7 @@ def _context_pruned(body: Body) -> dict[str, Any]:
     done += [f"{body['shortened']} long results shortened"] if body.get("shortened") else []
     by = f" The summary is by {body['model']}." if body.get("method") == "summarised" else ""
     by = f" No summary by {body['model']}: {body['why_no_model']}." if body.get("why_no_model") else by
-    text = f"{' and '.join(done)}: about {before} tokens became {after}.{by} Conversation shows what the model reads now."
+    text = f"{' and '.join(done)}: about {before} tokens became {after}.{by} Conversation shows what it reads now."
     return _say("idle", "book-open", "The conversation was shortened for the model", text=words.capital(text))
 
 
