@@ -9,7 +9,28 @@ from loops.engine.errors.rules_of_services import SERVICE_RULES
 from loops.engine.errors.rules_of_tools import TOOL_RULES
 from loops.engine.values import FailureKind
 
-RULES: tuple[Rule, ...] = (*SAFETY_RULES, *LOOP_RULES, *MODEL_RULES, *TOOL_RULES, *SERVICE_RULES)
+REPORTED_RULES = (
+    Rule(
+        "reported_unrecoverable",
+        FailureKind.UNRECOVERABLE,
+        "The part that reported it is sure that nothing can put it right.",
+        known=FailureKind.UNRECOVERABLE,
+    ),
+    Rule(
+        "reported_transient",
+        FailureKind.TRANSIENT,
+        "The part that reported it is sure that it passes.",
+        known=FailureKind.TRANSIENT,
+    ),
+)
+RULES: tuple[Rule, ...] = (
+    *SAFETY_RULES,
+    *LOOP_RULES,
+    *MODEL_RULES,
+    *TOOL_RULES,
+    *SERVICE_RULES,
+    *REPORTED_RULES,
+)
 UNKNOWN = Rule(
     "unknown",
     FailureKind.SYSTEMATIC,

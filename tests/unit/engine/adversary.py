@@ -44,9 +44,18 @@ CALLS = (
     ("task_completion", {}),
     ("ask_question", {"question": "Which?"}),
     ("converse", {"message": "hello"}),
+    ("look", {"at": "there"}),
+    ("look", {"at": "elsewhere"}),
 )
 
 
+FAILURES = {
+    "fail": ToolResult(ok=False, content="", error="no such file 12", exit_code=1),
+    "passes": ToolResult(ok=False, content="", error="deadlock detected"),
+    "hopeless": ToolResult(ok=False, content="", error="the project is gone", kind=FailureKind.UNRECOVERABLE),
+    "breach": ToolResult(ok=False, content="", error="it tried to get out", kind=FailureKind.CRITICAL),
+}
+"""Outcomes of a tool that said no."""
 MANY = len(CALLS)
 """More calls in one answer than are allowed."""
 
@@ -311,6 +320,7 @@ class Tools(fakes.Tools):
 
     async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
         self._permitted(call)
+        self._different(call)
         self.world.tick()
         self.effects_of(call)
         outcome = next(self.world.outcomes)
@@ -318,8 +328,8 @@ class Tools(fakes.Tools):
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         self.world.tick()
-        if outcome == "fail":
-            return ToolResult(ok=False, content="", error="no such file 12", exit_code=1)
+        if outcome in FAILURES:
+            return FAILURES[outcome]
         content = "x" * 6000 if outcome == "huge" else f"seen {context.step}"
         return ToolResult(ok=True, content=content, exit_code=0)
 
@@ -327,6 +337,18 @@ class Tools(fakes.Tools):
         self.world.effects[call.id] += 1
         if call.name in {"write", "send"}:
             assert self.world.effects[call.id] <= 1 + self._let_again(call), f"{call.name} took effect twice"
+
+    def _different(self, call: ToolCall) -> None:
+        """Nothing is executed that failed before, unless something has changed since or it fails for something that
+        passes: found out from the journal alone, in other words than the engine's (SPEC E2)."""
+        decided = self.world.journal.of(f.GateDecided)
+        by_person = any(fact.call_id == call.id and fact.verdict == "approve_with_edits" for fact in decided)
+        if call.name == "run_command" or by_person:
+            return
+        attempts = self.world.plan.limits.max_attempts
+        found = failed_before(self.world.journal.facts, call)
+        assert all(kind is FailureKind.TRANSIENT for kind in found), f"{call.name} was tried again as it was"
+        assert len(found) < attempts, f"{call.name} was tried {len(found) + 1} times"
 
     def _let_again(self, call: ToolCall) -> int:
         """How often a person said that it was not done, and to run it again; people may be wrong."""
@@ -354,6 +376,28 @@ class Tools(fakes.Tools):
         """The world is honest when it knows."""
         truth = p.Verified.DONE if self.world.effects[call.id] else p.Verified.NOT_DONE
         return truth if next(self.world.worlds) is not p.Verified.UNKNOWN else p.Verified.UNKNOWN
+
+
+def failed_before(facts: Sequence[f.Fact], call: ToolCall) -> list[FailureKind | None]:
+    """Classes of the failures of this very call since anything changed; None where none is known yet."""
+    asked = {fact.call_id: (fact.tool, fact.arguments) for fact in facts if isinstance(fact, f.ToolIntended)}
+    kinds = {fact.call_id: fact.kind for fact in facts if isinstance(fact, f.FailureClassified)}
+    found: list[FailureKind | None] = []
+    best = 0.0
+    for fact in facts:
+        if isinstance(fact, f.StepCompleted) and fact.progress > best:
+            best, found = fact.progress, []
+        if isinstance(fact, f.MessageReceived) or _let_on(fact):
+            found = []
+        failed = isinstance(fact, f.ToolCompleted) and not fact.result.ok and fact.call_id != call.id
+        if failed and asked.get(fact.call_id) == (call.name, call.arguments):  # type: ignore[attr-defined]
+            found.append(kinds.get(fact.call_id))  # type: ignore[attr-defined]
+    return found
+
+
+def _let_on(fact: f.Fact) -> bool:
+    goes_on = {"approve", "approve_with_edits", "respond", "extend"}
+    return isinstance(fact, f.GateDecided) and fact.kind == "escalation" and fact.verdict in goes_on
 
 
 class Gatekeeper(fakes.Gatekeeper):
@@ -402,6 +446,7 @@ _ANSWERS = st.builds(
     seconds=st.sampled_from([0.0, 0.0, 0.0, 0.5, 20.0]),
     priced=st.booleans(),
 )
+_OUTCOMES = ["ok", "ok", "fail", "fail", "passes", "hopeless", "breach", "huge", "slow"]
 _NUMBERS = st.sampled_from([1, 3, 6, 0, -1, 2.5, True, None, "many", float("nan"), float("inf"), 1e300, 10**400])
 _LARGE = st.sampled_from([30_000, 1, 0, -5, float("nan"), float("inf"), 1e300, "x"])
 _PAYLOADS = st.one_of(
@@ -428,7 +473,7 @@ _TICKS = st.sampled_from(range(1, 60))
 plans: st.SearchStrategy[Plan] = st.builds(
     Plan,
     answers=st.lists(_ANSWERS, min_size=2, max_size=6),
-    outcomes=st.lists(st.sampled_from(["ok", "ok", "fail", "huge", "slow"]), min_size=1, max_size=4),
+    outcomes=st.lists(st.sampled_from(_OUTCOMES), min_size=1, max_size=4),
     verdicts=st.lists(st.tuples(st.sampled_from(_VERDICTS), _PAYLOADS), min_size=2, max_size=4),
     worlds=st.lists(st.sampled_from(p.Verified), min_size=1, max_size=3),
     voids=st.lists(st.booleans(), min_size=1, max_size=3),
@@ -445,6 +490,10 @@ plans: st.SearchStrategy[Plan] = st.builds(
         max_model_attempts=st.sampled_from([3, 2, 1]),
         max_extensions=st.integers(0, 2),
         identical_errors=st.sampled_from([3, 2, 5]),
+        max_attempts=st.sampled_from([3, 2, 1]),
+        reflect_after=st.sampled_from([3, 2, 1, 0]),
+        max_backtracks=st.sampled_from([5, 2, 1]),
+        confirm_after=st.sampled_from([0, 0, 2, 4]),
         circles=st.sampled_from([Thresholds(), Thresholds(repeated_call=2, similar_steps=2), OFF]),
     ),
     checked=st.booleans(),

@@ -43,6 +43,8 @@ RARE = {
     "provider_busy_code": Failure(Source.MODEL, "später", code="overloaded_error"),
     "model_unknown_in_words": Failure(Source.MODEL, "no such model: x"),
     "connection_trouble_of_model": Failure(Source.MODEL, "socket hang up"),
+    "reported_unrecoverable": Failure(Source.TOOL, "the project is gone", tool="mcp_x", known=UNRECOVERABLE),
+    "reported_transient": Failure(Source.TOOL, "it lost count", tool="mcp_x", known=TRANSIENT),
     "adapter_says_again": Failure(Source.MODEL, "it said so in a header", known=TRANSIENT),
     "server_absent": Failure(Source.TOOL, "Failed to spawn: program not found", tool="mcp_x"),
     "element_missing": Failure(Source.TOOL, "Timeout 30000ms exceeded, waiting for locator('x')", tool="browser"),
