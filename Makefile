@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run setup test unit check fix smoke faults bench eval-errors shots spec lock system-tools
+.PHONY: help run setup test unit check fix smoke faults bench eval-errors eval-loops shots spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ bench: .venv/.development ## measure
 
 eval-errors: .venv/.development ## measure how failures are sorted, against labels
 	@$(BIN)/python -m tests.evals.errors
+
+eval-loops: .venv/.development ## precision and recall of loop detection on recorded runs
+	@$(BIN)/python -m tests.evals.loops $(ARGS)
 
 shots: .venv/.development system-tools ## take screenshots of every page
 	$(BIN)/python manage.py shots $(ARGS)

@@ -16,10 +16,10 @@ class Thresholds:
     """The same call with the same result so often in the window."""
     cycles: int = 2
     """A pattern of two or three steps so often in a row."""
-    similar_steps: int = 3
+    similar_steps: int = 4
     """Steps in a row, each similar to the newest in what it did and in what came of it."""
-    similar_action: float = 0.6
-    similar_outcome: float = 0.9
+    similar_action: float = 0.5
+    similar_outcome: float = 0.8
     similar_rounds: int = 2
     """Results handed in, each with nearly the same content and nearly the same diagnosis."""
     recurring_steps: int = 5

@@ -51,7 +51,7 @@ def begun(**limits: Any) -> owned.Owned:
     return run
 
 
-def searching(run: owned.Owned, steps: int = 3) -> None:
+def searching(run: owned.Owned, steps: int = 4) -> None:
     """Steps that do nearly the same and learn the same; then the worker gives the run back."""
     turns = [fakes.says("", ("look", {"path": "src/main", "for": f"word{number}"})) for number in range(steps)]
     turns.append(fakes.says("", ("ask_question", {"question": "Where?"})))
@@ -131,11 +131,11 @@ def test_a_circle_seen_from_outside_becomes_a_fact_with_its_evidence() -> None:
     assert Monitor(BLIND).look() == 0
     assert Monitor(EAGER).look() == 1
     detection = Detection.objects.get()
-    assert (detection.kind, detection.method, detection.steps) == ("loop", "semantic", [1, 2, 3])
+    assert (detection.kind, detection.method, detection.steps) == ("loop", "semantic", [1, 2, 3, 4])
     assert owned.own(run.run).drive([]) == "gate:question"
     detected = told(run.run, f.LoopDetected)[0]
-    assert (detected.method, detected.by, detected.steps) == ("semantic", "monitor", (1, 2, 3))
-    assert "3 steps in a row" in detected.evidence
+    assert (detected.method, detected.by, detected.steps) == ("semantic", "monitor", (1, 2, 3, 4))
+    assert "4 steps in a row" in detected.evidence
 
 
 @pytest.mark.spec("F2")

@@ -2,7 +2,7 @@
 
 The mapping: what the agent said without a call becomes ``converse``, and what the customer answered arrives as the
 operator's message. Recorded results come from the tools. A person lets the run go on at the gates that its own limits
-and its repeated errors open. After its last turn the agent hands its last words in as the result.
+open. After its last turn the agent hands its last words in as the result.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.context import Transcript, extend
+from loops.engine.detection.thresholds import OFF
 from loops.engine.lifecycle import Phase
 from loops.engine.values import ToolCall, ToolResult
 from loops.llm.replay import RecordedCall, Recording, ReplayModel, load_recordings
@@ -27,7 +29,18 @@ from tests.unit.engine.adversary import check_conversation
 ROOT = Path(__file__).parents[3]
 EXTRACT = ROOT / "tests" / "data" / "runs" / "airline.jsonl.gz"
 WHOLE = ROOT.parent / "shared" / "data" / "runs" / "airline.jsonl.gz"
-LIMITS = {"max_steps": 100, "max_seconds": 10**6, "max_tokens": 10**8, "max_cost_microusd": 10**9, "max_failures": 5}
+LIMITS = {
+    "max_steps": 100,
+    "max_seconds": 10**6,
+    "max_tokens": 10**8,
+    "max_cost_microusd": 10**9,
+    "max_failures": 10**6,
+    "max_attempts": 10**6,
+    "reflect_after": 0,
+}
+NOT_AGAIN = {"identical", "circle"}
+BLIND = {**LIMITS, "identical_errors": 10**6, "circles": OFF}
+"""Without loop detection: what went in circles is refused when it comes again."""
 
 
 class RecordedTools(fakes.Tools):
@@ -50,8 +63,8 @@ class RecordedTools(fakes.Tools):
 class Customer(fakes.World):
     """The recorded customer, and an operator who lets the run go on."""
 
-    def __init__(self, recording: Recording) -> None:
-        super().__init__(limits=LIMITS, tools=RecordedTools(recording), goal=recording.goal or "Help")
+    def __init__(self, recording: Recording, limits: Any = None) -> None:
+        super().__init__(limits=limits or BLIND, tools=RecordedTools(recording), goal=recording.goal or "Help")
         self.recording = recording
         self.replies = [turn.answer for turn in recording.turns if not turn.calls]
         self.gates: Counter[str] = Counter()
@@ -83,14 +96,31 @@ def replayed(recordings: Sequence[Recording]) -> Counter[str]:
         world = Customer(recording)
         world.serve()
         wanted = recorded_calls(recording)
-        assert [(call.name, call.arguments) for call in world.tools.ran] == [(c.name, c.arguments) for c in wanted]
+        refused = check_calls(world)
         assert not any(call.error for call in wanted)
         assert world.state.phase is Phase.COMMIT
         assert world.replies == []
         check_results(world)
-        figures += Counter(runs=1, calls=len(wanted), steps=world.state.step, facts=len(world.journal.facts))
+        figures += Counter(
+            runs=1, calls=len(wanted), refused=refused, steps=world.state.step, facts=len(world.journal.facts)
+        )
         figures += Counter(messages=len(world.journal.of(f.MessageReceived)), **world.gates)
     return figures
+
+
+def check_calls(world: Customer) -> int:
+    """Every recorded call ran, in its order and as it was, or was refused as what went wrong before. How many were."""
+    refused = {fact.call_id: fact.why for fact in world.journal.of(f.ToolRefused)}
+    ran = {call.id: (call.name, call.arguments) for call in world.tools.ran}
+    recorded = {
+        f"c{answer}.{position}": (call.name, call.arguments)
+        for answer, turn in enumerate(world.recording.turns, 1)
+        for position, call in enumerate(turn.calls)
+    }
+    assert list(ran) == [call_id for call_id in recorded if call_id not in refused]
+    assert all(recorded[call_id] == call for call_id, call in ran.items())
+    assert set(refused.values()) <= NOT_AGAIN
+    return len(refused)
 
 
 def check_results(world: Customer) -> None:
@@ -101,7 +131,11 @@ def check_results(world: Customer) -> None:
     messages = transcript.messages
     check_conversation(messages)
     read = tool_results(messages)
+    refused = {fact.call_id for fact in world.journal.of(f.ToolRefused)}
     for call_id, recorded in world.recording.results.items():
+        answer, position = call_id.removeprefix("s_").split("_")
+        if f"c{int(answer) + 1}.{position}" in refused:
+            continue
         assert read[call_id] == (recorded.text or "(no output)", recorded.is_error)
 
 

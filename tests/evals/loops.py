@@ -1,0 +1,161 @@
+"""Precision and recall of loop detection on recorded runs (SPEC F4): ``make eval-loops``.
+
+A run is replayed step by step, and a detector's first finding is taken for a stop. The stop is right when no later step
+of that run beats the best score it had by then, and the run never solves its task: nothing was lost. A run has to be
+found when it ends unsolved after at least ``TAIL`` steps that brought nothing. A finding at the last step counts as
+none, for there was nothing left to save. Thresholds were chosen on one half of the tasks; the other is reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from loops.engine.detection.detectors import DETECTORS, INSIDE, OUTSIDE, Detector, detect, identical_errors
+from loops.engine.detection.thresholds import THRESHOLDS
+from loops.engine.detection.window import Window, observe
+from tests.evals.trajectories import EXTRACT, Trajectory, read
+
+TAIL = 3
+SOLVED = 1.0
+HERE = Path(__file__).parents[2]
+WHOLE = HERE.parent / "shared" / "data" / "runs"
+MODELS = ("gpt-3.5", "text-davinci-003", "vicuna")
+
+
+@dataclass(frozen=True)
+class Score:
+    right: int
+    wrong: int
+    positives: int
+    hits: int
+    saved: int
+    wasted: int
+    chance: float
+    """Share of right stops when the same runs' contemporaries are stopped at the same steps without looking."""
+
+    @property
+    def precision(self) -> float:
+        fired = self.right + self.wrong
+        return self.right / fired if fired else 1.0
+
+    @property
+    def recall(self) -> float:
+        return self.hits / self.positives if self.positives else 1.0
+
+
+def first_finding(run: Trajectory, detector: Detector) -> int | None:
+    """The step after which the detector would have stopped the run."""
+    window: Window = ()
+    for seen in run.steps:
+        window = observe(window, seen)
+        if detector(window, THRESHOLDS):
+            return seen.step
+    return None
+
+
+def is_right(run: Trajectory, step: int) -> bool:
+    return max(run.rewards) < SOLVED and max(run.rewards[step:]) <= max(run.rewards[:step])
+
+
+def dead_tail(run: Trajectory) -> int:
+    """Steps after the last one that brought anything, of a run that was never solved."""
+    best = max(run.rewards)
+    return 0 if best >= SOLVED else len(run.rewards) - run.rewards.index(best) - 1
+
+
+def score(runs: Sequence[Trajectory], detector: Detector) -> Score:
+    right = wrong = positives = hits = saved = wasted = 0
+    chances = []
+    for run in runs:
+        stop, tail = first_finding(run, detector), dead_tail(run)
+        positive = tail >= TAIL
+        positives, wasted = positives + positive, wasted + (tail if positive else 0)
+        if stop is None or stop >= len(run.rewards):
+            continue
+        chances.append(_chance(runs, run.model, stop))
+        if is_right(run, stop):
+            right, hits = right + 1, hits + positive
+            saved += len(run.rewards) - stop if positive else 0
+        else:
+            wrong += 1
+    return Score(right, wrong, positives, hits, saved, wasted, sum(chances) / len(chances) if chances else 0.0)
+
+
+def _chance(runs: Sequence[Trajectory], model: str, step: int) -> float:
+    going = [run for run in runs if run.model == model and len(run.rewards) > step]
+    return sum(is_right(run, step) for run in going) / len(going)
+
+
+def combined(detectors: tuple[Detector, ...]) -> Detector:
+    return lambda window, thresholds: detect(window, thresholds, detectors)
+
+
+ROWS: tuple[tuple[str, Detector], ...] = (
+    *((detector.__name__, detector) for detector in DETECTORS),
+    ("inside the run", combined(INSIDE)),
+    ("the monitor", combined(OUTSIDE)),
+    ("all together", combined(DETECTORS)),
+)
+HEAD = ("detector", "right", "wrong", "precision", "by chance", "recall", "steps saved")
+
+
+def table(title: str, runs: Sequence[Trajectory], rows: Sequence[tuple[str, Detector]]) -> None:
+    positives = sum(dead_tail(run) >= TAIL for run in runs)
+    better = sum(len(run.rewards) > TAIL and not is_right(run, TAIL) for run in runs)
+    print(f"\n{title}: {len(runs)} runs, {positives} to be found, {better} that got better after step {TAIL}\n")
+    print(f"| {' | '.join(HEAD)} |\n| --- | --: | --: | --: | --: | --: | --: |")
+    for name, detector in rows:
+        print(_row(name, score(runs, detector)))
+
+
+def _row(name: str, got: Score) -> str:
+    if not got.right + got.wrong:
+        return f"| {name} | 0 | 0 | - | - | {got.recall:.2f} | - |"
+    saved = f"{got.saved / got.wasted:.0%}" if got.wasted else "-"
+    parts = (got.right, got.wrong, f"{got.precision:.3f}", f"{got.chance:.2f}", f"{got.recall:.2f}", saved)
+    return f"| {name} | {' | '.join(map(str, parts))} |"
+
+
+def by_model(runs: Sequence[Trajectory], rows: Sequence[tuple[str, Detector]]) -> None:
+    for model in MODELS:
+        if some := [run for run in runs if run.model == model]:
+            table(f"Only {model}", some, rows)
+
+
+def false_alarms(folder: Path) -> None:
+    """Winners in which something was found: at most so many stops would have cost a success."""
+    print("\n| winners | baseline | inside the run | all together |\n| --- | --: | --: | --: |")
+    for name in ("airline", "swe-agent"):
+        if (folder / f"{name}.jsonl.gz").exists():
+            winners = [run for run in read(folder, name) if run.won]
+            found = [_found(winners, each) for each in (identical_errors, combined(INSIDE), combined(DETECTORS))]
+            print(f"| {name} ({len(winners)}) | {' | '.join(map(str, found))} |")
+
+
+def _found(runs: Sequence[Trajectory], detector: Detector) -> int:
+    return sum(first_finding(run, detector) is not None for run in runs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=WHOLE if WHOLE.exists() else EXTRACT, help="folder of *.jsonl.gz")
+    parser.add_argument("--half", choices=("report", "tune"), default="report")
+    arguments = parser.parse_args()
+    runs = [run for run in read(arguments.data, "intercode") if run.half == arguments.half and run.rewards]
+    scored = [run for run in runs if not run.submitted]
+    baseline = ("three identical errors", identical_errors)
+    print(f"Half: {arguments.half}. Data: {'whole' if arguments.data == WHOLE else arguments.data.name}.")
+    table("Scored after every step", scored, (baseline, *ROWS))
+    by_model(scored, (baseline, ROWS[-1]))
+    table("With the runs that are scored only when they are handed in", runs, (baseline, ROWS[-1]))
+    known = [run for run in read(arguments.data, "intercode", measured=True) if run.half == arguments.half]
+    stall = ("progress_stall, 6 steps", lambda window, _: DETECTORS[-1](window, replace(THRESHOLDS, stalled_steps=6)))
+    table("When the score is known to the run", [run for run in known if run.rewards and not run.submitted], (stall,))
+    false_alarms(arguments.data)
+
+
+if __name__ == "__main__":
+    main()
