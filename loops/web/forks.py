@@ -68,7 +68,7 @@ def fork(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def compare(request: HttpRequest, one_id: uuid.UUID, other_id: uuid.UUID) -> HttpResponse:
-    """Two runs the person may see, step beside step."""
+    """Two runs the person may see, step beside step; followed for as long as one of them is at work."""
     if one_id == other_id:
         raise Http404
     one, other = access.run_or_404(request, one_id), access.run_or_404(request, other_id)
@@ -76,8 +76,10 @@ def compare(request: HttpRequest, one_id: uuid.UUID, other_id: uuid.UUID) -> Htt
     if after and not (after.isascii() and after.isdigit() and len(after) < 10):
         raise Http404
     found = side_by_side(one, other, int(after) if after else None)
-    sides = [(one, "A"), (other, "B")]
-    return render(request, "console/compare.html", {"one": one, "other": other, "sides": sides, "found": found})
+    goes_on = not (one.is_ended and other.is_ended)
+    context = {"one": one, "other": other, "sides": [(one, "A"), (other, "B")], "found": found, "goes_on": goes_on}
+    part = request.headers.get("HX-Target") == "comparison"
+    return render(request, "console/_comparison.html" if part else "console/compare.html", context)
 
 
 def _fork(request: HttpRequest, run: Run, draft: Mapping[str, Any]) -> Run:

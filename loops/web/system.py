@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -31,7 +30,7 @@ DEAD_LETTERS = 20
 @never_cache
 @require_safe
 def system(request: HttpRequest) -> HttpResponse:
-    """What `manage.py doctor` checks, the runs that were given up, disk and versions."""
+    """What `manage.py doctor` checks, disk among it, the runs that were given up, work and versions."""
     _members_only(request)
     checks = _shown(_checks("standing"))
     given_up = Run.objects.visible_to(request.user).dead_lettered().with_names().order_by("-id")[:DEAD_LETTERS]
@@ -40,7 +39,6 @@ def system(request: HttpRequest) -> HttpResponse:
         "database": [check for check in checks if check["group"] == "database"],
         "installation": [check for check in checks if check["group"] != "database"],
         "given_up": [(run, roles.audience(run.project_id).operate) for run in given_up],
-        "disk": _disk(),
         "versions": [("Python", platform.python_version()), *((name, _version(name)) for name in PACKAGES)],
         "counts": _counts(),
     }
@@ -110,11 +108,6 @@ class Roll:
 
 
 _roll = Roll()
-
-
-def _disk() -> dict[str, Any]:
-    usage = shutil.disk_usage(settings.PATHS.state if settings.PATHS.state.exists() else "/")
-    return {"free": usage.free, "total": usage.total, "share": usage.used / usage.total, "used": usage.used}
 
 
 def _counts() -> dict[str, int]:

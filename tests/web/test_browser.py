@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import expect
 
+from loops.engine.lifecycle import Phase
 from tests import factories as make
 from tests.web import story
 from tests.web.test_pages import HOSTILE
@@ -102,6 +103,28 @@ def test_steps_appear_live_and_soon(house, open_page, broker):
     assert numbers == sorted(set(numbers))
     assert set(range(7, 27)) <= set(numbers)
     assert statistics.median(delays) < 500, delays
+
+
+@pytest.mark.spec("K3", "R1")
+def test_a_comparison_follows_the_run_that_is_at_work(house, open_page, broker):
+    other = make.run(house.run.task)
+    story.begin(other)
+    page, heard = open_page("/", who="viewer"), []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: heard.append(frame)))
+    page.goto(reverse("run-compare", args=[house.run.pk, other.pk]))
+    while not heard:
+        page.wait_for_timeout(20)
+    expect(page.get_by_text("Thinking of 9")).to_have_count(0)
+    page.evaluate("window.kept = 'not loaded again'")
+    make.step(other, 9)
+    tell(broker, other)
+    expect(page.get_by_text("Thinking of 9")).to_be_visible()
+    for run in (house.run, other):
+        story.end(run, Phase.COMMIT, "criteria_met", result="done")
+    tell(broker, other)
+    expect(page.locator("#comparison[hx-trigger]")).to_have_count(0)
+    expect(page.get_by_text("Both left the same, word by word.")).to_be_visible()
+    assert page.evaluate("window.kept") == "not loaded again"
 
 
 @pytest.mark.spec("R2")

@@ -181,6 +181,16 @@ class TestCompare:
         assert "The end." in page
         assert "Nearly." in page
 
+    def test_asks_for_itself_only_while_one_of_the_two_is_at_work(self, house: Any, pair: tuple[Run, Run]) -> None:
+        client = house.client("viewer")
+        assert "runs-changed" not in text_of(client.get(versus(*pair)))
+        at_work = make.run(pair[0].task)
+        address = f"{versus(pair[0], at_work)}?after=1"
+        assert f'hx-get="{address}" hx-trigger="runs-changed from:body' in text_of(client.get(address))
+        part = text_of(client.get(address, headers={"HX-Target": "comparison"}))
+        assert part.startswith('<div id="comparison"')
+        assert "<html" not in part
+
     def test_says_when_the_calls_were_the_same(self, house: Any, parent: owned.Owned) -> None:
         run = fork_run(actor=house.operator, run=parent.run, step=2).run
         mine = forks.begin(run)
