@@ -70,6 +70,8 @@ class Seen:
     headers: Mapping[str, str]
     body: Mapping[str, Any]
     number: int
+    raw: bytes = b""
+    """The body as it came."""
 
     @property
     def messages(self) -> Sequence[Mapping[str, Any]]:

@@ -128,7 +128,7 @@ class WireServer:
             count = json.dumps({"input_tokens": len(body) // 4})
             return Raw(headers={"content-type": "application/json"}, body=count)
         form = "openai" if plain.endswith(OPENAI_PATH) else "anthropic"
-        seen = Seen(form, plain, headers, asked, len(self.seen))  # type: ignore[arg-type]
+        seen = Seen(form, plain, headers, asked, len(self.seen), body)  # type: ignore[arg-type]
         self.seen.append(seen)
         return self._refusal(seen) or self._spoken(seen)
 
