@@ -139,6 +139,32 @@ document.addEventListener("keydown", (event) => {
   if (pane) { openPane(pane.dataset.paneOf); one(`[data-pane="${pane.dataset.paneOf}"]`, pane.closest("[data-gate]"))?.focus(); }
 });
 
+// Claiming draws the card anew. What somebody has begun to write on it stays, if it is still about the same thing.
+const written = (gate) => all("textarea[name], input[name]:not([type=hidden]), select[name]", gate).filter((field) => field.form?.dataset.verdict);
+const nameOf = (field) => `${field.form.dataset.verdict} ${field.name}`;
+const digestOf = (gate) => one("input[name=digest]", gate)?.value;
+let draft = null;
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const form = event.detail.requestConfig.elt;
+  if (!form.matches("form.claim")) return;
+  const gate = form.closest("[data-gate]");
+  draft = {
+    id: gate.id,
+    digest: digestOf(gate),
+    fields: new Map(written(gate).map((field) => [nameOf(field), field.value])),
+    pane: one("[data-pane-of]:not([hidden])", gate)?.dataset.paneOf,
+  };
+});
+document.addEventListener("htmx:afterSwap", () => {
+  const gate = draft && document.getElementById(draft.id);
+  if (gate && digestOf(gate) === draft.digest) {
+    for (const field of written(gate)) field.value = draft.fields.get(nameOf(field)) ?? field.value;
+    for (const pane of all("[data-pane-of]", gate)) pane.hidden = pane.dataset.paneOf !== draft.pane;
+    for (const button of all("[data-pane]", gate)) button.setAttribute("aria-expanded", String(button.dataset.pane === draft.pane));
+  }
+  draft = null;
+});
+
 tinykeys(window, {
   j: free(() => move(1)),
   k: free(() => move(-1)),

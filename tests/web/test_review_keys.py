@@ -68,6 +68,27 @@ def test_irreversible_action_asks_for_its_word_first(desk: Any) -> None:
     assert wait_decided(desk, gate).verdict == "approve"
 
 
+@pytest.mark.parametrize("where", ["review", "run"])
+def test_claiming_and_releasing_keep_a_half_written_reason(desk: Any, where: str) -> None:
+    gate = open_gate(desk.world)
+    desk.goto(f"{desk.site}/review/{gate.pk}/" if where == "review" else f"{desk.site}/runs/{gate.run_id}/")
+    reason = desk.locator(f"#reason-{gate.pk}")
+    desk.locator("[data-pane=reject]").click()
+    reason.fill("it would dele")
+    for button in ("Claim", "Release"):
+        settled(desk)
+        desk.get_by_role("button", name=button, exact=True).click()
+        expect(desk.get_by_role("button", name=button, exact=True)).to_have_count(0)
+        expect(reason).to_be_visible()
+        expect(reason).to_have_value("it would dele")
+    settled(desk)
+    reason.press("End")
+    reason.press_sequentially("te the invoices")
+    reason.press("Control+Enter")
+    desk.get_by_text("it would delete the invoices").first.wait_for() if where == "run" else wait_decided(desk, gate)
+    assert Decision.objects.get(gate=gate).reason == "it would delete the invoices"
+
+
 @pytest.mark.spec("Q5")
 def test_long_view_unlocks_at_its_end(desk: Any) -> None:
     gate = open_gate(desk.world, view=tool_view(command="echo ok\n" * 3000))
