@@ -30,6 +30,8 @@ SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "LimitWarned": lambda fact: f"limit near: {fact['limit']}, {fact['used']} of {fact['bound']}",
     "LimitReached": lambda fact: f"limit reached: {fact['limit']}, {fact['used']} of {fact['bound']}",
     "LoopDetected": lambda fact: f"goes in circles: {fact.get('evidence', '')}",
+    "LoopBroken": lambda fact: f"is helped out of it: {str(fact.get('skipped') or fact.get('rung')).replace('_', ' ')}",
+    "StallDetected": lambda fact: f"the monitor: {fact.get('evidence', '')}",
     "StopRequested": lambda _: "is told to stop",
     "RunPaused": lambda _: "is paused",
     "RunResumed": lambda _: "goes on",

@@ -11,14 +11,14 @@ from loops.engine import canonical
 from loops.engine.exits import REASONS
 from loops.engine.lifecycle import LABELS as PHASES
 from loops.engine.lifecycle import Phase
-from loops.web import words
+from loops.web import circles, words
 
 Body = Mapping[str, Any]
 
 
 @dataclass(slots=True)
 class Note:
-    """``text`` is Markdown-free; ``checks`` are rows of acceptance criteria."""
+    """``text`` is Markdown-free; ``checks`` are rows of acceptance criteria; ``steps`` those it is about."""
 
     seq: int
     at: datetime
@@ -30,6 +30,7 @@ class Note:
     prose: bool = False
     checks: list[Body] = field(default_factory=list)
     by: str = ""
+    steps: list[int] = field(default_factory=list)
 
 
 def note_of(seq: int, kind: str, at: datetime, stored: bytes) -> Note | None:
@@ -149,10 +150,6 @@ def _denied(body: Body) -> dict[str, Any]:
     return _say("bad", "lock", f"{tool} is not allowed{often}", text=said)
 
 
-def _loop(body: Body) -> dict[str, Any]:
-    return _say("bad", "refresh-cw", "Going in circles", text=text_of(body.get("evidence")))
-
-
 def _message(body: Body) -> dict[str, Any]:
     return _say("busy", "message-square", "Message", text=text_of(body.get("text")), by=text_of(body.get("by")))
 
@@ -243,10 +240,14 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "Reminded": lambda body: _say("idle", "info", "AgentOps told the model", text=text_of(body.get("text"))),
     "LimitWarned": _limit("nearly used up"),
     "LimitReached": _limit("used up"),
-    "LoopDetected": _loop,
+    "LoopDetected": circles.detected,
+    "LoopBroken": circles.broken,
+    "StallDetected": circles.stalled,
     "MessageReceived": _message,
     "StopRequested": _by("idle", "square", "Stop asked for"),
-    "RunPaused": _by("wait", "pause", "Paused"),
+    "RunPaused": lambda body: _say(
+        "wait", "pause", "Paused", by=text_of(body.get("by")), text=text_of(body.get("reason"))
+    ),
     "RunResumed": _by("busy", "play", "Resumed"),
     "ResultProposed": _proposed,
     "ChecksCompleted": _checks,

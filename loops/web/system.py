@@ -19,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from loops.models import Run
-from loops.web import access
+from loops.web import access, circles
 
 PACKAGES = ("django", "channels", "celery", "psycopg", "redis", "anthropic", "openai")
 LOOKS = {"ok": ("good", "circle-check"), "warning": ("wait", "triangle-alert"), "error": ("bad", "circle-x")}
@@ -51,7 +51,8 @@ def system(request: HttpRequest) -> HttpResponse:
 def live(request: HttpRequest) -> HttpResponse:
     """Broker, clock, workers and sandbox: asked with short patience."""
     _members_only(request)
-    context = {"checks": _shown(_checks("moving")), "workers": _roll.latest()}
+    detections = _or_fault(lambda: list(circles.standing(Run.objects.visible_to(request.user))))["answer"]
+    context = {"checks": _shown(_checks("moving")), "workers": _roll.latest(), "detections": detections}
     return render(request, "console/_system_live.html", context)
 
 

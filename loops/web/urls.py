@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from loops.web import files, forks, overview, palette, rollback, run, runs, steering, system, tasks, tools
+from loops.web import circles, files, forks, overview, palette, rollback, run, runs, steering, system, tasks, tools
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -16,6 +16,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/earlier/", run.earlier, name="run-earlier"),
     path("runs/<uuid:run_id>/steps/<int:number>/", run.step, name="run-step"),
     path("runs/<uuid:run_id>/gates/<uuid:gate_id>/", run.gate, name="run-gate"),
+    path("runs/<uuid:run_id>/detections/", circles.banner, name="run-detections"),
     path("runs/<uuid:run_id>/lifecycle/", run.lifecycle, name="run-lifecycle"),
     path("runs/<uuid:run_id>/files/", files.files, name="run-files"),
     path("runs/<uuid:run_id>/output/<str:sha256>/", files.output, name="run-output"),
