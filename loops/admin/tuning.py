@@ -99,9 +99,15 @@ class AgentForm(forms.ModelForm):
 @admin.register(m.Agent)
 class AgentAdmin(Versioned):
     form = AgentForm
-    list_display = ("name", "project", "agent_type", "execution_loop", "actor_model", "is_active")
+    list_display = ("name", "project", "agent_type", "execution_loop", "models_in_order", "is_active")
     list_filter = ("project", "is_active")
+    list_select_related = ("project", "actor_model__fallback__fallback")
     search_fields = ("name",)
+
+    @admin.display(description="models, in the order in which they are asked")
+    def models_in_order(self, agent: m.Agent) -> str:
+        """The actor's model and its fallbacks."""
+        return ", then ".join(model.name for model in agent.actor_model.chain())
 
 
 class ModelForm(forms.ModelForm):
@@ -136,10 +142,12 @@ class ModelConfigAdmin(Everywhere):
         "model_id",
         "max_tokens",
         "thinking",
+        "fallback",
         "input_usd_per_mtok",
         "output_usd_per_mtok",
     )
     list_filter = ("provider",)
+    list_select_related = ("fallback",)
     search_fields = ("name", "model_id")
 
 

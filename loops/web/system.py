@@ -31,7 +31,7 @@ DEAD_LETTERS = 20
 @require_safe
 def system(request: HttpRequest) -> HttpResponse:
     """What `manage.py doctor` checks, disk among it, the runs that were given up, work and versions."""
-    _members_only(request)
+    members_only(request)
     checks = _shown(_checks("standing"))
     given_up = Run.objects.visible_to(request.user).dead_lettered().with_names().order_by("-id")[:DEAD_LETTERS]
     roles = access.roles(request)
@@ -50,7 +50,7 @@ def system(request: HttpRequest) -> HttpResponse:
 @require_safe
 def live(request: HttpRequest) -> HttpResponse:
     """Broker, clock, workers and sandbox: asked with short patience."""
-    _members_only(request)
+    members_only(request)
     detections = _or_fault(lambda: list(circles.standing(Run.objects.visible_to(request.user))))["answer"]
     context = {"checks": _shown(_checks("moving")), "workers": _roll.latest(), "detections": detections}
     return render(request, "console/_system_live.html", context)
@@ -70,7 +70,8 @@ def _shown(checks: Any) -> list[dict[str, str]]:
     ]
 
 
-def _members_only(request: HttpRequest) -> None:
+def members_only(request: HttpRequest) -> None:
+    """The machine is shown to whoever works here."""
     roles = access.roles(request)
     if not (request.user.is_staff or roles.everything or roles.by_project):
         raise PermissionDenied

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from django.urls import path
 
-from loops.web import circles, files, forks, overview, palette, rollback, run, runs, steering, system, tasks, tools
+from loops.web import (
+    breakers,
+    circles,
+    files,
+    forks,
+    overview,
+    palette,
+    rollback,
+    run,
+    runs,
+    steering,
+    system,
+    tasks,
+    tools,
+)
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -35,4 +49,7 @@ urlpatterns = [
     path("tools/", tools.tools, name="tools"),
     path("system/", system.system, name="system"),
     path("system/live/", system.live, name="system-live"),
+    path("system/breakers/", breakers.breakers, name="breakers"),
+    path("system/breakers/live/", breakers.live, name="breakers-live"),
+    path("system/breakers/reset/", breakers.reset, name="breaker-reset"),
 ]
