@@ -250,17 +250,20 @@ def _completed(rows: Rows, fact: f.ToolCompleted, state: RunState) -> None:
         duration_ms=result.duration_ms,
         data=clean_json(to_plain(result.data), 50_000) if result.data else None,
     )
+    _outcomes(rows, state)
     for artifact in (*result.artifacts, *([whole] if whole else [])):
         _artifact(rows, state.seq, "output", artifact)
 
 
 def _refused(rows: Rows, fact: f.ToolRefused, state: RunState) -> None:
     rows.call(fact.call_id).update(state="ABORT", ok=False, error=clean(fact.message)[:SHOWN_CHARS])
+    _outcomes(rows, state)
 
 
 def _proposed(rows: Rows, fact: f.ResultProposed, state: RunState) -> None:
     if fact.call_id:
         rows.call(fact.call_id).update(state="COMPLETE", ok=True, output=clean(fact.result)[:SHOWN_CHARS])
+        _outcomes(rows, state)
 
 
 def _step_completed(rows: Rows, fact: f.StepCompleted, state: RunState) -> None:
@@ -274,12 +277,39 @@ def _step_completed(rows: Rows, fact: f.StepCompleted, state: RunState) -> None:
             "method": fact.progress_method,
             "detail": fact.progress_detail,
             "success": fact.success,
+            **({} if fact.success else _failure(state)),
         },
     )
 
 
+def _failure(state: RunState) -> dict[str, Any]:
+    """Why the step failed, and what follows (SPEC E1)."""
+    return {"failure": clean(state.recovering.why), "recovery": state.recovering.next or "CONTINUE"}
+
+
+def _outcomes(rows: Rows, state: RunState) -> None:
+    """The result of each attempt of the step so far (SPEC C1)."""
+    found = [
+        {
+            "call": one.call.id,
+            "tool": clean(one.call.name),
+            "ok": one.ok,
+            "attempt": one.attempt,
+            "error": clean(one.error)[:300],
+        }
+        for one in state.calls
+        if one.status == "done"
+    ]
+    rows.step(state.step, state.seq)["result"] = {"calls": found}
+
+
 def _checked(rows: Rows, fact: f.ChecksCompleted, state: RunState) -> None:
-    rows.step(state.step, state.seq)["result"] = {"checks": clean_json(to_plain(fact.checks), SHOWN_CHARS)}
+    rows.step(state.step, state.seq)["validation"] = {
+        "progress": state.progress,
+        "method": state.progress_method,
+        "success": state.failures_in_row == 0,
+        "checks": clean_json(to_plain(fact.checks), SHOWN_CHARS),
+    }
 
 
 def _ended(rows: Rows, fact: f.RunEnded, state: RunState) -> None:
@@ -341,10 +371,12 @@ def _working(state: RunState) -> tuple[str, str]:
         moment = datetime.fromtimestamp(state.outage.until / 1e6, UTC)
         return "thinking", f"{waiting_for(state.outage.model)} next try at {moment:%H:%M:%S} UTC"
     if state.wake_at:
-        return "thinking", "model not reachable, trying again"
+        return "thinking", "model not reachable, trying again" if state.model_attempt else "waiting before another try"
     running = next((call.call.name for call in state.calls if call.status == "intended"), "")
     if running or state.checking:
         return "executing_tool", running or "acceptance checks"
+    if state.recovering.must_reflect:
+        return "thinking", "reflecting on what went wrong"
     return ("thinking" if state.step else "initializing"), ""
 
 

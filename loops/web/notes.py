@@ -150,6 +150,43 @@ def _denied(body: Body) -> dict[str, Any]:
     return _say("bad", "lock", f"{tool} is not allowed{often}", text=said)
 
 
+_FOLLOWS = {
+    "CONTINUE": "It may try another way.",
+    "BACKTRACK": "This approach is given up.",
+    "FAIL_GRACEFULLY": "The run ends with a report.",
+    "ESCALATE": "A person is asked.",
+}
+
+
+def _classified(body: Body) -> dict[str, Any]:
+    sure = "" if body.get("certain", True) else " No rule was sure."
+    follows = _FOLLOWS.get(str(body.get("decision")), "")
+    text = f"{text_of(body.get('reason'))} (rule {text_of(body.get('rule'))}, attempt {body.get('attempt', 1)}){sure}"
+    look = "bad" if body.get("decision") in ("FAIL_GRACEFULLY", "ESCALATE") else "idle"
+    kind = text_of(body.get("kind")).capitalize()
+    return _say(look, "triangle-alert", f"{kind} failure of {text_of(body.get('tool'))}", text=f"{text} {follows}")
+
+
+def _backtracked(body: Body) -> dict[str, Any]:
+    to, first = body.get("to_step", 0), body.get("from_step", 0)
+    back = f"Backtracked to step {to}" if to else "Backtracked to the beginning"
+    lines = [
+        f"Everything from step {first} on was taken out of the conversation; the journal keeps it.",
+        text_of(body.get("summary")),
+    ]
+    return _say("wait", "rotate-ccw", f"{back}: {text_of(body.get('reason'))}", text="\n".join(lines))
+
+
+def _reflecting(body: Body) -> dict[str, Any]:
+    title = f"Reflecting: {body.get('errors', 0)} tool errors in a row"
+    return _say("wait", "brain", title, text=text_of(body.get("text")))
+
+
+def _stopped_calling(body: Body) -> dict[str, Any]:
+    said = "Its text is taken as the result" if body.get("taken") else "It gave no result"
+    return _say("idle", "info", f"The model called no tool {body.get('answers', 0)} times in a row", text=said)
+
+
 def _message(body: Body) -> dict[str, Any]:
     return _say("busy", "message-square", "Message", text=text_of(body.get("text")), by=text_of(body.get("by")))
 
@@ -244,6 +281,12 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "LoopBroken": circles.broken,
     "StallDetected": circles.stalled,
     "MessageReceived": _message,
+    "StopWished": _by("idle", "square", "The message asks the run to stop"),
+    "FailureClassified": _classified,
+    "Backtracked": _backtracked,
+    "ReflectionForced": _reflecting,
+    "ReflectionGiven": _by("good", "brain", "Reflected; tools may be called again"),
+    "ModelStopped": _stopped_calling,
     "StopRequested": _by("idle", "square", "Stop asked for"),
     "RunPaused": lambda body: _say(
         "wait", "pause", "Paused", by=text_of(body.get("by")), text=text_of(body.get("reason"))
