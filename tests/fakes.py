@@ -166,10 +166,12 @@ class Tools:
         kind = "tool_approval" if access is Access.ASK else ""
         subject = {"tool": call.name, "arguments": dict(call.arguments)}
         grantable = access is Access.DENY
-        more = {"operation": call.name, "grantable": grantable, "alternatives": ("look (allowed)",) if grantable else ()}
-        return p.Judgement(
-            call.id, access, ("rule",), gate_kind=kind, policy_version="v1", subject=subject, **more
-        )
+        more = {
+            "operation": call.name,
+            "grantable": grantable,
+            "alternatives": ("look (allowed)",) if grantable else (),
+        }
+        return p.Judgement(call.id, access, ("rule",), gate_kind=kind, policy_version="v1", subject=subject, **more)
 
     async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
         function = self.functions.get(call.name)

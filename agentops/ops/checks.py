@@ -371,14 +371,10 @@ def _chains(all_of_them: bool) -> Found:
         problems += report.problems
         runs, facts = runs + report.runs, facts + report.facts
     if problems:
-        return (
-            ERROR,
-            f"{len(problems)} problems, the first: {problems[0]}",
-            "run `manage.py verify_chain`; see operations",
-        )
-    return OK, f"{runs} runs with {facts} facts fit their hashes" + (
-        "" if all_of_them else " (the latest; --chains: all)"
-    )
+        said = f"{len(problems)} problems, the first: {problems[0]}"
+        return ERROR, said, "run `manage.py verify_chain`; see operations"
+    which = "" if all_of_them else " (the latest; --chains: all)"
+    return OK, f"{runs} runs with {facts} facts fit their hashes{which}"
 
 
 def _latest() -> Iterator[Any]:

@@ -96,6 +96,6 @@ class RollbackInput(Strict):
 
 
 class MessageInput(Strict):
-    """Something to tell a run. ``/stop``, ``/pause``, ``/resume`` and a plain wish like "please stop" alone steer it."""
+    """Something to tell a run. ``/stop``, ``/pause``, ``/resume`` and a plain wish like "please stop" steer it."""
 
     text = RawText(help_text=f"At most {MAX_MESSAGE:,} characters.")

@@ -132,5 +132,6 @@ def _is_count(value: Json) -> TypeGuard[int]:
 
 
 def _share(value: Json, present: float) -> float:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-    return float(value) if known else present
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+        return float(value)
+    return present

@@ -8,8 +8,8 @@ import itertools
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.fold import ImpossibleFact, apply
 from loops.engine.detection.thresholds import OFF
+from loops.engine.fold import ImpossibleFact, apply
 from loops.engine.lifecycle import Phase
 from loops.engine.ports import ModelError, Verified
 from loops.engine.values import Access, FailureKind, StopReason, ToolCall, ToolResult

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loops.engine import canonical
 from loops.engine import facts as f
 from loops.engine.codec import from_plain, to_plain
-from loops.engine.fold import ImpossibleFact, apply, initial, replay
+from loops.engine.fold import ImpossibleFact, apply, replay
 from loops.engine.lifecycle import Event, Phase, UndefinedTransition
 from loops.engine.state import RunState
 from loops.engine.values import Access, ModelRole, StopReason, ToolCall, ToolResult, Usage

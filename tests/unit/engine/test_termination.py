@@ -16,8 +16,8 @@ from hypothesis import given
 from loops.driver import watch
 from loops.engine import limits
 from loops.engine.codec import from_plain, to_plain
-from loops.engine.loops import react
 from loops.engine.detection.thresholds import OFF
+from loops.engine.loops import react
 from loops.engine.ports import Verified
 from loops.engine.spec import Limits
 from loops.engine.state import RunState
