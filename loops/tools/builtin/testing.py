@@ -1,46 +1,109 @@
-"""run_tests: the project's tests in the sandbox, with counts and failures as data (SPEC I5, L)."""
+"""run_tests: the project's tests in the sandbox, with counts, failures and coverage as data (SPEC I5, G1, L2)."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from xml.etree.ElementTree import Element, ParseError
-
-from defusedxml import DefusedXmlException
-from defusedxml.ElementTree import fromstring
+from itertools import islice
 
 from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
+from loops.tools import reports
 from loops.tools.arguments import PATH, schema, string, text, texts
 from loops.tools.builtin.commands import TIMEOUT, command_operands, command_result, command_view, start
-from loops.tools.clean import clean_text
 from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.beneath import Beneath, PathRefused
 from loops.tools.sandbox.bubblewrap import REPORT
+from loops.tools.sandbox.inside import Outcome
 from loops.tools.undoing import lasting_command, learn_command, of_command
+from loops.tools.workspace import Workspace
 
 DEFAULT_COMMAND = "python -m pytest -q"
 _FILE = "junit.xml"
-_LARGEST_REPORT = 10 << 20
-_MOST_FAILURES = 50
-_LONGEST = 2_000
+_MOST_DOCUMENTS = 200
+_IN_PROJECT = (
+    "junit.xml",
+    "test-results/junit.xml",
+    "reports/junit.xml",
+    "target/nextest/default/junit.xml",
+    "coverage.xml",
+    "coverage.json",
+    "coverage/cobertura-coverage.xml",
+    "coverage/coverage-summary.json",
+)
+_FOLDERS_IN_PROJECT = ("target/surefire-reports", "build/test-results/test")
+"""Where runners write that cannot be told another place. Only what this very run wrote there counts."""
+Seen = dict[str, tuple[int, int]]
 
 
 async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
     with tempfile.TemporaryDirectory(prefix="agentops-report-") as folder:
         if run.workspace.owner is not None:
             os.chown(folder, *run.workspace.owner)
+        before = _standing(run.workspace)
         outcome = await start(_argv(_command(arguments, run)), arguments, run, report=folder)
         result = command_result(outcome, run)
-        counts = _read_report(folder)
-    if not counts:
-        return result
-    summary = f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped"
-    return replace(result, content=f"{summary}\n{result.content}", data={**result.data, **counts})
+        data = await asyncio.to_thread(_measured, folder, run.workspace, before, outcome)
+    if "passed" not in data:
+        return replace(result, data={**result.data, **data})
+    summary = f"{data['passed']} passed, {data['failed']} failed, {data['skipped']} skipped"
+    return replace(result, content=f"{summary}\n{result.content}", data={**result.data, **data})
+
+
+def _measured(folder: str, workspace: Workspace, before: Seen, outcome: Outcome) -> dict[str, Json]:
+    """Counts by documents, else by what was printed; and the coverage, where anybody measured it. A runner that wrote
+    where it was told may have written the same into the project: that is not counted again."""
+    told, written = list(_in_folder(folder)), list(_in_workspace(workspace, before))
+    found = _reports(told) or _reports(written)
+    printed = (outcome.finished.stdout + b"\n" + outcome.finished.stderr).decode(errors="replace")
+    counted = found[0] if found else reports.text_summary(printed)
+    for report in found[1:]:
+        counted = counted.plus(report) if counted is not None else report
+    shares = [share for share in map(reports.coverage, [*written, *told]) if share is not None]
+    covered = shares[-1] if shares else reports.text_coverage(printed)
+    data = counted.as_data() if counted is not None else {}
+    return data if covered is None else {**data, "coverage": covered}
+
+
+def _reports(documents: list[bytes]) -> list[reports.Report]:
+    return [report for report in map(reports.junit, documents) if report is not None]
+
+
+def _in_folder(folder: str) -> Iterator[bytes]:
+    """The files were written inside the sandbox, so they may be anything: a link, a bomb, not XML."""
+    names = sorted(name for name in os.listdir(folder) if name.endswith((".xml", ".json")))
+    with Beneath(folder) as report:
+        for name in names[:_MOST_DOCUMENTS]:
+            with suppress(OSError, PathRefused):
+                yield report.read(name, reports.LARGEST)[0]
+
+
+def _in_workspace(workspace: Workspace, before: Seen) -> Iterator[bytes]:
+    for path, state in _standing(workspace).items():
+        if before.get(path) != state:
+            with suppress(OSError, PathRefused):
+                yield workspace.beneath.read(path, reports.LARGEST)[0]
+
+
+def _standing(workspace: Workspace) -> Seen:
+    """(time of change, size) of each document that stands where runners write them."""
+    found = {}
+    for path in _IN_PROJECT:
+        with suppress(OSError, PathRefused):
+            if status := workspace.beneath.stat(path):
+                found[path] = (status.st_mtime_ns, status.st_size)
+    for folder in _FOLDERS_IN_PROJECT:
+        with suppress(OSError, PathRefused):
+            for path, status in islice(workspace.walk(folder), _MOST_DOCUMENTS):
+                if path.endswith(".xml"):
+                    found[path] = (status.st_mtime_ns, status.st_size)
+    return found
 
 
 def _command(arguments: Arguments, run: ToolRun) -> str:
@@ -66,51 +129,17 @@ def _configured(run: ToolRun) -> str:
 
 
 def _argv(command: str) -> tuple[str, ...]:
-    """pytest reads its extra options from the environment, however deep in the command it is started."""
-    options = f"-p no:cacheprovider --junitxml={REPORT}/{_FILE}"
-    return ("/bin/bash", "-c", f"export PYTEST_ADDOPTS={shlex.quote(options)}\n{command}")
-
-
-def _read_report(folder: str) -> dict[str, Json]:
-    """The file was written inside the sandbox, so it may be anything: a link, a bomb, not XML."""
-    try:
-        with Beneath(folder) as report:
-            root = fromstring(report.read(_FILE, _LARGEST_REPORT)[0])
-    except (OSError, PathRefused, ParseError, DefusedXmlException, ValueError):
-        return {}
-    return summarise(root)
-
-
-def summarise(root: Element) -> dict[str, Json]:
-    """``{"passed", "failed", "skipped", "failures": [{"name", "message", "location"}]}`` of a JUnit document."""
-    cases = list(root.iter("testcase"))
-    failures: list[Json] = []
-    skipped = failed = 0
-    for case in cases:
-        bad = case.find("failure") if case.find("failure") is not None else case.find("error")
-        skipped += case.find("skipped") is not None
-        if bad is None:
-            continue
-        failed += 1
-        if len(failures) < _MOST_FAILURES:
-            failures.append(_failure(case, bad))
-    return {
-        "passed": len(cases) - failed - skipped,
-        "failed": failed,
-        "skipped": skipped,
-        "failures": failures,
+    """Runners read where to report from the environment, however deep in the command they are started."""
+    document = f"{REPORT}/{_FILE}"
+    wanted = {
+        "PYTEST_ADDOPTS": f"-p no:cacheprovider --junitxml={document}",
+        "JEST_JUNIT_OUTPUT_FILE": document,
+        "MOCHA_FILE": document,
+        "GOTESTSUM_JUNITFILE": document,
+        "AGENTOPS_REPORTS": REPORT,
     }
-
-
-def _failure(case: Element, bad: Element) -> dict[str, Json]:
-    details = (bad.text or "").strip()
-    last = details.rsplit("\n", 1)[-1]
-    place = last.split(": ")[0] if last.count(":") >= 2 else case.get("file") or case.get("classname") or ""
-    return {
-        "name": clean_text(f"{case.get('classname', '')}::{case.get('name', '')}")[:300],
-        "message": clean_text(bad.get("message") or details)[:_LONGEST],
-        "location": clean_text(place)[:300],
-    }
+    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in wanted.items())
+    return ("/bin/bash", "-c", f"export {exports}\n{command}")
 
 
 def _operands(arguments: Arguments, run: ToolRun) -> Operands:

@@ -250,3 +250,22 @@ def test_limits_of_a_command_come_from_the_limits(tmp_path: Path) -> None:
     content = desk.shell("ulimit -n; ulimit -u; ulimit -c").content
     assert content.endswith("[stdout]\n64\n33\n0\n")
     assert "time limit" in desk.shell("sleep 9").error
+
+
+@pytest.mark.spec("G1", "L2")
+def test_coverage_and_printed_counts_are_measured(desk: Desk) -> None:
+    """Documents where the runner writes them, the last lines where it writes none; what stood there before is old."""
+    (desk.workspace / "coverage.xml").write_text('<coverage line-rate="0.1"/>')
+    (desk.workspace / "junit.xml").write_text('<testsuite><testcase name="old"/></testsuite>')
+    printed = desk.run("run_tests", command="printf 'Ran 3 tests in 0.1s\\n\\nFAILED (failures=1)\\n' >&2; false")
+    assert (printed.data["passed"], printed.data["failed"], printed.data["source"]) == (2, 1, "text")
+    assert "coverage" not in printed.data
+    writes = "printf '<coverage line-rate=\"0.75\"/>' > coverage.xml; echo '2 passed in 0.01s'"
+    assert desk.run("run_tests", command=writes).data["coverage"] == 0.75
+    surefire = "mkdir -p target/surefire-reports; cd target/surefire-reports; for name in A B; do " + (
+        "printf '<testsuite><testcase name=\"t\"/></testsuite>' > TEST-$name.xml; done"
+    )
+    counted = desk.run("run_tests", command=surefire)
+    assert (counted.data["passed"], counted.data["source"]) == (2, "junit")
+    told = 'printf \'<testsuite><testcase name="t"/></testsuite>\' | tee junit.xml > "$MOCHA_FILE"'
+    assert desk.run("run_tests", command=told).data["passed"] == 1, "one run was counted twice"

@@ -25,7 +25,7 @@ from loops.engine.exits import REASONS, REPORT_KINDS
 from loops.engine.fold import apply, replay
 from loops.engine.lifecycle import TERMINAL, Phase
 from loops.engine.limits import SMALLEST_ANSWER
-from loops.engine.spec import Criterion, Limits
+from loops.engine.spec import ConfidenceTerms, Criterion, Limits
 from loops.engine.state import RunState
 from loops.engine.values import Access, FailureKind, ModelReply, ModelRequest, StopReason, ToolCall, ToolResult, Usage
 from tests import fakes
@@ -98,6 +98,7 @@ class Plan:
     """The same conversation always gets the same answer, also after a crash."""
     checked: bool = False
     final_review: str = "never"
+    judged_every: int = 0
 
 
 class World(fakes.World):
@@ -107,7 +108,8 @@ class World(fakes.World):
         criteria = [Criterion("it works", "check")] if plan.checked else []
         super().__init__(criteria=[], final_review=plan.final_review)
         self.plan = plan
-        self.spec = replace(self.spec, limits=plan.limits, criteria=tuple(criteria))
+        terms = ConfidenceTerms(plan.judged_every, 0.9)
+        self.spec = replace(self.spec, limits=plan.limits, criteria=tuple(criteria), confidence=terms)
         self.ticks, self.crashed, self.resumed, self.replied = 0, 0, 0, 0
         self.effects: Counter[str] = Counter()
         self.answers = itertools.cycle(plan.answers)
@@ -477,7 +479,7 @@ plans: st.SearchStrategy[Plan] = st.builds(
     verdicts=st.lists(st.tuples(st.sampled_from(_VERDICTS), _PAYLOADS), min_size=2, max_size=4),
     worlds=st.lists(st.sampled_from(p.Verified), min_size=1, max_size=3),
     voids=st.lists(st.booleans(), min_size=1, max_size=3),
-    mail=st.dictionaries(_TICKS, st.sampled_from(["message", "pause", "stop", "resume"]), max_size=5),
+    mail=st.dictionaries(_TICKS, st.sampled_from(["message", "pause", "stop", "resume", "check_confidence"]), max_size=5),
     crashes=st.frozensets(_TICKS, max_size=4),
     limits=st.builds(
         Limits,
@@ -498,4 +500,5 @@ plans: st.SearchStrategy[Plan] = st.builds(
     ),
     checked=st.booleans(),
     final_review=st.sampled_from(["never", "always", "unless_verified"]),
+    judged_every=st.sampled_from([0, 1, 2]),
 )
