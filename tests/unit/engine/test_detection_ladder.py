@@ -1,0 +1,166 @@
+"""How a circle is broken: rung by rung, on record, and at last by a person (SPEC F3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from loops.engine import facts as f
+from loops.engine.detection.ladder import LEFT_AFTER, Rung
+from loops.engine.detection.thresholds import OFF
+from loops.engine.ports import Mail
+from loops.engine.values import Compensation, ModelRole, ToolResult
+from tests.fakes import Tools, World, done, says
+
+pytestmark = pytest.mark.spec("F3")
+LOOK = ("look", {"at": "it"})
+FREE = {"max_failures": 99, "max_steps": 99, "reflect_after": 0, "max_attempts": 99}
+"""What others would do about failures is not looked at here."""
+
+
+def stubborn(request: Any) -> Any:
+    return says("", LOOK)
+
+
+def world(models: Any = stubborn, tools: Tools | None = None, **more: Any) -> World:
+    return World(models, tools, **{"limits": FREE, **more})
+
+
+def tell(run: World, payload: dict[str, Any]) -> None:
+    """As the monitor does."""
+    run.journal.inbox.append(Mail(f"m{len(run.journal.inbox)}", "detected", payload, ""))
+
+
+def rungs(run: World) -> list[tuple[str, bool]]:
+    return [(fact.rung, bool(fact.skipped)) for fact in run.journal.of(f.LoopBroken)]
+
+
+def test_every_rung_is_tried_in_its_order_before_a_person_is_asked() -> None:
+    run = world()
+    assert run.drive() == "gate:loop_detected"
+    assert rungs(run) == [(rung.value, rung is Rung.ANOTHER_MODEL) for rung in Rung]
+    assert run.journal.of(f.LoopDetected)[0].steps == (1, 2, 3)
+    assert run.journal.of(f.LoopDetected)[0].method == "repeated_call"
+    gate = run.gatekeeper.opened[-1]
+    assert gate.kind == "loop_detected"
+    assert gate.view["steps"]
+
+
+def test_the_model_is_told_something_else_on_every_rung() -> None:
+    run = world()
+    run.drive()
+    told = [fact.text for fact in run.journal.of(f.Reminded) if fact.reason == "loop"]
+    assert len(set(told)) == len(told) == 3
+    read = str(run.models.requests[-1].messages)
+    assert all(text[:40] in read for text in told)
+
+
+def test_the_call_that_went_in_circles_is_refused() -> None:
+    run = world()
+    run.drive()
+    assert len(run.tools.ran) == 3
+    assert {fact.why for fact in run.journal.of(f.ToolRefused)} == {"circle"}
+
+
+def test_another_call_is_not_refused() -> None:
+    answers = [says("", LOOK)] * 3 + [says("", ("look", {"at": "else"})), done()]
+    run = world(answers)
+    assert run.drive() == "ended"
+    assert len(run.tools.ran) == 4
+    assert run.journal.of(f.ToolRefused) == []
+
+
+def test_after_a_change_it_may_be_tried_again() -> None:
+    tools = Tools({"look": lambda a: "seen", "write": lambda a: "written"})
+    tools.undo["write"] = Compensation(tool="write", arguments={})
+    answers = [says("", LOOK)] * 3 + [says("", ("write", {"x": 1})), says("", LOOK), done()]
+    run = world(answers, tools)
+    assert run.drive() == "ended"
+    assert [call.name for call in tools.ran] == ["look"] * 3 + ["write", "look"]
+
+
+def test_a_configured_fallback_takes_over_on_its_rung() -> None:
+    run = world()
+    start = run.journal.facts[0]
+    run.journal.facts[0] = replace(start, spec=replace(start.spec, models={"actor": "big", "fallback": "other"}))
+    assert run.drive() == "gate:loop_detected"
+    assert rungs(run)[-1] == (Rung.ANOTHER_MODEL.value, False)
+    asked = [fact.model for fact in run.journal.of(f.ModelRequested)]
+    assert asked[0] == "big"
+    assert asked[-1] == "other"
+    assert run.journal.of(f.ModelRequested)[-1].role is ModelRole.FALLBACK
+
+
+def test_a_circle_that_was_left_starts_the_ladder_anew() -> None:
+    elsewhere = [says("", ("look", {"at": n})) for n in range(LEFT_AFTER + 1)]
+    tools = Tools({"look": lambda a: f"seen {a['at']} " * 5})
+    run = world([says("", LOOK)] * 3 + elsewhere + [says("", LOOK)] * 3 + [done()], tools)
+    assert run.drive() == "ended"
+    assert rungs(run) == [(Rung.ANOTHER_APPROACH.value, False)] * 2
+
+
+def test_progress_takes_a_run_off_the_ladder() -> None:
+    passed = iter([1, 1, 1, 2, 2, 2, 2])
+    results: Callable[[Any], ToolResult] = lambda a: ToolResult(  # noqa: E731
+        ok=True, content="same", data={"passed": next(passed), "failed": 2}
+    )
+    tools = Tools({"test": results, "look": lambda a: "seen"})
+    turns = [says("", ("test", {}))] * 3 + [says("", ("test", {"all": True}))] + [says("", LOOK)] * 3 + [done()]
+    run = world(turns, tools)
+    assert run.drive() == "ended"
+    assert rungs(run) == [(Rung.ANOTHER_APPROACH.value, False)] * 2
+
+
+def test_a_person_starts_everything_anew() -> None:
+    run = world()
+    assert run.drive() == "gate:loop_detected"
+    before = len(run.tools.ran)
+    run.decide("respond", answer="look again")
+    assert run.drive() == "gate:loop_detected"
+    assert len(run.tools.ran) == before + 3
+
+
+def test_without_detection_nothing_is_broken() -> None:
+    run = world(limits={**FREE, "circles": OFF, "identical_errors": 99, "max_steps": 20})
+    assert run.drive() == "gate:limit_reached"
+    assert run.journal.of(f.LoopDetected) == []
+
+
+@pytest.mark.spec("F2")
+def test_what_the_monitor_saw_becomes_a_fact_and_is_broken() -> None:
+    run = world([says("", ("ask_question", {"question": "?"})), done()])
+    assert run.drive() == "gate:question"
+    seen = {"evidence": "again", "steps": [1], "confidence": 0.7, "by": "monitor"}
+    tell(run, {**seen, "kind": "loop", "method": "recurring"})
+    tell(run, {**seen, "kind": "stall", "method": "silent"})
+    run.decide("respond", answer="yes")
+    assert run.drive() == "ended"
+    found, stall = run.journal.of(f.LoopDetected)[0], run.journal.of(f.StallDetected)[0]
+    assert (found.method, found.evidence, found.steps, found.by) == ("recurring", "again", (1,), "monitor")
+    assert (stall.method, stall.by) == ("silent", "monitor")
+
+
+@pytest.mark.spec("F2")
+@pytest.mark.parametrize(
+    "payload", [{}, {"kind": "loop", "steps": "x", "confidence": "y"}, {"kind": 7, "steps": [None]}]
+)
+def test_mail_of_any_shape_is_read(payload: dict[str, Any]) -> None:
+    run = world([says("", ("ask_question", {"question": "?"})), done()])
+    run.drive()
+    tell(run, payload)
+    run.decide("respond", answer="yes")
+    assert run.drive() == "ended"
+
+
+def test_a_result_that_fails_alike_is_a_round_that_went_in_circles() -> None:
+    tools = Tools({"run_command": lambda a: ToolResult(ok=False, content="1 failed", exit_code=1, error="exit 1")})
+    run = World(
+        lambda request: done("42"), tools, criteria=[("tests pass", "pytest")], limits={**FREE, "max_repairs": 3}
+    )
+    assert run.drive() == "ended"
+    assert run.state.end_reason == "repair_budget"
+    assert run.journal.of(f.LoopDetected)[0].method == "repeated_round"
+    assert rungs(run)[0] == (Rung.ANOTHER_APPROACH.value, False)
