@@ -141,6 +141,7 @@ class ModelConfigAdmin(Everywhere):
         "provider",
         "model_id",
         "max_tokens",
+        "context_window",
         "thinking",
         "fallback",
         "input_usd_per_mtok",

@@ -27,6 +27,13 @@ class ModelConfig(models.Model):
         max_length=100, blank=True, help_text="Environment variable that holds the key. The key itself is never stored."
     )
     max_tokens = models.PositiveIntegerField(default=8192, validators=[MinValueValidator(1)])
+    context_window = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1000)],
+        help_text="Tokens that it takes, question and answer together. Empty: what is known of the model, else 32,768. "
+        "Conversations are shortened before they pass it.",
+    )
     thinking = models.CharField(max_length=20, default="off", help_text='"off", "adaptive" or a token budget.')
     xml_tools = models.BooleanField(default=False, help_text="For models without native tool calls.")
     input_usd_per_mtok = models.DecimalField(max_digits=10, decimal_places=4, null=True, blank=True)
@@ -79,6 +86,15 @@ class Agent(models.Model):
     planner_model = models.ForeignKey(ModelConfig, on_delete=models.PROTECT, related_name="+", null=True, blank=True)
     critic_model = models.ForeignKey(ModelConfig, on_delete=models.PROTECT, related_name="+", null=True, blank=True)
     confidence_model = models.ForeignKey(ModelConfig, on_delete=models.PROTECT, related_name="+", null=True, blank=True)
+    summariser_model = models.ForeignKey(
+        ModelConfig,
+        on_delete=models.PROTECT,
+        related_name="+",
+        null=True,
+        blank=True,
+        help_text="Sums up what is left out of a conversation that grows too long. Empty: it is listed from the "
+        "record, without a model.",
+    )
     is_active = models.BooleanField(default=True)
 
     objects = ProjectScoped.as_manager()

@@ -27,7 +27,7 @@ from loops.ids import new_key
 from loops.llm.registry import ModelService
 from loops.models import AuditEvent, Run
 from loops.services import audit, recovering
-from loops.services.instructions import system_prompt
+from loops.services.instructions import prompt_versions, summary_prompt, system_prompt
 from loops.services.models import model_configs
 from loops.services.reusing import fork_of, take_over
 from loops.services.tasks import run_spec
@@ -117,6 +117,7 @@ async def _drive(
         feed=RunFeed(publisher(), str(run.pk)),
         clock=SystemClock(),
         new_id=new_key,
+        summary_prompt=summary_prompt,
         orchestrator=orchestrator_of(run, tools, models, store.connection),
         breakers=PgBreakers(store.connection, run.pk, store.epoch),
         fallbacks=models.chain,
@@ -171,6 +172,7 @@ def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
         spec=spec,
         system=system,
         prompt_version=version,
+        prompts=prompt_versions(),
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
         snapshot="" if problem else tools.snapshot(context),

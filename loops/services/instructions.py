@@ -1,9 +1,11 @@
-"""The system prompt of a run: the template of its loop, with the agent's own instructions in it (SPEC B6)."""
+"""The prompts of a run: templates from files with a run's own words in them, and their versions (SPEC B6, U3)."""
 
 from __future__ import annotations
 
 from loops.engine.spec import RunSpec
 from loops.llm import prompts
+
+SUMMARY_WORDS = 400
 
 
 def system_prompt(spec: RunSpec) -> tuple[str, str]:
@@ -11,4 +13,15 @@ def system_prompt(spec: RunSpec) -> tuple[str, str]:
     prompt = prompts.load(spec.loop)
     values = {"agent_name": spec.agent.name, "instructions": spec.agent.instructions or "None."}
     text = prompt.fill(**{name: values[name] for name in prompt.places})
-    return text, f"{prompt.name}:{prompt.version_hash}"
+    return text, prompt.version
+
+
+def summary_prompt(goal: str) -> tuple[str, str]:
+    """How a model is asked to sum up work on ``goal``, and the version of the template."""
+    prompt = prompts.load("summarise")
+    return prompt.fill(goal=goal, words=str(SUMMARY_WORDS)), prompt.version
+
+
+def prompt_versions() -> dict[str, str]:
+    """Name -> SHA-256 of every template, as they stand now: what a run that begins now will be asked with."""
+    return dict(prompts.versions(prompts.prompt_names()))

@@ -9,6 +9,7 @@ from typing import Any, cast
 from loops.engine.values import ModelRole
 from loops.llm import config
 from loops.llm.scripts import find_script, script_names
+from loops.llm.windows import default_window
 from loops.models import ModelConfig
 
 SCRIPTED = "demo-scripted"
@@ -22,6 +23,12 @@ DEFAULT_SCRIPT = "repair_a_bug"
 def model_configs(environ: Mapping[str, str] = os.environ) -> dict[str, config.ModelConfig]:
     """Every configured model by name, with its key, for the adapters."""
     return {row.name: _with_key(row, environ) for row in ModelConfig.objects.select_related("fallback")}
+
+
+def windows() -> dict[str, int]:
+    """Tokens that each configured model takes, by its name."""
+    rows = ModelConfig.objects.values_list("name", "provider", "model_id", "context_window")
+    return {name: window or default_window(provider, model_id) for name, provider, model_id, window in rows}
 
 
 def ensure_default_models(environ: Mapping[str, str] = os.environ) -> list[ModelConfig]:

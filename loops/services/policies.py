@@ -68,7 +68,7 @@ def current_version(project: Project, *, actor: Any = None, reason: str = "") ->
 def snapshot_of(project: Project) -> dict[str, Any]:
     """Everything that decides for a run of ``project``, as JSON in a stable order."""
     agents = Agent.objects.filter(project=project).select_related(
-        "actor_model", "planner_model", "critic_model", "confidence_model"
+        "actor_model", "planner_model", "critic_model", "confidence_model", "summariser_model"
     )
     agents_by_name = {agent.name: _agent(agent) for agent in agents}
     models = {model.name: _model(model) for agent in agents for model in _models_of(agent)}
@@ -127,7 +127,7 @@ def _plain(row: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _agent(agent: Agent) -> dict[str, Any]:
-    roles = ("actor", "planner", "critic", "confidence")
+    roles = ("actor", "planner", "critic", "confidence", "summariser")
     chosen = {role: getattr(agent, f"{role}_model") for role in roles}
     return {
         "type": agent.agent_type,
@@ -138,7 +138,13 @@ def _agent(agent: Agent) -> dict[str, Any]:
 
 
 def _models_of(agent: Agent) -> list[ModelConfig]:
-    chosen = (agent.actor_model, agent.planner_model, agent.critic_model, agent.confidence_model)
+    chosen = (
+        agent.actor_model,
+        agent.planner_model,
+        agent.critic_model,
+        agent.confidence_model,
+        agent.summariser_model,
+    )
     return [each for model in chosen if model is not None for each in model.chain()]
 
 
@@ -148,6 +154,7 @@ def _model(model: ModelConfig) -> dict[str, Any]:
         "model_id": model.model_id,
         "base_url": model.base_url,
         "max_tokens": model.max_tokens,
+        "context_window": model.context_window,
         "thinking": model.thinking,
         "xml_tools": model.xml_tools,
     } | ({"fallback": model.fallback.name} if model.fallback else {})

@@ -24,7 +24,7 @@ from loops.engine.ports import CallContext
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
 from loops.models import Fact, Fork, Run, ToolCallRecord
-from loops.services.instructions import system_prompt
+from loops.services.instructions import prompt_versions, system_prompt
 from loops.services.tasks import run_spec
 from loops.services.workspaces import WorkspaceUnusable, copy_at, copy_present, prepare_with
 from loops.storage import reader
@@ -94,6 +94,7 @@ def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, store: PgJou
         workspace=run.workspace_path,
         limits=replace(there.limits, **fork.limits),
         models=_models(old, fork.model),
+        windows=today.windows,
         policy_version=today.policy_version,
         final_review=today.final_review,
     )
@@ -108,6 +109,7 @@ def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, store: PgJou
         spec=spec,
         system=system,
         prompt_version=version,
+        prompts=prompt_versions(),
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
         snapshot=tools.snapshot(context) if run.workspace_path else "",

@@ -14,7 +14,7 @@ from loops.engine.values import ModelRole
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
 from loops.services import access, audit, policies
-from loops.services.models import offers
+from loops.services.models import offers, windows
 from loops.services.once import insert_or_read
 from loops.services.submission import MICRO, Content, InvalidTask, clean, clean_key
 from loops.storage import bell
@@ -109,6 +109,7 @@ def run_spec(run: Run) -> dict[str, Any]:
         "output_schema": task.output_schema,
         "limits": limits,
         "models": models_by_role(agent),
+        "windows": windows(),
         "final_review": task.final_review or policy.final_review,
         "policy_version": run.policy_version,
         "complexity": level,
@@ -134,7 +135,7 @@ def models_by_role(agent: Agent) -> dict[str, str]:
         ModelRole.PLANNER: agent.planner_model or actor,
         ModelRole.CRITIC: agent.critic_model or actor,
         ModelRole.CONFIDENCE: agent.confidence_model or actor,
-        ModelRole.SUMMARISER: actor,
+        ModelRole.SUMMARISER: agent.summariser_model or actor,
     }
     return {role.value: model.name for role, model in chosen.items()}
 

@@ -27,7 +27,7 @@ _TOOLS = (
 )
 _MODELS = "SELECT DISTINCT provider, model_id FROM loops_modelcall WHERE run_id = %s ORDER BY 1, 2"
 _HEAD = "SELECT head_seq, head_hash FROM agent_execution_history WHERE id = %s"
-_STARTED = "SELECT hash FROM loops_fact WHERE run_id = %s AND seq = 1"
+_STARTED = "SELECT hash, body FROM loops_fact WHERE run_id = %s AND seq = 1"
 _INSERT = (
     "INSERT INTO loops_provenancerecord (run_id, body, prev, hash, created_at) VALUES (%s, %s, %s, %s, %s) "
     "ON CONFLICT (run_id) DO NOTHING"
@@ -76,6 +76,7 @@ def _record(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -
         "result_sha256": canonical.sha256(report.get("result")),
         "report_sha256": canonical.sha256(report),
         "policy_version": spec.policy_version,
+        "prompts": canonical.decode(started[1]).get("prompts", {}) if started else {},
         "approver": state.approver,
         "committed_at": at,
         "journal": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from loops.engine.facts.fact import Fact
@@ -23,6 +23,8 @@ class RunStarted(Fact):
     prompt_version: str
     tools_sha256: str
     sandbox_level: int = 0
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 (hex) of every prompt template by its name (SPEC U3)."""
     forked_from: Origin | None = None
     """Set for a fork: the facts up to ``Forked`` are that run's (SPEC K3)."""
     snapshot: str = ""

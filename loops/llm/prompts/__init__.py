@@ -23,6 +23,11 @@ class Prompt:
     text: str
 
     @property
+    def version(self) -> str:
+        """Name and hash, as facts record what was asked."""
+        return f"{self.name}:{self.version_hash}"
+
+    @property
     def places(self) -> frozenset[str]:
         """The names a caller has to give values for."""
         return frozenset(_PLACE.findall(self.text))
