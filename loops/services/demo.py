@@ -13,7 +13,7 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 
 from loops.llm.scripts import find_script
-from loops.models import Agent, Membership, ModelConfig, Project, Workspace
+from loops.models import AccessRule, Agent, Membership, ModelConfig, Project, Workspace
 from loops.services import models, policies
 from loops.services.steering import STEERING
 from loops.services.tasks import Submission, submit_task
@@ -21,6 +21,8 @@ from loops.services.tasks import Submission, submit_task
 REPOSITORY = Path(__file__).resolve().parent.parent / "demo" / "repository"
 NOT_COPIED = shutil.ignore_patterns(".*_cache", "__pycache__", ".git")
 SLUG = "demo"
+CAUTIOUS = "cautious"
+"""The agent type that may not delete; the rules of all others ask first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Example:
     instructions: str = ""
     then: str = ""
     """What an operator does to the run right after submitting it."""
+    agent_type: str = "general"
 
 
 EXAMPLES = (
@@ -56,6 +59,8 @@ EXAMPLES = (
     Example("gives_up_half_way", "Gives up half-way"),
     Example("never_stops", "Never stops", limits={"max_steps": 8}),
     Example("same_error_three_times", "Makes the same mistake three times"),
+    Example("loses_confidence", "Loses confidence"),
+    Example("not_allowed", "May not delete", agent_type=CAUTIOUS),
     Example("endpoint_down", "Has a model that is down"),
     Example("slow_thinker", "Thinks slowly", pace=0.25),
     Example("slow_thinker", "Thinks slowly", then="pause"),
@@ -69,8 +74,15 @@ def seed() -> Project:
     project, created = Project.objects.get_or_create(slug=SLUG, defaults={"name": "Demo", "is_demo": True})
     policies.create_default_policy(project)
     models.ensure_default_models()
+    AccessRule.objects.get_or_create(
+        project=project,
+        agent_type=CAUTIOUS,
+        operation="delete",
+        defaults={"access": AccessRule.Access.DENY, "note": "What is deleted is gone."},
+    )
     for example in EXAMPLES:
-        _agent(project, example.agent, models.ensure_script(example.script, pace=example.pace), example.instructions)
+        model = models.ensure_script(example.script, pace=example.pace)
+        _agent(project, example.agent, model, example.instructions, example.agent_type)
     preferred = models.preferred()
     if not preferred.is_scripted:
         _agent(project, "Engineer", preferred, EXAMPLES[0].instructions)
@@ -109,8 +121,8 @@ def _submit(actor: Any, project: Project, example: Example) -> Submission:
     )
 
 
-def _agent(project: Project, name: str, model: ModelConfig, instructions: str) -> Agent:
-    defaults = {"actor_model": model, "instructions": instructions}
+def _agent(project: Project, name: str, model: ModelConfig, instructions: str, agent_type: str = "general") -> Agent:
+    defaults = {"actor_model": model, "instructions": instructions, "agent_type": agent_type}
     return Agent.objects.get_or_create(project=project, name=name, defaults=defaults)[0]
 
 
