@@ -83,6 +83,8 @@ def frozen(point: CrashPoint | None, off: Sequence[str] = ()) -> tuple[Found, fl
 def _taken_over(run: Run, off: Sequence[str]) -> float:
     """Seconds from the end of the lease until another worker got the run, as a sweeper keeps ringing for it."""
     run.refresh_from_db()
+    if run.epoch and not run.owner:
+        return 0.0  # it froze when it had just given the run back: there is nothing to take
     epoch = run.epoch
     _wait_for_end_of_lease(run)
     began = time.monotonic()
