@@ -23,6 +23,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.leftovers import tied
+
 PER_SECOND, SECONDS, ROUNDS = 50, 10, 3
 WATCHERS, MANY = 50, 500
 DIALLING = 20
@@ -249,7 +251,7 @@ def figures(commits: list[tuple[int, int]], arrivals: list[list[Arrival]]) -> Fi
 def role(*arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
     """This module in a process of its own."""
     argv = [sys.executable, "-m", "tests.bench.fanout", *arguments]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, **more) as running:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, preexec_fn=tied(), **more) as running:
         try:
             yield running
         finally:

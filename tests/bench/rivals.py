@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from tests import leftovers
 from tests.bench.work import Took
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +27,7 @@ class Peer:
         self._log = log
         with log.open("wb") as errors:
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-            self.process = subprocess.Popen(argv, cwd=ROOT, text=True, **pipes)
+            self.process = subprocess.Popen(argv, cwd=ROOT, text=True, preexec_fn=leftovers.tied(), **pipes)
         self.version = str(self._ask(json.dumps(login))["version"])
 
     def run(self, steps: int) -> Took:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests import leftovers
 
 
 @contextlib.contextmanager
 def running(*postgres_options: str) -> Iterator[None]:
     """Start both servers in a temporary state folder, migrate, and set Django up on them."""
-    state = Path(tempfile.mkdtemp(prefix="ao-bench-", dir="/tmp"))
-    state.chmod(0o711)
-    os.environ |= {"AGENTOPS_STATE": str(state), "DJANGO_SETTINGS_MODULE": "agentops.settings"}
+    with leftovers.state_folder("ao-bench-") as state:
+        leftovers.end_on_sigterm()
+        os.environ |= {"AGENTOPS_STATE": str(state), "DJANGO_SETTINGS_MODULE": "agentops.settings"}
+        with _servers(*postgres_options):
+            yield
+
+
+@contextlib.contextmanager
+def _servers(*postgres_options: str) -> Iterator[None]:
     import django
 
     django.setup()
@@ -28,15 +34,12 @@ def running(*postgres_options: str) -> Iterator[None]:
 
     paths = settings.PATHS
     postgres.prepare(paths)
-    try:
-        with process(postgres.command(paths, *postgres_options)), process(valkey.command(paths)):
-            wait_until(lambda: postgres.is_ready(paths) and valkey.is_ready(paths), "the servers of the benchmark")
-            postgres.create_roles(paths)
-            call_command("migrate", verbosity=0)
-            yield
-            connections.close_all()
-    finally:
-        shutil.rmtree(state, ignore_errors=True)
+    with process(postgres.command(paths, *postgres_options)), process(valkey.command(paths)):
+        wait_until(lambda: postgres.is_ready(paths) and valkey.is_ready(paths), "the servers of the benchmark")
+        postgres.create_roles(paths)
+        call_command("migrate", verbosity=0)
+        yield
+        connections.close_all()
 
 
 def machine() -> str:

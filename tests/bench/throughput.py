@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from tests import leftovers
 from tests.bench import ours, raw, report
 from tests.bench.work import Marks
 
@@ -99,7 +100,8 @@ def tell(slots: int, found: dict[Way, list[Round]]) -> None:
 @contextlib.contextmanager
 def child() -> Iterator[subprocess.Popen[str]]:
     argv = [sys.executable, "-m", "tests.bench.throughput"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(argv, text=True, preexec_fn=leftovers.tied(), **pipes) as running:
         try:
             yield running
         finally:

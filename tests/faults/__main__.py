@@ -11,6 +11,7 @@ import time
 import traceback
 from pathlib import Path
 
+from tests import leftovers
 from tests.faults import stand
 from tests.faults.outcome import HEAD, Found, Outcome, told
 
@@ -36,6 +37,7 @@ SUITE: dict[str, tuple[str, int, int]] = {
 def main(argv: list[str]) -> int:
     asked = _arguments(argv)
     random.seed(asked.seed)
+    leftovers.end_on_sigterm()
     print(f"seed {asked.seed}")
     outcomes: list[Outcome] = []
     with stand.running():

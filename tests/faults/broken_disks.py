@@ -12,10 +12,11 @@ from pathlib import Path
 from agentops.embedded import postgres
 from loops.engine import facts as f
 from loops.storage import reader
+from tests import leftovers
 from tests.faults import house, lean, ledger, oracle, stand
 from tests.faults.outcome import Found
 
-SCRIPT = "moves_money"
+SCRIPT = "keeps_trying"
 LONG = "long_haul"
 CALLS = ("fsync", "openat2", "?renameat,renameat2")
 """What a file tool asks of the disk, in the order of a write: each may be refused."""
@@ -44,17 +45,13 @@ def must_trace() -> None:
 def refused(call: str, off: Sequence[str] = ()) -> Found:
     """The tool that writes fails and says why; on a mended disk it is made good."""
     run = house.submit(SCRIPT)
-    lean.drive(run)
-    gate = house.open_gate(run)
-    assert gate is not None
-    house.decide(gate)
     lean.drive(run, off=off, setup=lambda: _refuse_to_me(call))
     told = [fact.error for fact in reader.history(run.pk) if isinstance(fact, f.StepCompleted)]
     lean.finish(run)
     found = oracle.examine(run)
     if not any("Input/output error" in error for error in told):
         found.broken.append(f"{run.pk}: {call}: nobody was told that the disk failed: {told}")
-    if run.status == "completed" and oracle.end_of(run)["note"] != "paid\n":
+    if run.status == "completed" and not (oracle.end_of(run)["note"] or "").startswith("paid at "):
         found.lost.append(f"{run.pk}: {call}: it ended, and what it should have written is not there")
     if run.status != "completed":
         found.lost.append(f"{run.pk}: {call}: {run.status} {run.end_reason} on a disk that works again")
@@ -106,7 +103,7 @@ def _trace(pid: int, call: str) -> subprocess.Popen[bytes]:
 
     with (settings.PATHS.logs / "strace.log").open("ab") as log:
         argv = ["strace", "-qq", "-f", "-p", str(pid), "-e", f"trace={call}", "-e", f"inject={call}:error=EIO"]
-        return subprocess.Popen(argv, stdout=log, stderr=log)
+        return subprocess.Popen(argv, stdout=log, stderr=log, preexec_fn=leftovers.tied())
 
 
 def _is_traced(pid: int) -> bool:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from agentops.embedded.process import nobody
 from loops.engine import facts as f
+from loops.services.workspaces import prepare
 from loops.storage import reader
-from tests.faults import house, lean, ledger, oracle
+from tests.faults import house, lean, ledger, oracle, stand
 from tests.faults.broken_disks import CALLS, journal_refused, must_trace, refused
 from tests.faults.databases import owner
 from tests.faults.outcome import Found, Outcome, first_harm
 
-SCRIPT = "moves_money"
+SCRIPT = "keeps_trying"
 LONG = "long_haul"
 
 
@@ -48,7 +49,7 @@ def check(count: int) -> list[Outcome]:
 
 @contextlib.contextmanager
 def small_disk(megabytes: int) -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp(prefix="ao-disk-", dir="/tmp"))
+    place = Path(tempfile.mkdtemp(prefix="disk-", dir=stand.STAND.paths.state))
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", place], check=False)
     if mounted.returncode:
         place.rmdir()
@@ -124,15 +125,12 @@ def full_workspace(disk: Path) -> Found:
     settings.AGENTOPS_WORKSPACES = str(disk / "workspaces")
     try:
         run = house.submit(SCRIPT)
-        lean.drive(run)
+        prepare(run)
         with full(disk):
-            for _ in range(3):
-                if (gate := house.open_gate(run)) is not None:
-                    house.decide(gate)
-                lean.drive(run)
+            lean.drive(run)
         lean.finish(run)
         found = oracle.examine(run)
-        said = [fact.result.error for fact in reader.history(run.pk) if isinstance(fact, f.ToolCompleted)]
+        said = [fact.error for fact in reader.history(run.pk) if isinstance(fact, f.StepCompleted)]
         if not any("space" in error for error in said):
             found.broken.append(f"{run.pk}: nobody was told that the disk was full: {said}")
         return found

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from loops.crash_points import CrashPoint, arm
 from loops.models import Run
+from tests import leftovers
 from tests.faults import guards, house
 from tests.faults.stand import forget_connections, tail
 
@@ -42,6 +43,8 @@ def fork(work: Callable[[], object], *, death: Death | None = None, off: Sequenc
         return child
     code = 1
     try:
+        leftovers.die_with_parent()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _complain_to_a_log()
         while _lane_pipes:
             os.close(_lane_pipes.pop())

@@ -8,11 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests import leftovers
 
 STAND: Stand
 
@@ -70,11 +71,9 @@ class Stand:
 def running() -> Iterator[Stand]:
     """Set Django up on new servers, with everything that forked children need already imported."""
     global STAND
-    state = Path(tempfile.mkdtemp(prefix="ao-faults-", dir="/tmp"))
-    state.chmod(0o711)
-    os.environ |= {"AGENTOPS_STATE": str(state), "DJANGO_SETTINGS_MODULE": "tests.faults.settings"}
-    os.environ |= {"LOG_LEVEL": "ERROR"}
-    try:
+    with leftovers.state_folder("ao-faults-") as state:
+        os.environ |= {"AGENTOPS_STATE": str(state), "DJANGO_SETTINGS_MODULE": "tests.faults.settings"}
+        os.environ |= {"LOG_LEVEL": "ERROR"}
         import django
 
         django.setup()
@@ -93,8 +92,6 @@ def running() -> Iterator[Stand]:
             yield stand
         finally:
             stand.stop()
-    finally:
-        shutil.rmtree(state, ignore_errors=True)
 
 
 def prepare() -> None:

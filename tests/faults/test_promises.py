@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests import leftovers
 from tests.faults.__main__ import SUITE
 
 GROUPS = (
@@ -52,7 +53,9 @@ class Side:
         self.outcomes, self.log = folder / f"{promises[0]}.jsonl", folder / f"{promises[0]}.log"
         argv = [sys.executable, "-m", "tests.faults", "--short", "--outcomes", str(self.outcomes), *promises]
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, env=_environment())
+            self.process = subprocess.Popen(
+                argv, stdout=log, stderr=subprocess.STDOUT, env=_environment(), preexec_fn=leftovers.tied()
+            )
 
     def outcome(self, promise: str) -> dict[str, Any] | None:
         lines = self.outcomes.read_text().splitlines() if self.outcomes.exists() else []
