@@ -51,10 +51,12 @@ def semantic(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | N
     last = window[-in_row:] if in_row else ()
     if not last or len(last) < in_row or any(seen.changed for seen in last) or last[-1].progress > last[0].progress:
         return None
-    alike = [_alike(seen, last[-1]) for seen in last[:-1]]
-    actions, outcomes = min(action for action, _ in alike), min(outcome for _, outcome in alike)
-    if actions < thresholds.similar_action or outcomes < thresholds.similar_outcome:
-        return None
+    actions = outcomes = 1.0
+    for seen in reversed(last[:-1]):
+        action, outcome = _alike(seen, last[-1])
+        if action < thresholds.similar_action or outcome < thresholds.similar_outcome:
+            return None
+        actions, outcomes = min(actions, action), min(outcomes, outcome)
     evidence = (
         f"{in_row} steps in a row did nearly the same ({actions:.0%}) and learnt nearly the same ({outcomes:.0%})"
     )

@@ -95,11 +95,14 @@ def _digest(text: str) -> str:
 
 def _sketch(words: Sequence[str]) -> str:
     """The smallest hash of each bin, cut to a byte that is never 0: 0 says that the bin is empty."""
-    smallest = [0xFFFFFFFF] * BINS
-    for first, second in zip(["", *words], [*words, ""], strict=True):
-        value = zlib.crc32(f"{first} {second}".encode("utf-8", "surrogatepass"))
+    smallest, before = [0xFFFFFFFF] * BINS, 0
+    for word in words:
+        code = word.encode("utf-8", "surrogatepass")
+        value = zlib.crc32(code, before)
+        before = zlib.crc32(code)
         number, rest = value % BINS, value // BINS
-        smallest[number] = min(smallest[number], rest)
+        if rest < smallest[number]:
+            smallest[number] = rest
     return _written([0 if value == 0xFFFFFFFF else 1 + value % 255 for value in smallest])
 
 

@@ -19,7 +19,7 @@ class Thresholds:
     similar_steps: int = 4
     """Steps in a row, each similar to the newest in what it did and in what came of it."""
     similar_action: float = 0.5
-    similar_outcome: float = 0.8
+    similar_outcome: float = 0.7
     similar_rounds: int = 2
     """Results handed in, each with nearly the same content and nearly the same diagnosis."""
     recurring_steps: int = 5
