@@ -19,6 +19,7 @@ from loops.models import Fact, Run
 from loops.web import waiting, words
 
 _started: dict[uuid.UUID, Limits] = {}
+_complexity: dict[uuid.UUID, tuple[str, str]] = {}
 _KEPT = 1000
 
 
@@ -68,9 +69,18 @@ def _limits_at_start(run: Run) -> Limits:
         return Limits(max_steps=run.max_steps or Limits().max_steps)
     if len(_started) >= _KEPT:
         _started.clear()
-    limits = from_plain(Limits, canonical.decode(bytes(body)).get("spec", {}).get("limits", {}))
+        _complexity.clear()
+    spec = canonical.decode(bytes(body)).get("spec", {})
+    limits = from_plain(Limits, spec.get("limits", {}))
+    _complexity[run.pk] = str(spec.get("complexity", "")), str(spec.get("complexity_reason", ""))
     _started[run.pk] = limits
     return limits
+
+
+def complexity_of(run: Run) -> tuple[str, str]:
+    """(level, why) as it was stated or estimated when the run began; empty before that (SPEC D2)."""
+    _limits_at_start(run)
+    return _complexity.get(run.pk, ("", ""))
 
 
 def meters_of(run: Run, limits: Limits, waits: Waits) -> list[Meter]:

@@ -87,8 +87,15 @@ def test_slash_stop_in_the_message_box_stops(world, text):
     assert item.kind == "stop"
 
 
+@pytest.mark.spec("D1", "K1")
+@pytest.mark.parametrize("text", ["stop", "Please stop now!"])
+def test_a_message_that_only_wants_it_stops_at_once_and_stays_in_the_conversation(world, text):
+    item = steering.send_message(actor=world.operator, run=world.run(), text=text)
+    assert (item.kind, item.payload) == ("stop", {"text": text})
+
+
 @pytest.mark.spec("K2", "Q5")
-@pytest.mark.parametrize("text", ["/approve 12", "/stop it, please", "stop", "//stop", "/reject 3", "/stop\n/approve"])
+@pytest.mark.parametrize("text", ["/approve 12", "/stop it, please", "don't stop", "//stop", "/reject 3", "/stop\n/approve"])
 def test_everything_else_is_an_ordinary_message(world, text):
     item = steering.send_message(actor=world.operator, run=world.run(), text=text)
     assert (item.kind, item.payload) == ("message", {"text": text})
