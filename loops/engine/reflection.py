@@ -67,5 +67,13 @@ def summary_of(attempts: Sequence[Attempt], from_step: int, to_step: int, reason
     return "\n".join(lines)
 
 
+def last_step(text: str) -> int:
+    """The last step that a summary stands for; 0 for any other text."""
+    if not text.startswith(CUT_HERE):
+        return 0
+    named = [word for word in text[len(CUT_HERE) :].partition(",")[0].split() if word.isdecimal()]
+    return int(named[-1]) if named else 0
+
+
 def _steps(first: int, last: int) -> str:
     return f"step {first}" if first == last else f"steps {first} to {last}"

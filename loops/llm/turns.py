@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from loops.engine.reflection import last_step
 from loops.engine.values import Message
 
 
@@ -26,14 +27,15 @@ def call_ids(messages: Sequence[Message]) -> Iterator[str]:
 
 def turn_number(messages: Sequence[Message], prefix: str) -> int:
     """How many turns the model has had: assistant messages, or what its own call ids ("prefix_turn_position") say
-    when older messages were pruned away."""
+    when older messages were pruned away, or the steps that a summary says it stands for."""
     spoken = sum(1 for message in messages if message.get("role") == "assistant")
     for call_id in call_ids(messages):
         kind, _, rest = call_id.partition("_")
         turn = rest.split("_")[0]
         if kind == prefix and turn.isdecimal():
             spoken = max(spoken, int(turn) + 1)
-    return spoken
+    texts = (str(block.get("text", "")) for message in messages for block in blocks_of(message))
+    return max((spoken, *(last_step(text) for text in texts)))
 
 
 def tool_results(messages: Sequence[Message]) -> dict[str, tuple[str, bool]]:

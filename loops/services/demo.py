@@ -61,6 +61,7 @@ EXAMPLES = (
     Example("same_error_three_times", "Makes the same mistake three times"),
     Example("loses_confidence", "Loses confidence"),
     Example("not_allowed", "May not delete", agent_type=CAUTIOUS),
+    Example("steps_back", "Gives up an approach", limits={"max_failures": 5}, final_review="never"),
     Example("endpoint_down", "Has a model that is down"),
     Example("slow_thinker", "Thinks slowly", pace=0.25),
     Example("slow_thinker", "Thinks slowly", then="pause"),
