@@ -12,10 +12,10 @@ export UV_LINK_MODE ?= copy
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-run: .venv/.runtime ## start AgentOps: database, broker, web, worker, clock; Ctrl-C stops it
+run: .venv/.runtime $(BIN)/agentops ## start AgentOps: database, broker, web, worker, clock; Ctrl-C stops it
 	@exec $(BIN)/python manage.py up $(ARGS)
 
-setup: .venv/.development ## install everything a developer needs
+setup: .venv/.development $(BIN)/agentops ## install everything a developer needs
 
 test: .venv/.development system-tools ## the whole suite, on its own servers
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-usual} $(BIN)/pytest $(ARGS)
@@ -83,6 +83,11 @@ $(UV): requirements-uv.lock
 	  || { echo "cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	@touch $(UV)
+
+# What an installed package would put there: `agentops backup` and the like, from any folder.
+$(BIN)/agentops: pyproject.toml $(UV)
+	@printf '#!%s\nimport sys\n\nsys.path.insert(0, "%s")\nfrom agentops.command_line import main\n\nmain()\n' \
+	  "$(CURDIR)/$(BIN)/python" "$(CURDIR)" > $@ && chmod +x $@
 
 # A developer's environment holds everything that running needs, so `make run` leaves it alone.
 .venv/.runtime: requirements.lock $(UV)
