@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 from loops.driver import Driver, Ports
 from loops.engine import facts as f
 from loops.engine import ports as p
+from loops.engine.canonical import encode
 from loops.engine.context import Transcript, extend
 from loops.engine.fold import initial
 from loops.engine.loop import replay
@@ -333,6 +335,12 @@ def says(
     return ModelReply(
         tuple(blocks), text, more.pop("thinking", ""), made, stop or default, usage, "fake", "fake-1", **more
     )
+
+
+def page(arguments: Mapping[str, Any]) -> str:
+    """What a look at these arguments shows: another text for each, as in work that gets on."""
+    digest = hashlib.sha256(encode(dict(arguments))).hexdigest()
+    return " ".join(digest[at : at + 8] for at in range(0, len(digest), 8))
 
 
 def done(result: str = "finished") -> ModelReply:
