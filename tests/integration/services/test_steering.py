@@ -94,13 +94,6 @@ def test_a_message_that_only_wants_it_stops_at_once_and_stays_in_the_conversatio
     assert (item.kind, item.payload) == ("stop", {"text": text})
 
 
-@pytest.mark.spec("D1", "K1")
-@pytest.mark.parametrize("text", ["stop", "Please stop now."])
-def test_a_message_that_says_nothing_but_stop_stops_and_is_kept(world, text):
-    item = steering.send_message(actor=world.operator, run=world.run(), text=text)
-    assert (item.kind, item.payload) == ("stop", {"text": text})
-
-
 @pytest.mark.spec("K2", "Q5")
 @pytest.mark.parametrize(
     "text", ["/approve 12", "/stop it, please", "don't stop", "//stop", "/reject 3", "/stop\n/approve"]

@@ -231,7 +231,7 @@ class TestBlobs:
         assert Blob.objects.count() == before + 1
 
     def test_a_step_costs_the_same_late_as_early(self) -> None:
-        """Bytes of facts and checkpoints for each step; time is for the benchmark. The state remembers sixteen steps."""
+        """Bytes of facts and checkpoints for each step; time is for the benchmark. The state knows sixteen steps."""
         mine = worked(60)
         early, late = (stored(mine.run, first, first + 9) for first in (21, 51))
         assert late / early < 1.05
