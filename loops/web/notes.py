@@ -116,16 +116,16 @@ def _context_pruned(body: Body) -> dict[str, Any]:
 
 
 _TRIGGERS = {
-    "every_steps": "as every few steps",
-    "uncertain": "the agent said that it is uncertain",
-    "request": "asked for",
+    "every_steps": "Judged every few steps",
+    "uncertain": "The agent said that it is uncertain",
+    "request": "A person asked for it",
 }
 
 
 def _confidence(body: Body) -> dict[str, Any]:
     score, threshold = body["score"], body["threshold"]
     how = "judged by a model" if body["method"] == "model" else "measured"
-    lines = [f"{_TRIGGERS.get(body['trigger'], body['trigger']).capitalize()}. {text_of(body.get('reason'))}"]
+    lines = [f"{_TRIGGERS.get(body['trigger'], body['trigger'])}.", text_of(body.get("reason"))]
     if body.get("raw_score") is not None and body["raw_score"] > score:
         lines.append(f"The model said {body['raw_score']:.2f}; what was measured allows no more than {score:.2f}.")
     lines += [f"No judgement of a model: {body['problem']}"] if body.get("problem") else []

@@ -7,6 +7,7 @@ from django.urls import path
 from loops.web import (
     breakers,
     circles,
+    curve,
     files,
     forks,
     overview,
@@ -32,6 +33,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/gates/<uuid:gate_id>/", run.gate, name="run-gate"),
     path("runs/<uuid:run_id>/detections/", circles.banner, name="run-detections"),
     path("runs/<uuid:run_id>/lifecycle/", run.lifecycle, name="run-lifecycle"),
+    path("runs/<uuid:run_id>/curve/", curve.curve, name="run-curve"),
     path("runs/<uuid:run_id>/files/", files.files, name="run-files"),
     path("runs/<uuid:run_id>/output/<str:sha256>/", files.output, name="run-output"),
     path("runs/<uuid:run_id>/conversation/", files.conversation, name="run-conversation"),

@@ -1,0 +1,141 @@
+"""How progress and confidence went, step by step, as one small drawing with its numbers (SPEC G1, G2, R4)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import F
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from loops.engine import canonical
+from loops.models import Fact, Run
+from loops.web import access
+from loops.web.notes import text_of
+from loops.web.outlook import METHODS
+
+WIDTH, HEIGHT, LEFT, TOP = 640, 96, 52, 12
+POINTS = 200
+"""More steps than this are drawn in even samples."""
+HOW = {"model": "judged by a model", "measured": "measured"}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One judgement of confidence; ``look`` is bad below the threshold."""
+
+    step: int
+    score: float
+    ceiling: float
+    threshold: float
+    how: str
+    reason: str
+    look: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    progress: str
+    """Path of the progress; empty before the first step has ended."""
+    points: Sequence[Point]
+    confidence: str
+    threshold_y: float | None
+    steps: int
+    percent: int
+    measured: str
+
+    @property
+    def latest(self) -> Point | None:
+        return self.points[-1] if self.points else None
+
+    @property
+    def said(self) -> str:
+        """The drawing in words."""
+        found = f"Progress {self.percent} % after {self.steps} steps{f', {self.measured}' if self.measured else ''}."
+        latest = self.latest
+        return f"{found} Confidence {latest.score:.2f}, {latest.how}." if latest else found
+
+
+@login_required
+@never_cache
+@require_safe
+def curve(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """The drawing alone: the page of the run asks for it."""
+    run = access.run_or_404(request, run_id)
+    size = {"width": WIDTH + LEFT + 8, "height": HEIGHT + TOP + 20, "left": LEFT, "right": LEFT + WIDTH}
+    lines = [(_y(share), f"{share:.0%}") for share in (0.0, 0.5, 1.0)]
+    return render(request, "console/_curve.html", {"run": run, "curve": curve_of(run), "size": size, "lines": lines})
+
+
+def curve_of(run: Run) -> Curve:
+    """Two queries, however long the run is: every n-th step, and the judgements."""
+    last = max(1, run.total_steps)
+    every = -(-last // POINTS)
+    ended = run.steps.filter(success__isnull=False).annotate(at=F("step_number") % every).filter(at=last % every)
+    steps = list(ended.order_by("step_number").values_list("step_number", "progress", "validation"))
+    stored = Fact.objects.filter(run=run, kind="ConfidenceChecked").order_by("-seq")[:POINTS]
+    points = [_point(canonical.decode(bytes(body)), last) for body in stored.values_list("body", flat=True)][::-1]
+    validation = (steps[-1][2] or {}) if steps else {}
+    return Curve(
+        progress=_steps_path([(_x(number, last), _y(share)) for number, share, _ in steps]),
+        points=points,
+        confidence=_path([(point.x, point.y) for point in points]),
+        threshold_y=_y(points[-1].threshold) if points else None,
+        steps=run.total_steps,
+        percent=round(100 * run.progress),
+        measured=_measured(validation),
+    )
+
+
+def _point(body: dict[str, Any], last: int) -> Point:
+    score, threshold = body["score"], body["threshold"]
+    return Point(
+        step=body["step"],
+        score=score,
+        ceiling=body["ceiling"],
+        threshold=threshold,
+        how=HOW.get(body["method"], body["method"]),
+        reason=text_of(body.get("reason")),
+        look="bad" if score < threshold else "good",
+        x=_x(body["step"], last),
+        y=_y(score),
+    )
+
+
+def _measured(validation: dict[str, Any]) -> str:
+    method = validation.get("method") or ""
+    if method not in METHODS:
+        return ""
+    detail = validation.get("detail") or ""
+    return f"by {METHODS[method]}{f': {detail}' if detail else ''}"
+
+
+def _x(step: int, last: int) -> float:
+    return round(LEFT + WIDTH * step / last, 1)
+
+
+def _y(share: float) -> float:
+    return round(TOP + HEIGHT * (1 - min(1.0, max(0.0, share))), 1)
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + " L".join(f"{x} {y}" for x, y in points) if points else ""
+
+
+def _steps_path(points: Sequence[tuple[float, float]]) -> str:
+    """A score holds until the next step has ended."""
+    if not points:
+        return ""
+    path, before = f"M{LEFT} {_y(0)}", _y(0)
+    for x, y in points:
+        path += f" L{x} {before} L{x} {y}"
+        before = y
+    return path
