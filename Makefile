@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run setup test unit check fix smoke faults bench eval-errors eval-loops shots spec lock system-tools
+.PHONY: help run setup test unit check fix smoke faults bench eval-errors eval-loops eval-recovery shots spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ eval-errors: .venv/.development ## measure how failures are sorted, against labe
 
 eval-loops: .venv/.development ## precision and recall of loop detection on recorded runs
 	@$(BIN)/python -m tests.evals.loops $(ARGS)
+
+eval-recovery: .venv/.development ## fifty faults under real runs, and how many end well without a person
+	@$(BIN)/python -m tests.evals.recovery $(ARGS)
 
 shots: .venv/.development system-tools ## take screenshots of every page
 	$(BIN)/python manage.py shots $(ARGS)
