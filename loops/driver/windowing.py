@@ -7,7 +7,7 @@ from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine.codec import to_plain
 from loops.engine.evolving import evolve
-from loops.engine.windowing import tokens
+from loops.engine.windowing import tokens, window
 
 
 def requested(desk: Desk, effect: e.CallModel, model: str) -> f.ModelRequested:
@@ -23,6 +23,7 @@ def requested(desk: Desk, effect: e.CallModel, model: str) -> f.ModelRequested:
         tokens={part: tokens(size, known) for part, size in sizes.items()},
         size=sum(sizes.values()),
         dropped=transcript.dropped,
+        window=window(desk.state),
     )
     if desk.tools_sha256 == known.tools_sha256:
         return made

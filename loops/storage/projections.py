@@ -19,6 +19,7 @@ from loops.engine.fold import answer_call_id
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 from loops.engine.values import ArtifactRef, ModelRole, Usage
+from loops.engine.windowing import window
 from loops.storage.breakers import waiting_for
 
 REASONING_CHARS = 20_000
@@ -109,6 +110,8 @@ def _answered(rows: Rows, fact: f.ModelAnswered, state: RunState) -> None:
     step["cost_usd"] = (usage.cost_microusd or 0) / 1e6
     calls = [{"tool": clean(call.name), "arguments": _arguments(call.arguments)} for call in fact.calls]
     step["action"] = {"calls": calls, "stop_reason": fact.stop.value}
+    if size := window(state):
+        step["action"]["context"] = {"tokens": state.context_tokens, "window": size}
     if state.reusing:
         step["action"]["reused"] = {"tokens": fact.usage.total_tokens, "cost_microusd": fact.usage.cost_microusd}
     rows.models.append(

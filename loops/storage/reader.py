@@ -22,7 +22,7 @@ class Pruned(MissingBlob):
     """Retention took the bytes away; the run's tombstone says when."""
 
 
-class _Blobs:
+class Blobs:
     """The blobs of a batch of facts of one run, read in one query."""
 
     def __init__(self, run_id: uuid.UUID | str, bodies: Sequence[bytes]) -> None:
@@ -64,7 +64,7 @@ def stream(run_id: uuid.UUID | str, after: int = 0, until: int | None = None) ->
     if until is not None:
         rows = rows.filter(seq__lte=until)
     bodies = [bytes(body) for body in rows.order_by("seq").values_list("body", flat=True)]
-    blobs = _Blobs(run_id, bodies)
+    blobs = Blobs(run_id, bodies)
     for body in bodies:
         yield decode_fact(body, blobs)
 
@@ -72,7 +72,7 @@ def stream(run_id: uuid.UUID | str, after: int = 0, until: int | None = None) ->
 def raw(run_id: uuid.UUID | str, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
     """Stored facts for people: seq, kind, step, at, hash, and the fact as JSON, clean for display."""
     rows = list(FactRow.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")[:limit])
-    blobs = _Blobs(run_id, [bytes(row.body) for row in rows])
+    blobs = Blobs(run_id, [bytes(row.body) for row in rows])
     return [
         {
             "seq": row.seq,
@@ -102,7 +102,7 @@ def report(run_id: uuid.UUID | str) -> dict[str, Any] | None:
     if row is None:
         return None
     body = bytes(row.body)
-    found: dict[str, Any] = canonical.clean_json(plain_fact(body, _Blobs(run_id, [body]))["report"])
+    found: dict[str, Any] = canonical.clean_json(plain_fact(body, Blobs(run_id, [body]))["report"])
     return found
 
 

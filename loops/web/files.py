@@ -1,4 +1,4 @@
-"""What a run left behind: changed files, the conversation, the record of its origin, and the facts themselves."""
+"""What a run left behind: changed files, the record of its origin, and the facts themselves."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from loops.models import Run, Step
 from loops.services import rollback, steering
 from loops.web.access import Audience
-from loops.web.meters import Waits, complexity_of, limits_in_force, meters_of, waits_of
+from loops.web.meters import Waits, complexity_of, context_meter, limits_in_force, meters_of, waits_of
 from loops.web.outlook import outlook
 
 
@@ -45,7 +45,7 @@ def heading(run: Run, audience: Audience, waits: Waits | None = None, latest: St
         "run": run,
         "audience": audience,
         "complexity": complexity_of(run),
-        "meters": meters,
+        "meters": [*meters, *context_meter(run, latest)],
         "outlook": outlook(run, latest, meters),
         "buttons": [Button(*one, why_not=steering.obstacle(one[0], run.status, run.end_reason)) for one in BUTTONS],
         "can_roll_back": audience.operate and not rollback.obstacle(run),

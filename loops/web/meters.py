@@ -15,12 +15,14 @@ from loops.engine import canonical
 from loops.engine.codec import from_plain
 from loops.engine.limits import extended
 from loops.engine.spec import Limits
-from loops.models import Fact, Run
+from loops.models import Fact, Run, Step
 from loops.web import waiting, words
 
 _started: dict[uuid.UUID, Limits] = {}
 _complexity: dict[uuid.UUID, tuple[str, str]] = {}
 _KEPT = 1000
+_contexts: dict[uuid.UUID, tuple[int, int]] = {}
+"""Tokens and window by the latest answer: shown on while the next one is awaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,17 @@ def meters_of(run: Run, limits: Limits, waits: Waits) -> list[Meter]:
         Meter("Tokens", run.total_tokens, limits.max_tokens, _of(words.compact, run.total_tokens, limits.max_tokens)),
         Meter("Cost", cost, at_most, f"{words.usd(cost, unknown=run.cost_unknown)} of {words.usd(at_most)}"),
     ]
+
+
+def context_meter(run: Run, latest: Step | None) -> list[Meter]:
+    """How full the model's window is, by its latest answer; none before one, or where the window is not known."""
+    known = (latest.action or {}).get("context") if latest else None
+    if known:
+        if len(_contexts) >= _KEPT:
+            _contexts.clear()
+        _contexts[run.pk] = known["tokens"], known["window"]
+    used, window = _contexts.get(run.pk, (0, 0))
+    return [Meter("Context", used, window, f"≈ {_of(words.compact, used, window)}")] if window else []
 
 
 def _working_seconds(run: Run, waits: Waits) -> float:

@@ -7,6 +7,7 @@ from django.urls import path
 from loops.web import (
     breakers,
     circles,
+    conversation,
     curve,
     files,
     forks,
@@ -36,7 +37,9 @@ urlpatterns = [
     path("runs/<uuid:run_id>/curve/", curve.curve, name="run-curve"),
     path("runs/<uuid:run_id>/files/", files.files, name="run-files"),
     path("runs/<uuid:run_id>/output/<str:sha256>/", files.output, name="run-output"),
-    path("runs/<uuid:run_id>/conversation/", files.conversation, name="run-conversation"),
+    path("runs/<uuid:run_id>/conversation/", conversation.conversation, name="run-conversation"),
+    path("runs/<uuid:run_id>/conversation/<int:seq>/", conversation.left_out, name="run-left-out"),
+    path("runs/<uuid:run_id>/requests/<int:number>.json", conversation.as_sent, name="run-request"),
     path("runs/<uuid:run_id>/provenance/", files.provenance, name="run-provenance"),
     path("runs/<uuid:run_id>/provenance/verify/", files.verify, name="run-verify"),
     path("runs/<uuid:run_id>/provenance/export.json", files.export, name="run-export"),

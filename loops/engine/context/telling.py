@@ -151,3 +151,5 @@ _HANDLERS: dict[type[f.Fact], Callable[[Transcript, Any], Transcript]] = {
     f.Backtracked: backtracked,
     f.ReflectionForced: forced,
 }
+HEARD = frozenset(kind.__name__ for kind in _HANDLERS)
+"""Kinds of facts that say something about the conversation."""

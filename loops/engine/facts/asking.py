@@ -30,6 +30,8 @@ class ModelRequested(Fact):
     """Bytes of system prompt, tools and messages as JSON."""
     dropped: int = 0
     """Messages of the conversation that were left out by then."""
+    window: int = 0
+    """Tokens that the model takes, question and answer together; 0 unknown."""
     tools: tuple[Block, ...] = ()
     tools_sha256: str = ""
     fell_back_from: str = ""
