@@ -7,10 +7,11 @@ import itertools
 import psycopg
 import pytest
 from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
 
 from agentops import roles
 from gates.services import decide
-from loops.models import AuditEvent, Fact, Fork, PolicyVersion, Run, Tombstone
+from loops.models import AuditEvent, BreakerEvent, Fact, Fork, PolicyVersion, Run, Tombstone
 from tests.integration.gates import making as gates
 from tests.integration.storage import owned
 
@@ -88,6 +89,7 @@ def fill() -> None:
     """At least one row in every append-only table: a row trigger says nothing of none."""
     mine = owned.committed(1)
     AuditEvent.objects.create(kind="test")
+    BreakerEvent.objects.create(kind="tool", name="look", what="opened", at=timezone.now())
     of = {"run": owned.new_run(), "parent": mine.run, "created_by": mine.run.task.created_by}
     Fork.objects.create(seq=1, step=0, head=b"", content_sha256="", **of)
     Tombstone.objects.create(run=mine.run, head_seq=1, head_hash=b"", blobs=0, blob_bytes=0, reason="test")
