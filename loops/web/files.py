@@ -19,7 +19,6 @@ from loops.web import access, diffs
 from loops.web.run import page
 
 RAW_PAGE = 100
-SAID_PAGE = 60
 
 
 @login_required
@@ -57,23 +56,6 @@ def output(request: HttpRequest, run_id: uuid.UUID, sha256: str) -> StreamingHtt
     response["Content-Disposition"] = f'attachment; filename="{safe}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
-
-
-@login_required
-@never_cache
-@require_safe
-def conversation(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
-    """Exactly what the model saw and said (SPEC R4)."""
-    run = access.run_or_404(request, run_id)
-    try:
-        said, pruned = (reader.conversation(run.pk) if run.head_seq else []), False
-    except reader.Pruned:
-        said, pruned = [], True
-    numbered = [{"number": number, **message} for number, message in enumerate(said)]
-    until = _number(request.GET.get("until", "")) or len(numbered)
-    shown = numbered[max(0, until - SAID_PAGE) : until]
-    more = {"said": shown, "total": len(numbered), "before": shown[0]["number"] if shown else 0, "pruned": pruned}
-    return render(request, "console/run_conversation.html", page(request, run, "run-conversation", **more))
 
 
 @login_required
