@@ -13,6 +13,7 @@ from typing import Any
 from loops.driver import Driver, Ports
 from loops.engine import facts as f
 from loops.engine.context import Transcript, extend
+from loops.engine.detection.thresholds import OFF
 from loops.engine.fold import initial
 from loops.engine.spec import Limits
 from loops.engine.values import ModelReply, ModelRequest, StopReason, ToolCall, ToolResult, Usage
@@ -78,7 +79,7 @@ def driver(run: Any, store: Any, marks: Marks, *, model: Any = None, tool: Any =
     from loops.storage.provenance import PgArchive
     from loops.wiring import SystemClock, gatekeeper
 
-    limits = replace(Limits(), max_steps=marks.steps + 10, **ENOUGH)
+    limits = replace(Limits(), max_steps=marks.steps + 10, circles=OFF, **ENOUGH)  # every step is alike on purpose
     spec = fakes.spec(run_id=str(run.pk), project_id=run.project_id, limits=limits)
     started = f.RunStarted(
         spec=spec, system="Be good.", prompt_version="p", tools_sha256="t", at=int(time.time() * 1e6)

@@ -9,6 +9,7 @@ _THOUGHT = (
     "I could read them in order, or start from the failing behaviour and walk backwards. Walking backwards is shorter "
     "when the symptom is precise. It is not precise here, so I compare both before I decide. "
 )
+_LOOKED_FOR = ("def ", "class ", "import ", "return ", "test_", "raise ")
 
 SCRIPT = script(
     "slow_thinker",
@@ -16,12 +17,10 @@ SCRIPT = script(
         Turn(
             thinking="".join(_THOUGHT.format(n=9 - part) for part in range(6)),
             text=f"I look at part {number + 1} next.",
-            calls=(("list_files", {"path": "."}),)
-            if number % 2 == 0
-            else (("search_files", {"pattern": "def ", "path": "."}),),
+            calls=(("search_files", {"pattern": pattern, "path": "."}),),
             delay=0.12,
         )
-        for number in range(6)
+        for number, pattern in enumerate(_LOOKED_FOR)
     ]
     + [Turn(text="I have seen enough.", calls=(("task_completion", {"result": "Six parts read, nothing changed."}),))],
     summary="Streams about 45 seconds of thinking before every call.",

@@ -17,6 +17,7 @@ from gates.gatekeeper import SqlGatekeeper
 from loops.driver import Driver, Ports
 from loops.engine import facts as f
 from loops.engine.context import Transcript, extend
+from loops.engine.detection.thresholds import OFF
 from loops.engine.fold import apply, initial
 from loops.engine.spec import Limits
 from loops.engine.state import RunState
@@ -104,7 +105,8 @@ def entries(state: RunState | None, *facts: f.Fact) -> Entries:
 
 
 def started(run: Run, **changes: Any) -> f.RunStarted:
-    limits = replace(Limits(), max_steps=1000, max_tokens=10**9, max_seconds=10**6, max_cost_microusd=10**12)
+    bounds = {"max_steps": 1000, "max_tokens": 10**9, "max_seconds": 10**6, "max_cost_microusd": 10**12}
+    limits = replace(Limits(), **bounds, circles=OFF)  # steps of these tests are all alike on purpose
     spec = fakes.spec(run_id=str(run.pk), project_id=run.project_id, task_id=run.task_id, limits=limits, **changes)
     return f.RunStarted(spec=spec, system="Be good.", prompt_version="p", tools_sha256="t")
 
