@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run setup test unit check fix smoke faults bench eval-errors eval-loops eval-recovery shots spec lock system-tools
+.PHONY: help run setup test unit adversary check fix smoke faults bench eval-errors eval-loops eval-recovery shots spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -22,6 +22,9 @@ test: .venv/.development system-tools ## the whole suite, on its own servers
 
 unit: .venv/.development ## the tests that need no server
 	@$(BIN)/pytest -q -p no:playwright tests/unit $(ARGS)
+
+adversary: .venv/.development ## 2,000 adversarial models and tools: every run ends within its bounds
+	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -p no:playwright tests/unit/engine/test_termination.py -k every_run $(ARGS)
 
 check: .venv/.development ## style, types, layers, migrations, settings
 	$(BIN)/ruff check

@@ -52,6 +52,8 @@ class Bad:
     state: str = "ABORT"
     before: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     """A call that prepares it."""
+    breach: bool = False
+    """It reaches out of the workspace: a person is asked before the run goes on."""
     audited: bool = False
 
 
@@ -88,17 +90,24 @@ BAD = {
         "binary output, 17 bytes", [command(r"printf 'first\0\xed\xa0\x80NaN\xfflast'")], state="COMPLETE"
     ),
     "path that climbs out": Bad(
-        "contains '..'; name the file", [("read_file", {"path": "../etc/passwd"})], audited=True
+        "contains '..'; name the file", [("read_file", {"path": "../etc/passwd"})], audited=True, breach=True
     ),
-    "absolute path": Bad("is not a path inside the workspace", [("read_file", {"path": "/etc/passwd"})], audited=True),
+    "absolute path": Bad(
+        "is not a path inside the workspace", [("read_file", {"path": "/etc/passwd"})], audited=True, breach=True
+    ),
     "link that leads out": Bad(
-        OUTSIDE, [("read_file", {"path": "etc/passwd"})], before=[command("ln -s /etc etc")], audited=True
+        OUTSIDE,
+        [("read_file", {"path": "etc/passwd"})],
+        before=[command("ln -s /etc etc")],
+        audited=True,
+        breach=True,
     ),
     "write through a link": Bad(
         OUTSIDE,
         [("write_file", {"path": "t/must-not-exist", "content": "x"})],
         before=[command("ln -s /tmp t")],
         audited=True,
+        breach=True,
     ),
     "tool that may not be used": Bad(
         "Not allowed: rule for 'a.txt': deny", [("delete_file", {"path": "a.txt"})], audited=True
@@ -147,6 +156,10 @@ def playing(bad: Bad) -> Callable[[Seen], Say]:
 def test_what_a_model_or_a_tool_sends(house: House, wired: Callable[..., Agent], name: str) -> None:
     bad = BAD[name]
     run = house.submit_to(wired(playing(bad)), final_review="never")
+    if bad.breach:
+        gate = gate_of(run)
+        assert gate.kind == "escalation"
+        services.decide(actor=house.boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
     ended(run)
     call = ToolCallRecord.objects.filter(run=run, tool=bad.calls[0][0]).last()
     assert call is not None
