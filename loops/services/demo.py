@@ -39,6 +39,8 @@ class Example:
     then: str = ""
     """What an operator does to the run right after submitting it."""
     agent_type: str = "general"
+    fallback: str = ""
+    """Script of the model that is asked while the other one cannot be reached."""
 
 
 EXAMPLES = (
@@ -63,6 +65,8 @@ EXAMPLES = (
     Example("not_allowed", "May not delete", agent_type=CAUTIOUS),
     Example("steps_back", "Gives up an approach", limits={"max_failures": 5}, final_review="never"),
     Example("endpoint_down", "Has a model that is down"),
+    Example("endpoint_outage", "Waits for its model"),
+    Example("endpoint_outage", "Goes on with another model", fallback="stand_in"),
     Example("slow_thinker", "Thinks slowly", pace=0.25),
     Example("slow_thinker", "Thinks slowly", then="pause"),
     Example("slow_thinker", "Thinks slowly", then="stop"),
@@ -82,7 +86,7 @@ def seed() -> Project:
         defaults={"access": AccessRule.Access.DENY, "note": "What is deleted is gone."},
     )
     for example in EXAMPLES:
-        model = models.ensure_script(example.script, pace=example.pace)
+        model = models.ensure_script(example.script, pace=example.pace, fallback=example.fallback)
         _agent(project, example.agent, model, example.instructions, example.agent_type)
     preferred = models.preferred()
     if not preferred.is_scripted:
@@ -118,7 +122,7 @@ def _submit(actor: Any, project: Project, example: Example) -> Submission:
         criteria=[dict(criterion) for criterion in example.criteria],
         limits=dict(example.limits),
         final_review=example.final_review,
-        idempotency_key=f"demo-{example.script}-{example.then}".rstrip("-"),
+        idempotency_key=f"demo-{example.script}-{example.then or example.fallback}".rstrip("-"),
     )
 
 

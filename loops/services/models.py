@@ -49,9 +49,11 @@ def ensure_default_models(environ: Mapping[str, str] = os.environ) -> list[Model
     return rows
 
 
-def ensure_script(script: str, *, pace: float = 0.03) -> ModelConfig:
-    """A scripted model that plays the script of that name."""
-    return _ensure(f"demo-{script.replace('_', '-')}", provider="scripted", model_id=script, pace=pace)
+def ensure_script(script: str, *, pace: float = 0.03, fallback: str = "") -> ModelConfig:
+    """A scripted model that plays the script of that name; one with a fallback is a model of its own."""
+    name = f"demo-{script}{'-backed' if fallback else ''}".replace("_", "-")
+    other = ensure_script(fallback, pace=pace) if fallback else None
+    return _ensure(name, provider="scripted", model_id=script, pace=pace, fallback=other)
 
 
 def offers(model: ModelConfig, role: ModelRole) -> bool:

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from loops.engine.values import CallDetected, ModelReply, ModelRequest, ModelRol
 from loops.llm.config import ModelConfig
 from loops.llm.registry import ModelService
 from loops.llm.replay import ReplayModel, load_recordings, recording_of
-from loops.llm.scripts import find_script, script_names
+from loops.llm.scripts import endpoint_outage, find_script, script_names
 from loops.llm.scripts.repair_a_bug import REPOSITORY
 
 RUNS = Path(__file__).parents[4] / "shared" / "data" / "runs" / "airline.jsonl.gz"
@@ -88,7 +90,7 @@ def test_a_rejected_call_leads_to_a_question_and_then_on() -> None:
     assert tools(replies)[-3:] == ["run_tests", "ask_question", "run_tests"]
 
 
-@pytest.mark.parametrize("name", script_names())
+@pytest.mark.parametrize("name", [name for name in script_names() if name != "endpoint_outage"])
 def test_every_script_plays_twice_the_same(name: str) -> None:
     assert find_script(name).name == name
     if name == "endpoint_down":
@@ -102,6 +104,17 @@ def test_every_script_plays_twice_the_same(name: str) -> None:
         return
     stripped = [[(reply.text, reply.calls, reply.usage) for reply in play(name, {}, turns)] for _ in range(2)]
     assert stripped[0] == stripped[1]
+
+
+@pytest.mark.spec("E5", "E6")
+def test_the_outage_comes_and_goes_by_the_clock_and_the_stand_in_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_outage, "time", SimpleNamespace(time=lambda: 119.0))
+    monkeypatch.setattr(endpoint_outage, "TURNS", tuple(replace(turn, delay=0) for turn in endpoint_outage.TURNS))
+    up = [(reply.text, reply.calls) for reply in play("endpoint_outage", {}, 6)]
+    assert up == [(reply.text, reply.calls) for reply in play("stand_in", {}, 6)]
+    monkeypatch.setattr(endpoint_outage, "time", SimpleNamespace(time=lambda: 125.0))
+    with pytest.raises(ModelError, match="Overloaded"):
+        play("endpoint_outage", {}, 1)
 
 
 def test_the_question_is_answered_in_the_file() -> None:
