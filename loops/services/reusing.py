@@ -97,6 +97,7 @@ def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, store: PgJou
         windows=today.windows,
         policy_version=today.policy_version,
         final_review=today.final_review,
+        confidence=today.confidence,
     )
     system, version = theirs.system, theirs.prompt_version
     if fork.instructions is not None:

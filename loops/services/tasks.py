@@ -120,7 +120,7 @@ def run_spec(run: Run) -> dict[str, Any]:
 
 def confidence_terms(agent: Agent, policy: Policy) -> dict[str, Any]:
     """When confidence is judged, and by whom (SPEC G2). A script that has no answer for this role is not asked, and
-    not judged by itself: what it does is known (ADR 0015)."""
+    not judged by itself: what it does is known (ADR 0017)."""
     model = agent.confidence_model or agent.actor_model
     by_model = not model.is_scripted or offers(model, ModelRole.CONFIDENCE)
     every = policy.confidence_every_steps if by_model else 0
