@@ -13,7 +13,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from loops.engine import canonical
-from loops.models import Artifact, ProvenanceRecord, ToolCallRecord
+from loops.models import Artifact, Fact, ProvenanceRecord, Run, ToolCallRecord
+from loops.services.instructions import prompt_versions
 from loops.storage import chain, reader
 from loops.web import access, diffs
 from loops.web.run import page
@@ -67,7 +68,20 @@ def provenance(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     record = ProvenanceRecord.objects.filter(run=run).first()
     body = canonical.clean_json(canonical.decode(bytes(record.body))) if record else None
     more = {"record": record, "body": body, "hash": bytes(record.hash).hex() if record else ""}
+    more["prompts"] = _prompts(run)
     return render(request, "console/run_provenance.html", page(request, run, "run-provenance", **more))
+
+
+def _prompts(run: Run) -> list[dict[str, str]]:
+    """The templates that the run is asked with, and whether they still read the same (SPEC U3)."""
+    body = Fact.objects.filter(run=run, seq=1).values_list("body", flat=True).first()
+    started = canonical.decode(bytes(body)) if body is not None else {}
+    used = str(started.get("prompt_version", "")).partition(":")[0]
+    today = prompt_versions()
+    return [
+        {"name": name, "sha256": sha256, "used": name == used, "same": today.get(name) == sha256}
+        for name, sha256 in sorted(started.get("prompts", {}).items())
+    ]
 
 
 @login_required

@@ -47,7 +47,11 @@ def load(name: str) -> Prompt:
     path = _FOLDER / f"{name}.md"
     if not _NAME.fullmatch(name) or not path.is_file():
         raise KeyError(f"no prompt {name!r}; there are: {', '.join(prompt_names())}")
-    content = path.read_bytes()
+    return of(name, path.read_bytes())
+
+
+def of(name: str, content: bytes) -> Prompt:
+    """The prompt that a file of this content holds: another byte, another version."""
     return Prompt(name, hashlib.sha256(content).hexdigest(), content.decode("utf-8"))
 
 

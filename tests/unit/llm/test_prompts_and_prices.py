@@ -25,6 +25,14 @@ def test_a_prompt_is_known_by_the_hash_of_its_file(name: str) -> None:
     assert "VALUE" in filled
 
 
+@pytest.mark.spec("U3", "N1")
+@pytest.mark.parametrize("name", prompts.prompt_names())
+def test_a_changed_template_is_another_version(name: str) -> None:
+    content = (Path(prompts.__file__).parent / f"{name}.md").read_bytes()
+    assert prompts.of(name, content).version == prompts.load(name).version == f"{name}:{prompts.versions([name])[name]}"
+    assert prompts.of(name, content + b" ").version != prompts.load(name).version
+
+
 @pytest.mark.spec("U3")
 def test_values_are_never_read_as_templates() -> None:
     prompt = prompts.Prompt("p", "", "{{goal}} and {{ words }}")
