@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loops.engine.context.turns import Messages, Turn, Turns, message_of, size_of
@@ -169,7 +169,7 @@ def with_blocks(turn: Turn, blocks: Sequence[Block]) -> Turn:
 def _turn(role: str, blocks: Sequence[Block], like: Turn | None, **known: Any) -> Turn:
     message = message_of(role, blocks)
     size = size_of(message)
-    return evolve(like, message=message, size=size, **known) if like else Turn(message, size, **known)
+    return replace(like, message=message, size=size, **known) if like else Turn(message, size, **known)
 
 
 def _summed_up(content: str, is_error: bool) -> str:

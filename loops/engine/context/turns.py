@@ -15,7 +15,7 @@ from loops.engine.canonical import encode
 from loops.engine.values import Block, Message
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One message, and what is known of it beyond what the model reads.
 
