@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from loops.engine import limits
 from loops.engine.effects import CheckConfidence, Effect, OpenGate
@@ -188,12 +189,13 @@ _DOUBT = re.compile(
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 _SET_APART = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$|\"[^\"\n]*\"|\u201c[^\u201d\n]*\u201d", re.DOTALL | re.MULTILINE
+    r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$|\"[^\"\n]*\"|\u201c[^\u201c\u201d\n]*\u201d", re.DOTALL | re.MULTILINE
 )
 _SUPPOSED = re.compile(r"\b(?:if|when|whenever|unless|until|in\s+case|before|where|so\s+that)\s*$", re.IGNORECASE)
-_READ_AT_MOST = 4_000
+_READ_AT_MOST = 2_000
 
 
+@lru_cache(maxsize=64)  # ``decide`` asks several times in a step
 def doubt(text: str) -> str:
     """The words in which an agent says that it is uncertain; "" when it does not.
 
