@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -44,6 +44,18 @@ _DOUBT = {"evidence", "attempt", "begun_at", "again_after_s"}
 _JUDGED = {"score", "threshold", "why", "method", "features", "weights", "version", "latest_steps"}
 """What a low confidence comes from, laid out as a table."""
 _BLOCKED = {"alternatives", "specialist"}
+_ESCALATED = {"failure", "rule", "tried", "files_changed"}
+_LONG = {
+    "steps", "steps_since", "asks_again_after", "progress", "spent_usd", "tokens", "failures_in_row",
+}  # fmt: skip
+_OF_KIND: Mapping[str, Set[str]] = {
+    Gate.Kind.IN_DOUBT: _DOUBT,
+    Gate.Kind.LOW_CONFIDENCE: _JUDGED,
+    Gate.Kind.PERMISSION_BLOCKED: _BLOCKED,
+    Gate.Kind.ESCALATION: _ESCALATED,
+    Gate.Kind.LONG_TASK: _LONG,
+}
+"""What a kind of gate lays out in a part of the card of its own."""
 _CHANGE = {"kind", "path", "before_sha256", "after_sha256", "created", "deleted", "danger"}
 """What a preview of a change of a file holds beside its diff; the arguments name the path."""
 
@@ -147,12 +159,7 @@ class Card:
         placed = _PLACED | (_COMMAND if self.argv else _CHANGE if self.view.get("diff") else {"danger"})
         if self.gate.kind == Gate.Kind.ROLLBACK_CHOICE:
             placed = _PLACED | _ROLLBACK
-        if self.gate.kind == Gate.Kind.IN_DOUBT:
-            placed = placed | _DOUBT
-        if self.gate.kind == Gate.Kind.LOW_CONFIDENCE:
-            placed = placed | _JUDGED
-        if self.gate.kind == Gate.Kind.PERMISSION_BLOCKED:
-            placed = placed | _BLOCKED
+        placed = placed | _OF_KIND.get(self.gate.kind, frozenset())
         return [(name, _text(value)) for name, value in self.view.items() if name not in placed]
 
     @property

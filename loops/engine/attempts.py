@@ -114,7 +114,7 @@ def after_message(memory: Recovering) -> Recovering:
     )
     if not keeps:
         return fresh
-    kept = {"attempts": memory.attempts, "next": memory.next, "why": memory.why}
+    kept = {"attempts": memory.attempts, "next": memory.next, "why": memory.why, "rule": memory.rule}
     return evolve(fresh, person_can_help=memory.person_can_help, **kept)
 
 

@@ -58,6 +58,7 @@ class Recovering:
     """The recovery that is to be performed before the next request; empty to go on."""
     why: str = ""
     """The failure that ``next`` is about, in one line for people."""
+    rule: str = ""
     person_can_help: bool = False
     wait_for: int = 0
     """Number of the transient failure to wait for; 0 when nothing is to be waited for."""

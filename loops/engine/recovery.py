@@ -15,7 +15,7 @@ from loops.engine.lifecycle import Event
 from loops.engine.reflection import arguments_of, files_of, summary_of
 from loops.engine.retry import delay_s
 from loops.engine.state import PendingCall, RunState
-from loops.engine.values import ToolCall
+from loops.engine.values import Json, ToolCall
 
 BREAKERS = ("task_completion", "ask_question", "converse")
 """Tools that end an answer: never held up by what other calls did."""
@@ -176,14 +176,23 @@ def _backtrack(state: RunState) -> Backtracked:
 
 def _ask_a_person(state: RunState) -> OpenGate:
     memory = state.recovering
-    tried = [f"step {one.step}: {one.tool} {one.arguments}: {one.outcome}" for one in memory.attempts if not one.ok]
+    tried: list[Json] = [
+        {"step": one.step, "tool": one.tool, "arguments": one.arguments, "outcome": one.outcome}
+        for one in memory.attempts
+        if not one.ok
+    ]
     return OpenGate(
         kind="escalation",
         title=f"A person is needed: {memory.why}",
         reasons=(memory.why,),
         risk="medium" if memory.person_can_help else "high",
         recommended="respond" if memory.person_can_help else "reject",
-        view={"failure": memory.why, "tried": tried, "files_changed": list(files_of(memory.attempts))},
+        view={
+            "failure": memory.why,
+            "rule": memory.rule,
+            "tried": tried,
+            "files_changed": list(files_of(memory.attempts)),
+        },
     )
 
 

@@ -61,7 +61,7 @@ def summary_of(attempts: Sequence[Attempt], from_step: int, to_step: int, reason
         more = f" and {len(files) - FILES_SHOWN} more" if len(files) > FILES_SHOWN else ""
         lines.append(f"Files it changed, which stay as it left them: {json.dumps(files[:FILES_SHOWN])}{more}")
     lines.append(
-        "Now do something different: say in a sentence what was wrong with this approach, then take another tool, "
+        "\nNow do something different: say in a sentence what was wrong with this approach, then take another tool, "
         "other arguments, or find out first what you do not know. The calls above are not run again as they are."
     )
     return "\n".join(lines)

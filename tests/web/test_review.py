@@ -274,6 +274,13 @@ def test_every_kind_has_its_buttons(world: World, kind: str) -> None:
             "criteria": [{"text": "runs", "command": "make", "status": "passed", "detail": ""}],
         },
         "limit_reached": {"limit": "max_steps", "used": 20, "bound": 20, "suggested": 30},
+        "escalation": {
+            "failure": "read_file: It named a place outside.",
+            "rule": "escape_attempt",
+            "tried": [{"step": 1, "tool": "read_file", "arguments": '{"path":"../x"}', "outcome": '"no"'}],
+            "files_changed": ["a.txt"],
+        },
+        "long_task": {"steps": 20, "steps_since": 20, "asks_again_after": 20, "progress": 0.4, "tokens": 9},
         "loop_detected": {"pattern": "read, read, read", "reasoning": "r"},
         "rollback_choice": {
             "files": [{"path": "a.txt", "what": "remove", "why_not": ""}],
@@ -288,3 +295,9 @@ def test_every_kind_has_its_buttons(world: World, kind: str) -> None:
 
     for verdict in allowed(kind):
         assert f'name="verdict" value="{verdict}"' in page
+    if kind == "escalation":
+        assert "It named a place outside." in page
+        assert "../x" in page
+    if kind == "long_task":
+        assert "20 of them since a person last looked" in page
+        assert "Guidance" in page

@@ -30,7 +30,8 @@ def classified(state: RunState, fact: f.FailureClassified) -> RunState:
     memory = evolve(
         memory,
         next="" if goes_on else fact.decision.value,
-        why=f"{fact.tool}: {fact.reason} ({fact.rule})",
+        why=f"{fact.tool}: {fact.reason}",
+        rule=fact.rule,
         person_can_help=fact.person_can_help,
         wait_for=fact.attempt if goes_on and passes else 0,
     )

@@ -104,7 +104,8 @@ def test_a_breach_of_safety_is_put_before_a_person(verdict: str, reason: str) ->
     assert made.drive() == "gate:escalation"
     (gate,) = made.gatekeeper.opened
     assert (gate.risk, gate.recommended) == ("high", "reject")
-    assert gate.view["tried"] == ['step 1: look {"at":"it"}: "no such file"']
+    assert gate.view["tried"] == [{"step": 1, "tool": "look", "arguments": '{"at":"it"}', "outcome": '"no such file"'}]
+    assert gate.view["rule"] == "reported_critical"
     assert len(made.models.requests) == 1
     made.decide(verdict, reason="no" if reason else "", **({"answer": "look at that"} if verdict == "respond" else {}))
     assert made.drive() == "ended"
