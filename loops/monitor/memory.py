@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from loops.engine.detection.finding import Finding
 from loops.engine.detection.window import Window, observe
-from loops.engine.facts import Fact, GateDecided, RunStarted, StepCompleted
+from loops.engine.facts import Fact, GateDecided, LoopDetected, RunStarted, StepCompleted
 from loops.engine.fold.circling import seen_of
 from loops.engine.limits import extended
 from loops.engine.spec import Limits
@@ -32,6 +32,8 @@ class Memory:
     seq: int = 0
     limits: Limits = field(default_factory=Limits)
     window: Window = ()
+    found_by_itself: int = 0
+    """The last step of the latest circle that is on record already."""
     samples: deque[Sample] = field(default_factory=deque)
     told: dict[str, int] = field(default_factory=dict)
     """The last step of the latest finding of each method: what overlaps with it says the same again."""
@@ -43,6 +45,8 @@ class Memory:
                     self.limits = fact.spec.limits
                 case StepCompleted():
                     self.window = observe(self.window, seen_of(fact))
+                case LoopDetected():
+                    self.found_by_itself = max(fact.steps, default=self.found_by_itself)
                 case GateDecided(kind="limit_reached") if fact.verdict in CONTINUED:
                     self.limits = extended(self.limits, fact.payload)
 

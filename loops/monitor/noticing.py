@@ -33,8 +33,10 @@ def notice(run: RunSeen, memory: Memory, policy: Policy) -> Iterator[Noticed]:
 
 
 def _circles(run: RunSeen, memory: Memory, policy: Policy) -> Noticed | None:
+    """What the run has found by itself is no news."""
     for detector in OUTSIDE:
-        if found := detector(memory.window, policy.thresholds):
+        found = detector(memory.window, policy.thresholds)
+        if found and max(found.steps) > memory.found_by_itself:
             return Noticed(STALL if detector is progress_stall else LOOP, found)
     return None
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from django.db import connection
 
 from loops.engine.canonical import decode
-from loops.engine.facts import Fact, GateDecided, StepCompleted
+from loops.engine.facts import Fact, GateDecided, LoopDetected, StepCompleted
 from loops.engine.recorded import read_fact
 
 AT_ONCE = 5000
 """Runs that are looked at; what is beyond waits its turn, oldest first."""
 FACTS_A_RUN = 24
-"""News of one run that are read at most: a window of steps, and what people decided between them."""
-NEWS = (StepCompleted.__name__, GateDecided.__name__)
+"""News of one run that are read at most: a window of steps, and what was found and decided between them."""
+NEWS = (StepCompleted.__name__, GateDecided.__name__, LoopDetected.__name__)
 
 _LIVE = """
     SELECT id, head_seq, status, owner <> '', total_steps, total_tokens, (total_cost_usd * 1000000)::bigint,

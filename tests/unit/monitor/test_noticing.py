@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from loops.engine import facts as f
+from loops.engine.detection.fingerprints import mark
 from loops.engine.detection.window import LENGTH
 from loops.engine.spec import Limits
 from loops.monitor.memory import Memory
@@ -97,6 +98,14 @@ def test_bounds_that_a_person_extended_count() -> None:
     made.learn([start, granted, replace(granted, verdict="reject", payload={"max_cost_usd": 99})])
     assert made.limits.max_cost_microusd == 9_000_000
     assert made.limits.max_seconds == 600
+
+
+def test_a_circle_that_the_run_found_by_itself_is_no_news() -> None:
+    made = memory()
+    made.learn(f.StepCompleted(step=step, success=True, action=mark("a"), outcome=mark("b")) for step in range(1, 5))
+    assert [noticed.finding.method for noticed in notice(RUN, made, POLICY)] == ["semantic"]
+    made.learn([f.LoopDetected(method="repeated_call", evidence="", steps=(2, 3, 4))])
+    assert list(notice(RUN, made, POLICY)) == []
 
 
 def test_a_finding_that_overlaps_with_an_earlier_one_is_no_news() -> None:
