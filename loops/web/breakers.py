@@ -33,11 +33,11 @@ EVENT_LOOKS = {
 def breakers(request: HttpRequest) -> HttpResponse:
     """All of it."""
     members_only(request)
+    agents = _agents(request)
     models = ModelConfig.objects.select_related("fallback__fallback__fallback")
     context = {
         **_live(request),
-        "chains": [(model, model.chain()[1:]) for model in models if model.fallback_id],
-        "agents": _agents(request),
+        "chains": [(model, model.chain()[1:], agents.get(model.name, [])) for model in models if model.fallback_id],
         "rules": BreakerRule.objects.all(),
         "default": BreakerRule(),
     }

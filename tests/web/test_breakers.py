@@ -184,7 +184,7 @@ def test_fallbacks_are_set_in_the_admin_and_shown(house: Any) -> None:
     first.refresh_from_db()
     assert [model.name for model in first.chain()] == ["first", "second", "third"]
     page = page_of(house)
-    assert "then second" in page
+    assert "second, then third" in page
     assert "Engineer" in page
     agents = text_of(house.client("admin").get(reverse("admin:loops_agent_changelist")))
     assert "first, then second, then third" in agents

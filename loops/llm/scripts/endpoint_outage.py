@@ -1,4 +1,4 @@
-"""A provider that is overloaded for a minute out of two, by the clock: every run of a minute meets an outage.
+"""A provider that is overloaded now and then, by the clock: a run of this script always meets an outage.
 
 The only script that looks at the clock. Watch a breaker open, the run go another way or wait, the probe, and the close.
 """
@@ -11,7 +11,8 @@ from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelRequest
 from loops.llm.scripted import Script, Turn
 
-PERIOD_S, DOWN_S = 120, 60
+PERIOD_S, DOWN_S = 95, 35
+"""Up for less time than the run takes; down for longer than five tries take, and over when the first probe comes."""
 FILES = ("README.md", "invoices/invoice.py", "invoices/tax.py", "invoices/discounts.py", "invoices/money.py")
 _THOUGHT = "I read one file after the other and note what I learn, so that nothing is lost when I have to wait. " * 3
 TURNS = (
@@ -37,7 +38,7 @@ def steady(number: int) -> Turn:
 
 SCRIPT = Script(
     name="endpoint_outage",
-    summary="Overloaded for a minute out of two; goes on where it was.",
+    summary="Overloaded for half a minute now and then; goes on where it was.",
     play=_play,
     goal="Read through the project and say what it does.",
 )
