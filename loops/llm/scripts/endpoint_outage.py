@@ -16,10 +16,7 @@ PERIOD_S, DOWN_S = 95, 35
 FILES = ("README.md", "invoices/invoice.py", "invoices/tax.py", "invoices/discounts.py", "invoices/money.py")
 _THOUGHT = "I read one file after the other and note what I learn, so that nothing is lost when I have to wait. " * 3
 TURNS = (
-    *(
-        Turn(thinking=_THOUGHT, text=f"I read {path}.", calls=(("read_file", {"path": path}),), delay=0.2)
-        for path in FILES
-    ),
+    *(Turn(thinking=_THOUGHT, text=f"I read {path}.", calls=(("read_file", {"path": path}),)) for path in FILES),
     Turn(text="I have read them all.", calls=(("task_completion", {"result": "Five files read, none changed."}),)),
 )
 

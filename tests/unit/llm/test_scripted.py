@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -109,7 +108,6 @@ def test_every_script_plays_twice_the_same(name: str) -> None:
 @pytest.mark.spec("E5", "E6")
 def test_the_outage_comes_and_goes_by_the_clock_and_the_stand_in_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_outage, "time", SimpleNamespace(time=lambda: 94.0))
-    monkeypatch.setattr(endpoint_outage, "TURNS", tuple(replace(turn, delay=0) for turn in endpoint_outage.TURNS))
     up = [(reply.text, reply.calls) for reply in play("endpoint_outage", {}, 6)]
     assert up == [(reply.text, reply.calls) for reply in play("stand_in", {}, 6)]
     monkeypatch.setattr(endpoint_outage, "time", SimpleNamespace(time=lambda: 96.0))
