@@ -164,7 +164,7 @@ def failed(step: int, signature: str) -> StepSeen:
 
 
 LATEST = (failed(1, "a"), failed(2, "b"), failed(3, "b"), failed(4, "b"))
-FEATURES = {
+FEATURES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "nothing": ({}, {}),
     "failures": ({"failures_in_row": 2}, {"failures_in_row": 0.6667}),
     "more failures than there may be": ({"failures_in_row": 9}, {"failures_in_row": 1.0}),
@@ -183,8 +183,8 @@ FEATURES = {
 @pytest.mark.parametrize("name", FEATURES)
 def test_each_feature_is_measured_from_the_state(name: str) -> None:
     changes, expected = FEATURES[name]
-    latest = changes.pop("latest", ()) if "latest" in changes else ()
-    state = state_with(**changes)
+    state = state_with(**{key: value for key, value in changes.items() if key != "latest"})
+    latest = changes.get("latest", ())
     found = confidence.features(replace(state, confidence=replace(state.confidence, latest=latest)))
     assert {key: found[key] for key in expected} == expected
     if not expected:

@@ -31,6 +31,12 @@ class Somebody:
         self.asked += 1
         return self.found
 
+    def confidence_request(self, evidence: Any, *, goal: str, model: str) -> Any:
+        raise AssertionError("nobody judges here")
+
+    async def evaluate_confidence(self, request: Any) -> p.Opinion:
+        raise AssertionError("nobody judges here")
+
 
 class Denied(World):
     def __init__(self, answers: Any, specialist: p.Specialist | None = None, **changes: Any) -> None:

@@ -95,7 +95,7 @@ def test_without_a_grant_a_denied_call_is_not_run(tmp_path: Path, granted: bool)
 def test_a_grant_does_not_open_the_sandbox(tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("mine")
-    desk = Desk(tmp_path, [NO_DELETE], level=SandboxLevel(FILES_ONLY, "none", "no sandbox here"))
+    desk = Desk(tmp_path, [NO_DELETE], level=SandboxLevel(FILES_ONLY, "none"))
     granted = replace(desk.context, grant="gate-1")
     escape = desk.call("delete_file", path="../outside.txt")
     assert not asyncio.run(desk.service.execute(escape, granted, desk.heard)).ok
