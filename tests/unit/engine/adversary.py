@@ -479,7 +479,9 @@ plans: st.SearchStrategy[Plan] = st.builds(
     verdicts=st.lists(st.tuples(st.sampled_from(_VERDICTS), _PAYLOADS), min_size=2, max_size=4),
     worlds=st.lists(st.sampled_from(p.Verified), min_size=1, max_size=3),
     voids=st.lists(st.booleans(), min_size=1, max_size=3),
-    mail=st.dictionaries(_TICKS, st.sampled_from(["message", "pause", "stop", "resume", "check_confidence"]), max_size=5),
+    mail=st.dictionaries(
+        _TICKS, st.sampled_from(["message", "pause", "stop", "resume", "check_confidence"]), max_size=5
+    ),
     crashes=st.frozensets(_TICKS, max_size=4),
     limits=st.builds(
         Limits,
