@@ -11,6 +11,8 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.urls import reverse
 
+from loops.engine import facts as f
+from loops.engine.values import ModelRole
 from loops.ids import new_id
 from loops.models import AuditEvent, Breaker, BreakerEvent, BreakerRule, ModelConfig, Run
 from loops.services.policies import current_version, snapshot_of
@@ -150,6 +152,22 @@ def test_a_reset_wakes_the_runs_that_wait_for_the_model(house: Any) -> None:
     other.refresh_from_db()
     assert house.run.wake_at < datetime.now(UTC) + timedelta(seconds=5)
     assert other.wake_at == later
+
+
+@pytest.mark.spec("E6", "R1")
+def test_the_page_of_a_run_says_what_it_waits_for_and_which_model_it_asked(house: Any) -> None:
+    make.step(house.run, 1)
+    waits = f.ModelAwaited(role=ModelRole.ACTOR, model="claude", until=1_790_000_000_000_000, reason="overloaded_error")
+    asked = f.ModelRequested(
+        role=ModelRole.ACTOR, model="spare", request_sha256="", fell_back_from="claude", because="timeout"
+    )
+    for happened in (waits, f.ModelAwaitEnded(), asked):
+        make.fact(house.run, happened, step=1)
+    Run.objects.filter(pk=house.run.pk).update(waiting_on="model claude: next try at 14:13:20 UTC")
+    page = text_of(house.client("operator").get(reverse("run", args=[house.run.pk])))
+    assert "Waiting for model claude, next try at 14:13:20 UTC" in page
+    assert "Asked spare instead of claude" in page
+    assert "odel claude: next try at 14:13:20" in page
 
 
 # --- what admins set -------------------------------------------------------------------------------------------------
