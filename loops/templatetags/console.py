@@ -91,6 +91,12 @@ def has_gate_cards() -> bool:
 
 
 @register.filter
+def waits(code: str) -> str:
+    """What a run waits on, in words."""
+    return waiting.said(code)
+
+
+@register.filter
 def phase(name: str) -> str:
     return LABELS[Phase(name)] if name in Phase.__members__ else name
 

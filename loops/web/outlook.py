@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loops.models import Run, Step
-from loops.web import words
+from loops.web import waiting, words
 from loops.web.meters import Meter
 
 WHY_CHARS = 220
@@ -61,13 +61,13 @@ def _doing(run: Run, latest: Step | None) -> str:
         case status if status in AT_REST:
             return AT_REST[status]
         case Run.Status.THINKING:
-            return words.capital(run.waiting_on) or f"Asks the model what to do in step {run.total_steps}"
+            return waiting.said(run.waiting_on) or f"Asks the model what to do in step {run.total_steps}"
         case Run.Status.EXECUTING_TOOL:
             return _running(run, latest)
         case Run.Status.WAITING if run.waiting_on == "message":
             return "Waits for your message"
         case Run.Status.WAITING:
-            return f"Waits for a person: {words.reason(run.waiting_on).lower()}"
+            return f"Waits for a person: {waiting.said(run.waiting_on).lower()}"
         case _:
             return _ended(run)
 
@@ -75,7 +75,7 @@ def _doing(run: Run, latest: Step | None) -> str:
 def _ended(run: Run) -> str:
     """Why it ended, and what people may still say to that."""
     why = words.reason(run.end_reason) if run.end_reason else "Ended"
-    return f"{why}; waits for a person: {words.reason(run.waiting_on).lower()}" if run.waiting_on else why
+    return f"{why}; waits for a person: {waiting.said(run.waiting_on).lower()}" if run.waiting_on else why
 
 
 def _measured(percent: int, method: str) -> str:
@@ -89,7 +89,7 @@ def _running(run: Run, latest: Step | None) -> str:
     """The call under way, in one line."""
     proposed: list[dict[str, Any]] = ((latest.action or {}).get("calls") or []) if latest else []
     telling = next((words.one_line(call["arguments"], 90) for call in proposed if call["tool"] == run.waiting_on), "")
-    name = words.capital(run.waiting_on.replace("_", " "))
+    name = waiting.said(run.waiting_on)
     return f"{name}: {telling}" if telling else name
 
 

@@ -9,6 +9,8 @@ from django.apps import apps
 from django.http import HttpRequest
 from django.template.loader import TemplateDoesNotExist, get_template
 
+from loops.web import words
+
 
 def gates() -> Any:
     """The model of gates."""
@@ -25,6 +27,17 @@ def count_for(request: HttpRequest) -> int:
     if not hasattr(request, "_open_gates"):
         request._open_gates = waiting_for(request.user).count()  # type: ignore[attr-defined]
     return int(request._open_gates)  # type: ignore[attr-defined]
+
+
+@cache
+def _kinds() -> dict[str, str]:
+    return dict(gates().Kind.choices)
+
+
+def said(waiting_on: str) -> str:
+    """What a run waits on, in words: the name of a gate, a tool, or what the run said itself."""
+    name = waiting_on if " " in waiting_on else waiting_on.replace("_", " ")
+    return _kinds().get(waiting_on) or words.capital(name)
 
 
 @cache
