@@ -132,7 +132,8 @@ class World(fakes.World):
         """A point where mail can arrive and a worker can die."""
         self.ticks += 1
         if kind := self.plan.mail.get(self.ticks):
-            self.send(kind, text=f"note {self.ticks}")
+            wish = kind == "wish"
+            self.send("message" if wish else kind, text="please stop" if wish else f"note {self.ticks}")
         if self.ticks in self.plan.crashes:
             self.crashed += 1
             raise Killed
@@ -480,7 +481,7 @@ plans: st.SearchStrategy[Plan] = st.builds(
     worlds=st.lists(st.sampled_from(p.Verified), min_size=1, max_size=3),
     voids=st.lists(st.booleans(), min_size=1, max_size=3),
     mail=st.dictionaries(
-        _TICKS, st.sampled_from(["message", "pause", "stop", "resume", "check_confidence"]), max_size=5
+        _TICKS, st.sampled_from(["message", "pause", "stop", "resume", "check_confidence", "wish"]), max_size=5
     ),
     crashes=st.frozensets(_TICKS, max_size=4),
     limits=st.builds(
