@@ -138,6 +138,24 @@ def test_a_circle_seen_from_outside_becomes_a_fact_with_its_evidence() -> None:
     assert "4 steps in a row" in detected.evidence
 
 
+class DeadBroker:
+    """In the place of Celery's application."""
+
+    @staticmethod
+    def send_task(*args: Any, **options: Any) -> None:
+        raise ConnectionError("the broker is down")
+
+
+@pytest.mark.spec("F2")
+def test_it_works_while_the_broker_is_down(settings: Any) -> None:
+    settings.AGENTOPS_CELERY = f"{__name__}.DeadBroker"
+    run = begun()
+    searching(run)
+    working(run.run)
+    assert Monitor(EAGER).look() == 1
+    assert MailboxItem.objects.get().kind == "detected"
+
+
 @pytest.mark.spec("F2")
 def test_a_finding_is_told_once() -> None:
     run = begun()
