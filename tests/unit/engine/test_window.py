@@ -212,6 +212,8 @@ def test_a_long_run_never_passes_the_window_and_is_pruned_seldom() -> None:
     assert (world.state.end_reason, world.state.steps_used) == ("criteria_met", 61)
     assert not world.journal.of(f.ModelFailed)
     assert max(model.sizes) <= windowing.budget(WINDOW)
+    answers = [request.max_tokens for request in world.models.requests]
+    assert all(size + most <= WINDOW * 1.02 for size, most in zip(model.sizes, answers, strict=True))
     prunings = world.journal.of(f.ContextPruned)
     assert 2 <= len(prunings) <= 60 // 3
     assert all(each.after_tokens < each.before_tokens for each in prunings)
@@ -390,9 +392,52 @@ def test_a_model_that_cannot_sum_up_is_no_reason_to_stop(answer: Any) -> None:
 
 @pytest.mark.spec("U1", "A4")
 def test_a_summary_is_not_asked_for_beyond_the_token_budget() -> None:
-    world = with_summariser(says("Done."), limits={"max_tokens": 40_000})
-    world.drive()
-    assert world.state.tokens <= 40_000
+    rich = with_summariser(says("Done."))
+    rich.drive()
+    before = replay(rich.journal.facts[: rich.journal.kinds().index("SummaryRequested")])
+    enough_for_one_answer = before.tokens + before.context_tokens + 600
+    poor = with_summariser(says("Done."), limits={"max_tokens": enough_for_one_answer})
+    poor.drive()
+    assert "SummaryRequested" not in poor.journal.kinds()
+    assert [fact.method for fact in poor.journal.of(f.ContextPruned)][-1] == "dropped"
+    assert poor.state.tokens <= enough_for_one_answer
+
+
+class Killed(BaseException):
+    """The worker is gone."""
+
+
+@pytest.mark.spec("U1", "J2")
+def test_a_summary_that_was_lost_with_its_worker_is_not_paid_for_again() -> None:
+    deaths = iter([True])
+
+    async def dies_once() -> ModelReply:
+        if next(deaths, False):
+            raise Killed
+        return says("Done.")
+
+    honest = Honest(14, window=WINDOW)
+    asked: list[ModelRequest] = []
+
+    def model(request: ModelRequest) -> Any:
+        if request.role != "summariser":
+            return honest(request)
+        asked.append(request)
+        return dies_once()
+
+    world = with_summariser(None)
+    world.models = type(world.models)(model)
+    with pytest.raises(Killed):
+        world.drive()
+    assert world.journal.kinds()[-1] == "SummaryRequested"
+    assert world.drive() == "ended"
+    kinds = world.journal.kinds()
+    lost = kinds.index("SummaryRequested")
+    made = kinds.index("ContextPruned", lost)
+    pruning = world.journal.facts[made]
+    assert "SummaryRequested" not in kinds[lost + 1 : made]
+    assert isinstance(pruning, f.ContextPruned)
+    assert (pruning.method, pruning.model) == ("dropped", "")
 
 
 def test_a_result_is_never_cut_twice() -> None:
