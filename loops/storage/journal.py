@@ -31,7 +31,7 @@ from loops.models import Checkpoint
 from loops.storage import bell, ledger, reader
 from loops.storage.encoding import encode_fact
 from loops.storage.feed import Publisher
-from loops.storage.projections import FINAL, project, status
+from loops.storage.projections import final_status, project, status
 from loops.uptime import uptime
 
 TTL_S = 15.0
@@ -301,7 +301,7 @@ def _head_columns(state: RunState) -> tuple[Any, ...]:
         canonical.clean(waiting_on)[:200],
         state.limits.max_steps + state.step_base,
         state.end_reason if state.is_ended else "",
-        FINAL.get(state.phase, ""),
+        final_status(state),
     )
 
 

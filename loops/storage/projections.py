@@ -359,7 +359,7 @@ _HANDLERS: dict[type[f.Fact], Any] = {
 def status(state: RunState) -> tuple[str, str]:
     """(what a person is told, what it waits on) (SPEC A2)."""
     if state.phase in ENDED:
-        return ENDED[state.phase], state.gate.kind if state.gate else ""
+        return "escalated" if _escalated(state) else ENDED[state.phase], state.gate.kind if state.gate else ""
     if state.paused:  # first, so that a person can resume it while its gate still waits
         return "paused", state.gate.kind if state.gate else ""
     if state.gate is not None:
@@ -385,3 +385,12 @@ def _working(state: RunState) -> tuple[str, str]:
 
 ENDED = {Phase.COMMIT: "completed", Phase.FAIL: "failed", Phase.HALT: "interrupted"}
 FINAL = {Phase.COMMIT: "success", Phase.FAIL: "failed", Phase.HALT: "interrupted"}
+
+
+def final_status(state: RunState) -> str:
+    """How it ended, in D83's words; empty while it goes on (SPEC W1)."""
+    return "escalated" if _escalated(state) else FINAL.get(state.phase, "")
+
+
+def _escalated(state: RunState) -> bool:
+    return state.phase is Phase.FAIL and state.end_reason == "escalated"

@@ -19,7 +19,7 @@ from loops.engine.fold import apply, initial
 from loops.engine.state import RunState
 from loops.models import Run
 from loops.storage import reader
-from loops.storage.projections import FINAL, project, status
+from loops.storage.projections import final_status, project, status
 
 TABLES = {
     "agent_execution_steps": "execution_id",
@@ -86,7 +86,7 @@ def _head(state: RunState) -> dict[str, Any]:
         "progress": state.progress,
         "max_steps": state.limits.max_steps + state.step_base,
         "end_reason": state.end_reason if state.is_ended else "",
-        "final_status": FINAL.get(state.phase, ""),
+        "final_status": final_status(state),
     }
 
 

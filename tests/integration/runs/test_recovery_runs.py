@@ -136,7 +136,7 @@ def test_a_long_task_is_confirmed_by_a_person(boss: Any, place: Path, playing: A
     assert (why, run.status, run.end_reason) == ("ended", "interrupted", "not_confirmed")
 
 
-@pytest.mark.spec("E1", "Q1", "Q3", "E7")
+@pytest.mark.spec("E1", "Q1", "Q3", "E7", "A2", "W1")
 def test_an_attempt_to_leave_the_workspace_is_put_before_a_person(boss: Any, place: Path, playing: Any) -> None:
     out = Turn(text="I look at the host.", calls=(("read_file", {"path": "../../etc/passwd"}),))
     why, run = played(submit(boss, place, playing(lambda number: out)))
@@ -145,7 +145,8 @@ def test_an_attempt_to_leave_the_workspace_is_put_before_a_person(boss: Any, pla
     assert "read_file" in gate.title
     assert "etc/passwd" in str(gate.view["tried"])
     why, run = played(run)
-    assert run.end_reason == "escalated"
+    assert (run.status, run.final_status, run.end_reason) == ("escalated", "escalated", "escalated")
+    assert not rebuild.rebuild(run.pk).differences
     report = reader.report(run.pk)
     assert report is not None
     assert "read_file" in report["diagnosis"]
