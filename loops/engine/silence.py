@@ -6,6 +6,7 @@ from loops.engine.facts import Fact, ModelStopped, Reminded, ResultProposed
 from loops.engine.recovery import REFLECT, REFLECTED
 from loops.engine.state import RunState
 from loops.engine.values import StopReason
+from loops.engine.windowing import WINDOW_FULL
 
 NO_CALL = (
     "You called no tool. Use a tool to go on, ask_question when you need to know something, "
@@ -23,7 +24,7 @@ def stopped(state: RunState) -> bool:
 
 def taken_at_its_word(state: RunState) -> bool:
     """Its text can be the result, and it was told before how to hand one in."""
-    whole = state.last_stop not in {StopReason.MAX_TOKENS, StopReason.CUT}
+    whole = state.last_stop not in {StopReason.MAX_TOKENS, StopReason.CUT, StopReason.CONTEXT_EXCEEDED}
     return whole and state.plain_answers + 1 >= PLAIN_ANSWERS_AT_MOST and bool(state.last_text.strip())
 
 
@@ -45,5 +46,6 @@ def facts_of(state: RunState) -> tuple[Fact, ...]:
     if no_tool_call(state):
         return (ModelStopped(answers=answers, taken=False),)
     must_reflect = state.recovering.must_reflect
-    text = REFLECT.format(errors=state.limits.reflect_after) if must_reflect else NO_CALL
+    unasked = WINDOW_FULL if state.last_stop == StopReason.CONTEXT_EXCEEDED else NO_CALL
+    text = REFLECT.format(errors=state.limits.reflect_after) if must_reflect else unasked
     return (Reminded(reason="no_tool_call", text=text),)
