@@ -37,9 +37,7 @@ def _play(request: ModelRequest, number: int) -> Turn:
             text="I am not allowed to delete, so I move the file aside instead. A person can delete it later.",
             calls=(("move_file", {"path": _OLD, "target": f"unused/{_OLD.rsplit('/', 1)[-1]}"}),),
         )
-    done = (
-        "tests/conftest.py was deleted, as granted." if granted else f"{_OLD} lies in unused/ now; nothing was deleted."
-    )
+    done = f"{_OLD} was deleted, as granted." if granted else f"{_OLD} lies in unused/ now; nothing was deleted."
     return Turn(text="That is done as far as I may.", calls=(("task_completion", {"result": done}),))
 
 
