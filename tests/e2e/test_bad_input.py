@@ -24,7 +24,7 @@ from gates.jobs import expire
 from gates.models import Decision, Gate
 from loops.engine.ports import ApprovalVoid
 from loops.jobs import sweep
-from loops.models import Agent, AuditEvent, Fact, ModelConfig, ProvenanceRecord, Run, Task, ToolCallRecord
+from loops.models import Agent, AuditEvent, BreakerRule, Fact, ModelConfig, ProvenanceRecord, Run, Task, ToolCallRecord
 from loops.services.models import ensure_script
 from loops.services.people import new_token
 from loops.storage import chain, reader
@@ -326,8 +326,11 @@ def test_a_model_that_never_stops(house: House) -> None:
 @pytest.mark.spec("D2", "E6", "E7")
 def test_an_endpoint_that_is_down(house: House) -> None:
     """Nobody listens there. It is tried again and again until the time that the task allows is over."""
-    # A run gives up after six attempts; the waits between them take 15.5 seconds at least, so the time is over first.
-    run = house.submit_to(house_agent(house, f"http://127.0.0.1:{free_port()}"), limits={"max_seconds": 15})
+    # With its breaker on, the run would be parked for it, which takes no working time. It gives up after six attempts;
+    # the waits between them take 15.5 seconds at least, so the time is over first.
+    agent = house_agent(house, f"http://127.0.0.1:{free_port()}")
+    BreakerRule.objects.create(kind="model", name=agent.actor_model.name, enabled=False)
+    run = house.submit_to(agent, limits={"max_seconds": 15})
 
     def asks() -> bool:
         sweep()
