@@ -60,7 +60,7 @@ EXAMPLES = (
     Example("writes_a_file", "Writes a file", final_review="never"),
     Example("gives_up_half_way", "Gives up half-way"),
     Example("never_stops", "Never stops", limits={"max_steps": 8}),
-    Example("same_error_three_times", "Makes the same mistake three times", limits={"max_failures": 20}),
+    Example("goes_in_circles", "Goes in circles", limits={"max_failures": 50}),
     Example("loses_confidence", "Loses confidence"),
     Example("not_allowed", "May not delete", agent_type=CAUTIOUS),
     Example("steps_back", "Gives up an approach", limits={"max_failures": 5}, final_review="never"),

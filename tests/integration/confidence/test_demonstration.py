@@ -109,7 +109,7 @@ def test_the_policy_says_how_often_and_below_what(boss: Any) -> None:
 
 @pytest.mark.spec("G2")
 def test_a_script_without_an_answer_is_not_judged_unless_a_person_asks(boss: Any) -> None:
-    run = submit(boss, "Makes the same mistake three times")
+    run = submit(boss, "Goes in circles")
     assert run_spec(run)["confidence"] == {"every_steps": 0, "threshold": 0.5, "by_model": False}
     steering.check_confidence(actor=boss, run=run)
     assert MailboxItem.objects.get(run=run).kind == "check_confidence"
