@@ -1,4 +1,4 @@
-"""A model that sums up what is left out of a conversation: asked once, paid for, and no reason to stop when it fails."""
+"""A model that sums up what is left out of a conversation: asked once, paid for, no reason to stop when it fails."""
 
 from __future__ import annotations
 
