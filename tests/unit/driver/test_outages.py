@@ -235,6 +235,22 @@ def test_an_open_breaker_refuses_a_tool_before_its_intent_and_the_model_goes_ano
     assert [call.name for call in tools.ran] == ["peek"]
 
 
+def test_a_breaker_that_opens_while_a_person_decides_leaves_the_approval_unused() -> None:
+    tools = Tools({"look": lambda arguments: "seen"}, {"look": Access.ASK})
+    world = World([says("", LOOK), done()], tools)
+    assert world.drive() == "gate:tool_approval"
+    now = world.shared.now()
+    world.shared.rows[b.TOOL, "look"] = b.Breaker(
+        status=b.Status.OPEN, why="crash", opened_at=now, open_until=now + 30_000_000
+    )
+    world.decide("approve")
+    assert world.drive() == "ended"
+    assert tools.ran == []
+    assert world.gatekeeper.consumed == []
+    assert [fact.why for fact in world.journal.of(f.ToolRefused)] == ["breaker_open"]
+    assert world.journal.of(f.ToolIntended) == []
+
+
 def test_the_tool_is_tried_by_one_probe_and_is_back_for_all() -> None:
     outcomes = iter([broken(), broken(), ToolResult(ok=True, content="seen")])
     tools = Tools({"look": lambda arguments: next(outcomes), "rest": lambda arguments: "rested"})
