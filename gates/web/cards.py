@@ -50,6 +50,7 @@ _LONG = {
 }  # fmt: skip
 _OF_KIND: Mapping[str, Set[str]] = {
     Gate.Kind.IN_DOUBT: _DOUBT,
+    Gate.Kind.LIMIT_REACHED: {"label"},
     Gate.Kind.LOW_CONFIDENCE: _JUDGED,
     Gate.Kind.PERMISSION_BLOCKED: _BLOCKED,
     Gate.Kind.ESCALATION: _ESCALATED,

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from loops.engine import circling, limits, recovery
-from loops.engine.confidence import check_confidence
+from loops.engine import circling, confidence, limits, recovery, windowing
 from loops.engine.effects import Effect, OpenGate, Record
 from loops.engine.facts import Fact, LimitReached, LimitWarned, Reminded
 from loops.engine.state import RunState
-from loops.engine.windowing import make_room, warn
 
 
 def next_effect(state: RunState) -> Effect | None:
@@ -49,6 +47,7 @@ def _limit_gate(state: RunState) -> OpenGate:
     used, bound = limits.usage(state)[state.reached]
     hit = limits.LimitHit(state.reached, used, bound)
     scale = 1_000_000 if state.reached == "max_cost_usd" else 1
+    shown = {"used": used, "bound": bound, "suggested": limits.suggested(hit)}
     label = limits.LABELS[state.reached]
     return OpenGate(
         kind="limit_reached",
@@ -57,10 +56,8 @@ def _limit_gate(state: RunState) -> OpenGate:
         recommended="extend" if state.progress > 0 else "reject",
         view={
             "limit": state.reached,
-            "used": used / scale,
-            "bound": bound / scale,
-            "suggested": limits.suggested(hit) / scale,
             "label": label,
+            **{name: value if scale == 1 else value / scale for name, value in shown.items()},
         },
     )
 
@@ -70,10 +67,10 @@ BEFORE: tuple[Callable[[RunState], Effect | None], ...] = (
     circling.break_or_ask,
     circling.look_for_loops,
     recovery.act,
-    warn,
-    make_room,
+    windowing.warn,
+    windowing.make_room,
     _look_at_limits,
-    check_confidence,
+    confidence.check_confidence,
     recovery.confirm_long_task,
     _warn,
     recovery.force_reflection,
