@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loops.engine import facts as f
 from loops.engine.attempts import fingerprint
-from loops.engine.errors.failure import Recovery
+from loops.engine.errors.failure import Recovery, Source
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import CHARS_PER_TOKEN, means
 from loops.engine.recovering import GIVEN_UP_REMEMBERED, Recovering
@@ -20,9 +20,10 @@ _WEIGHT = ("", Recovery.CONTINUE, Recovery.BACKTRACK, Recovery.FAIL_GRACEFULLY, 
 def classified(state: RunState, fact: f.FailureClassified) -> RunState:
     memory = state.recovering
     passes = fact.kind is FailureKind.TRANSIENT
-    if passes:
-        of_it = fingerprint(state.call(fact.call_id).call)
-        failed = tuple(evolve(one, transient=True) if one.fingerprint == of_it else one for one in memory.failed)
+    pending = state.call(fact.call_id)
+    if pending.failure is not None and pending.failure.source is Source.TOOL:  # it ran: its latest failure counts
+        of_it = fingerprint(pending.call)
+        failed = tuple(evolve(one, transient=passes) if one.fingerprint == of_it else one for one in memory.failed)
         memory = evolve(memory, failed=failed)
     if _WEIGHT.index(fact.decision) <= _WEIGHT.index(memory.next):
         return evolve(state, recovering=memory)

@@ -20,7 +20,7 @@ from loops.engine.recovering import ATTEMPTS_REMEMBERED, FAILED_REMEMBERED
 from loops.engine.recovery import REFLECTION_CHARS
 from loops.engine.reflection import CUT_HERE, quoted
 from loops.engine.retry import delay_s
-from loops.engine.values import Compensation, FailureKind, ToolCall, ToolResult
+from loops.engine.values import Access, Compensation, FailureKind, ToolCall, ToolResult
 from tests.fakes import Tools, World, done, says
 from tests.unit.engine.adversary import check_conversation
 from tests.unit.engine.effort import examples
@@ -507,3 +507,23 @@ def test_a_message_starts_a_fresh_allowance_of_steps(speaks: bool, steps: int) -
     made.decide("respond", answer="that one")
     assert made.drive() == "gate:limit_reached"
     assert made.state.step == steps
+
+
+# --- found by the property, kept for good -----------------------------------------------------------------------------
+
+
+@pytest.mark.spec("E2")
+@pytest.mark.parametrize(
+    ("errors", "again"), [(("deadlock detected", "no such file"), 0), (("no such file", "deadlock detected"), 1)]
+)
+def test_of_two_failures_of_one_call_the_latest_says_whether_it_passes(errors: tuple[str, str], again: int) -> None:
+    """A person spoke between two equal calls of one answer, so that both ran."""
+    outcomes = iter([failing(errors[0]), failing(errors[1]), "seen"])
+    both = Tools({"look": lambda a: next(outcomes), "send": lambda a: "sent"}, {"send": Access.ASK})
+    made = world([says("", LOOK, ("send", {}), LOOK), says("", LOOK), done()], both)
+    assert made.drive() == "gate:tool_approval"
+    made.send("message", text="try it now")
+    made.decide("approve")
+    while made.drive() == "timer":
+        made.clock.time += 60
+    assert len([call for call in made.tools.ran if call.name == "look"]) == 2 + again
