@@ -66,10 +66,10 @@ def standing(runs: QuerySet[Run]) -> QuerySet[Detection]:
 @never_cache
 @require_safe
 def banner(request: HttpRequest, run_id: Any) -> HttpResponse:
-    """Above the timeline: asked for every few seconds, for a hung worker sends no news."""
+    """Above the timeline: asked for at once and every few seconds, for a hung worker sends no news."""
     run = access.run_or_404(request, run_id)
     found = [(one, METHODS.get(one.method, one.method)) for one in standing(Run.objects.filter(pk=run.pk))]
-    return render(request, "console/_detections.html", {"run": run, "found": found})
+    return render(request, "console/_detections.html", {"run": run, "found": found, "asked": True})
 
 
 def _method(body: Body) -> str:

@@ -53,6 +53,15 @@ def test_a_hung_worker_shows_above_the_timeline_until_the_run_moves(house: Any) 
     assert "its worker hangs" not in banner(house)
 
 
+def test_the_page_asks_at_once_and_the_answer_only_after_a_while(house: Any) -> None:
+    """An answer that asked at once would be replaced by one that does, without end."""
+    page = text_of(house.client("operator").get(reverse("run", args=[house.run.pk])))
+    assert 'hx-trigger="load, every 8s"' in page
+    assert 'hx-trigger="every 8s"' in banner(house)
+    Run.objects.filter(pk=house.run.pk).update(status="completed")
+    assert "hx-trigger" not in banner(house)
+
+
 def test_the_system_page_names_the_run(house: Any) -> None:
     house.run.refresh_from_db()
     detection(house.run)
