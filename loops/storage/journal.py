@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -50,6 +50,8 @@ _BLOBS = (
     "INSERT INTO loops_blob (sha256, size, body) SELECT b.name, length(b.body), b.body "
     "FROM unnest(%s::text[], %b::bytea[]) AS b(name, body) ON CONFLICT DO NOTHING"
 )
+_BLOB = "INSERT INTO loops_blob (sha256, size, body) VALUES (%s, %s, %b) ON CONFLICT DO NOTHING"
+LARGE_BLOB = 1_000_000
 _CONDEMN = (
     "UPDATE agent_execution_history SET status = 'failed', final_status = 'failed', end_reason = 'journal_unreadable', "
     "escalation_reason = %s, waiting_on = left(%s, 200), completed_at = clock_timestamp(), owner = '', "
@@ -140,6 +142,16 @@ def _fold(facts: Sequence[f.Fact]) -> RunState:
     return state
 
 
+def _store(cursor: psycopg.Cursor[Any], blobs: Mapping[str, bytes]) -> None:
+    """Small ones together; a large one by itself: what takes long to send must not look like an owner that froze."""
+    small = {name: body for name, body in blobs.items() if len(body) < LARGE_BLOB}
+    if small:
+        cursor.execute(_BLOBS, [list(small), list(small.values())])
+    for name, body in blobs.items():
+        if name not in small:
+            cursor.execute(_BLOB, [name, len(body), body])
+
+
 class PgJournal:
     """Port Journal on Postgres, for one claim.
 
@@ -184,7 +196,7 @@ class PgJournal:
         with self.connection.transaction():
             cursor = self._cursor()
             if blobs:
-                cursor.execute(_BLOBS, [list(blobs), list(blobs.values())])
+                _store(cursor, blobs)
             if params is not None:
                 self._append(cursor, params)
             elif not cursor.execute(_FENCE, [self._run, self._epoch], prepare=True).fetchone():
