@@ -74,6 +74,11 @@ def refusal(state: RunState, pending: PendingCall) -> str:
     return f"Not run: this is the call that went in circles (steps {steps}), and nothing has changed since."
 
 
+def was_cut_off(pending: PendingCall) -> bool:
+    """It was begun, and only a person could say that it did not take effect."""
+    return pending.ok is False and pending.since > 0 and pending.said is None
+
+
 @dataclass(frozen=True, slots=True)
 class Marks:
     action: str
@@ -82,8 +87,13 @@ class Marks:
 
 
 def marks(state: RunState) -> Marks:
-    """Of the step that ends now: what it did, what came of it, and whether it changed something."""
+    """Of the step that ends now: what it did, what came of it, and whether it changed something.
+
+    A step whose call was cut off leaves no marks: that it took no effect is an accident, and nothing to learn from.
+    """
     calls = state.calls
+    if any(was_cut_off(pending) for pending in calls):
+        return Marks(action="", outcome="", changed=False)
     return Marks(
         action=action_mark(tuple(pending.call for pending in calls), state.last_text),
         outcome=outcome_mark(result_mark(pending.said) if pending.said is not None else "" for pending in calls),

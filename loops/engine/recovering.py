@@ -62,6 +62,8 @@ class Recovering:
     person_can_help: bool = False
     wait_for: int = 0
     """Number of the transient failure to wait for; 0 when nothing is to be waited for."""
+    strayed: bool = False
+    """It named a place that it may not touch; nothing ran. Once is a slip."""
     best_progress: float = 0.0
     confirmed_at: int = 0
     """The step at which a person last let a long task go on (SPEC D4)."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from loops.engine.attempts import fingerprint
 from loops.engine.effects import Effect, End, OpenGate, Record
-from loops.engine.errors import Failure, Recovery, classify, decide_recovery
+from loops.engine.errors import Failure, Recovery, Source, classify, decide_recovery
 from loops.engine.facts import BackoffStarted, Backtracked, FailureClassified, ReflectionForced, ReflectionGiven
 from loops.engine.lifecycle import Event
 from loops.engine.reflection import arguments_of, files_of, summary_of
 from loops.engine.retry import delay_s
 from loops.engine.state import PendingCall, RunState
-from loops.engine.values import Json, ToolCall
+from loops.engine.values import FailureKind, Json, ToolCall
 
 BREAKERS = ("task_completion", "ask_question", "converse")
 """Tools that end an answer: never held up by what other calls did."""
@@ -88,6 +88,8 @@ def _classified(state: RunState, pending: PendingCall, failure: Failure) -> Fail
         person_can_help=found.person_can_help,
         corrections_at_most=limits.max_attempts - 1,
     )
+    if is_slip(state, failure, found.kind):
+        decision = Recovery.CONTINUE
     return FailureClassified(
         step=state.step,
         call_id=pending.call.id,
@@ -100,6 +102,12 @@ def _classified(state: RunState, pending: PendingCall, failure: Failure) -> Fail
         attempt=attempt,
         person_can_help=found.person_can_help,
     )
+
+
+def is_slip(state: RunState, failure: Failure, kind: FailureKind) -> bool:
+    """The first place outside that a run names, refused before anything ran: models take the workspace for the root of
+    a disk. It is told where it is; who tries again is put before a person."""
+    return kind is FailureKind.CRITICAL and failure.source is Source.POLICY and not state.recovering.strayed
 
 
 # --- before the next request ----------------------------------------------------------------------------------------

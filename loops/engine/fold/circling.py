@@ -71,10 +71,11 @@ def seen_of(fact: f.StepCompleted) -> Seen:
 
 
 def with_step(state: RunState, fact: f.StepCompleted) -> RunState:
-    """One more step in the window. Progress takes a run off the ladder; a change lets it try anything again."""
+    """One more step in the window. Progress takes a run off the ladder; what may have changed something, a
+    command included, lets it try anything again."""
     circle = state.circle
     if circle.rung and fact.progress > circle.progress:
         circle = Circle(broken_at=circle.broken_at)
-    elif circle.refused and fact.changed:
+    elif circle.refused and (fact.changed or any(pending.ok and pending.may_change for pending in state.calls)):
         circle = evolve(circle, refused=())
     return evolve(state, recent=observe(state.recent, seen_of(fact)), circle=circle)

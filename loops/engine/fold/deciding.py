@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
-from loops.engine.fold.circling import without_circle
 from loops.engine.fold.judging import confidence_decided, permission_decided
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
-from loops.engine.fold.recovering import confirmed, escalation_decided, long_task_decided
+from loops.engine.fold.recovering import confirmed, escalation_decided, long_task_decided, tried_anew
 from loops.engine.limits import extended
 from loops.engine.state import RunState
 
@@ -58,14 +57,12 @@ def decided(state: RunState, fact: f.GateDecided) -> RunState:  # noqa: C901 - o
 def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bool) -> RunState:
     if not goes_on or state.extensions >= state.limits.max_extensions:
         return evolve(state, reached="", fatal=limit)
-    failures = 0 if limit == "max_failures" else state.failures_in_row
+    state = confirmed(tried_anew(state) if limit == "max_failures" else state)
     return evolve(
-        confirmed(state),
+        state,
         reached="",
         extensions=state.extensions + 1,
         limits=extended(state.limits, fact.payload),
-        failures_in_row=failures,
-        recent=() if limit == "max_failures" else state.recent,
         warned=state.warned - {limit},
     )
 
@@ -73,7 +70,7 @@ def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bo
 def _loop_decided(state: RunState, goes_on: bool) -> RunState:
     if not goes_on or state.extensions >= state.limits.max_extensions:
         return evolve(state, loop_found="", fatal="loop_detected")
-    return evolve(without_circle(state), failures_in_row=0, extensions=state.extensions + 1)
+    return evolve(tried_anew(state), loop_found="", extensions=state.extensions + 1)
 
 
 def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunState:

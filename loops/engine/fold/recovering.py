@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
-from loops.engine.attempts import fingerprint
+from loops.engine.attempts import after_message, fingerprint
 from loops.engine.errors.failure import Recovery, Source
 from loops.engine.evolving import evolve
+from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, means
 from loops.engine.recovering import GIVEN_UP_REMEMBERED, Recovering
 from loops.engine.reflection import line_of
@@ -20,6 +21,8 @@ _WEIGHT = ("", Recovery.CONTINUE, Recovery.BACKTRACK, Recovery.FAIL_GRACEFULLY, 
 def classified(state: RunState, fact: f.FailureClassified) -> RunState:
     memory = state.recovering
     passes = fact.kind is FailureKind.TRANSIENT
+    if fact.kind is FailureKind.CRITICAL:
+        memory = evolve(memory, strayed=True)
     pending = state.call(fact.call_id)
     if pending.failure is not None and pending.failure.source is Source.TOOL:  # it ran: its latest failure counts
         of_it = fingerprint(pending.call)
@@ -71,6 +74,11 @@ def reflection_given(state: RunState, fact: f.ReflectionGiven) -> RunState:
 @means(f.ModelStopped)
 def model_stopped(state: RunState, fact: f.ModelStopped) -> RunState:
     return state if fact.taken else evolve(state, fatal=state.fatal or "no_tool_call")
+
+
+def tried_anew(state: RunState) -> RunState:
+    """A person knows what failed and lets it go on: whatever failed or went in circles may be tried again."""
+    return evolve(without_circle(state), failures_in_row=0, recovering=after_message(state.recovering))
 
 
 def escalation_decided(state: RunState, goes_on: bool) -> RunState:

@@ -161,13 +161,14 @@ def _text(value: object) -> str:
 def _complete_step(state: RunState) -> tuple[Fact, ...]:
     failed = next((call for call in state.calls if not call.ok), None)
     error = failed.error if failed else ""
+    repeats = failed is not None and not circling.was_cut_off(failed)
     progress = measure(state)
     marks = circling.marks(state)
     done = StepCompleted(
         step=state.step,
         success=failed is None,
         error=error[:2000],
-        error_signature=error_signature(failed.call.name, error) if failed else "",
+        error_signature=error_signature(failed.call.name, error) if failed and repeats else "",
         progress=progress.score,
         progress_method=progress.method,
         progress_detail=progress.detail,

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from gates.models import Gate
 from gates.services import decide
+from loops.engine import facts
 from loops.engine.reflection import CUT_HERE
 from loops.llm.scripted import Script, Turn
 from loops.llm.scripts import never_stops
@@ -136,10 +137,24 @@ def test_a_long_task_is_confirmed_by_a_person(boss: Any, place: Path, playing: A
     assert (why, run.status, run.end_reason) == ("ended", "interrupted", "not_confirmed")
 
 
+@pytest.mark.spec("E1")
+def test_the_first_path_outside_is_a_slip_and_nobody_is_asked(boss: Any, place: Path, playing: Any) -> None:
+    slip = Turn(text="I look at it.", calls=(("read_file", {"path": "/repo/README.md"}),))
+    mended = Turn(text="Relative, then.", calls=(("read_file", {"path": "README.md"}),))
+    end = Turn(text="That is all.", calls=(("task_completion", {"result": "It has rules."}),))
+    why, run = played(submit(boss, place, playing(lambda number: (slip, mended, end)[number])))
+    assert (why, run.status) == ("ended", "completed")
+    assert not Gate.objects.filter(run=run).exists()
+    (failure,) = [fact for fact in reader.history(run.pk) if isinstance(fact, facts.FailureClassified)]
+    assert (failure.kind.value, failure.decision.value) == ("critical", "CONTINUE")
+
+
 @pytest.mark.spec("E1", "Q1", "Q3", "E7", "A2", "W1")
 def test_an_attempt_to_leave_the_workspace_is_put_before_a_person(boss: Any, place: Path, playing: Any) -> None:
-    out = Turn(text="I look at the host.", calls=(("read_file", {"path": "../../etc/passwd"}),))
-    why, run = played(submit(boss, place, playing(lambda number: out)))
+    def out(number: int) -> Turn:
+        return Turn(text="I look at the host.", calls=(("read_file", {"path": f"{'../' * (number + 2)}etc/passwd"}),))
+
+    why, run = played(submit(boss, place, playing(out)))
     assert why == "gate:escalation"
     gate = answer(boss, run, "reject", reason="not this one")
     assert "read_file" in gate.title

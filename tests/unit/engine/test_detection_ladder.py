@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from loops.engine import circling
 from loops.engine import facts as f
 from loops.engine.detection.ladder import LEFT_AFTER, Rung
 from loops.engine.detection.thresholds import OFF
 from loops.engine.ports import Mail
-from loops.engine.values import Compensation, ModelRole, ToolResult
+from loops.engine.state import PendingCall
+from loops.engine.values import Compensation, ModelRole, ToolCall, ToolResult
 from tests.fakes import Tools, World, done, says
 
 pytestmark = pytest.mark.spec("F3")
@@ -164,3 +166,36 @@ def test_a_result_that_fails_alike_is_a_round_that_went_in_circles() -> None:
     assert run.state.end_reason == "repair_budget"
     assert run.journal.of(f.LoopDetected)[0].method == "repeated_round"
     assert rungs(run)[0] == (Rung.ANOTHER_APPROACH.value, False)
+
+
+@pytest.mark.spec("F1", "J2")
+def test_calls_that_were_cut_off_are_no_circle() -> None:
+    """What a person says of an interrupted call is no outcome the agent could have learnt from."""
+    cut = PendingCall(call=ToolCall("c1.0", "pay", {"amount": 5}), status="done", ok=False, since=1, error="unknown")
+    learnt = replace(cut, said="no such account")
+    for call, has_marks in ((cut, False), (learnt, True)):
+        marks = circling.marks(replace(world().state, calls=(call,)))
+        assert bool(marks.action and marks.outcome) is has_marks
+
+
+def test_a_command_that_worked_lets_what_went_round_be_tried_again() -> None:
+    """A command says nothing of what it changed: the test that failed three times may be run after it."""
+    looks = [says("I look once more at what there is.", LOOK)] * 3
+    tools = Tools({"look": lambda a: "the same", "write": lambda a: ToolResult(ok=True, content="", exit_code=0)})
+    for may_change, why in ((True, []), (False, ["circle"])):
+        tools.undo = {"write": Compensation(tool="write", arguments={})} if may_change else {}
+        run = world([*looks, says("Now I write.", ("write", {"at": "it"})), *looks[:1], done()], tools)
+        run.drive()
+        assert [fact.why for fact in run.journal.of(f.ToolRefused)] == why
+
+
+@pytest.mark.spec("Q4", "F3")
+def test_a_person_who_extends_the_failures_lets_everything_be_tried_again() -> None:
+    outcomes = iter([ToolResult(ok=False, content="", error="no such file")])
+    tools = Tools({"look": lambda a: next(outcomes, "found")})
+    run = World([*[says("", LOOK)] * 4, done()], tools, limits=FREE | {"max_failures": 3})
+    assert run.drive() == "gate:limit_reached"
+    run.decide("extend", max_failures=9)
+    assert run.drive() == "ended"
+    assert [fact.why for fact in run.journal.of(f.ToolRefused)] == ["identical"] * 2
+    assert [call.name for call in run.tools.ran] == ["look"] * 2
