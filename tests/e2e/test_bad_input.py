@@ -53,7 +53,7 @@ class Bad:
     before: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     """A call that prepares it."""
     breach: bool = False
-    """It reaches out of the workspace: a person is asked before the run goes on."""
+    """It reaches out of the workspace: once is a slip, the second time a person is asked."""
     audited: bool = False
 
 
@@ -61,6 +61,7 @@ def command(line: str) -> tuple[str, dict[str, Any]]:
     return ("run_command", {"command": line})
 
 
+ONCE_MORE = ("read_file", {"path": "../../etc/shadow"})
 PLAIN = "send plain Unicode text. Nothing was run."
 OUTSIDE = "leads outside the workspace or through a link"
 BAD = {
@@ -144,6 +145,7 @@ def playing(bad: Bad) -> Callable[[Seen], Say]:
     def handler(seen: Seen) -> Say:
         turns = ([Say(calls=bad.before)] if bad.before else []) + [
             Say(text=bad.text, thinking=bad.thinking, calls=bad.calls, raw_json=bad.raw),
+            *([Say(calls=[ONCE_MORE])] if bad.breach else []),
             Say(text="Done.", calls=[DONE]),
         ]
         return turns[min(seen.turn, len(turns) - 1)]
@@ -159,9 +161,10 @@ def test_what_a_model_or_a_tool_sends(house: House, wired: Callable[..., Agent],
     if bad.breach:
         gate = gate_of(run)
         assert gate.kind == "escalation"
+        assert "etc/shadow" in json.dumps(gate.view)
         services.decide(actor=house.boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
     ended(run)
-    call = ToolCallRecord.objects.filter(run=run, tool=bad.calls[0][0]).last()
+    call = ToolCallRecord.objects.filter(run=run, tool=bad.calls[0][0]).order_by("step_number").first()
     assert call is not None
     told = f"{call.error}\n{call.output}"
     assert (run.status, run.end_reason) == ("completed", "criteria_met"), (told, reader.report(run.pk))
@@ -172,7 +175,7 @@ def test_what_a_model_or_a_tool_sends(house: House, wired: Callable[..., Agent],
     facts = [fact["fact"] for fact in reader.raw(run.pk, 0, 500) if fact["kind"] == kind]
     assert call.call_id in [fact["call_id"] for fact in facts]
     if bad.audited:
-        assert AuditEvent.objects.filter(kind="tool.denied", run=run).count() == 1
+        assert AuditEvent.objects.filter(kind="tool.denied", run=run).count() == (2 if bad.breach else 1)
     assert not Path("/tmp/must-not-exist").exists()
     assert chain.verify(run.pk).ok
 
