@@ -1,0 +1,55 @@
+"""How good detection is, is counted, not assumed: the counting itself, on runs made by hand (SPEC F4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from loops.engine.detection.thresholds import Thresholds
+from loops.engine.detection.window import Seen, Window
+from tests.evals.loops import Score, first_finding, is_right, score
+from tests.evals.trajectories import Trajectory
+
+pytestmark = pytest.mark.spec("F4")
+
+
+def run(what: str, rewards: list[float]) -> Trajectory:
+    """One letter a step: the same letter is the same call with the same result."""
+    steps = tuple(Seen(step=number, action=f"{letter}.", outcome=f"{letter}.") for number, letter in enumerate(what, 1))
+    return Trajectory(what, what, "model", max(rewards) >= 1, steps, tuple(rewards), submitted=False)
+
+
+def twice(window: Window, _: Thresholds) -> bool:
+    """A crude detector: the same step twice in a row."""
+    return len(window) > 1 and window[-1].call == window[-2].call
+
+
+def never(window: Window, _: Thresholds) -> bool:
+    return False
+
+
+STUCK = run("abbbbb", [0.2, 0.2, 0.2, 0.2, 0.2, 0.2])
+HELPED_ITSELF = run("abbcde", [0.2, 0.2, 0.2, 0.2, 0.5, 0.5])
+SOLVED = run("abcd", [0.1, 0.4, 0.8, 1.0])
+STUCK_IN_NEW_WAYS = run("abcdef", [0.3, 0.3, 0.3, 0.3, 0.3, 0.3])
+ALL = (STUCK, HELPED_ITSELF, SOLVED, STUCK_IN_NEW_WAYS)
+
+
+def test_a_stop_is_right_when_nothing_better_would_have_come() -> None:
+    assert first_finding(STUCK, twice) == 3
+    assert is_right(STUCK, 3)
+    assert not is_right(HELPED_ITSELF, 3)
+    assert first_finding(SOLVED, twice) is None
+
+
+def test_precision_counts_the_stops_and_recall_the_runs_that_were_stuck() -> None:
+    found = score(ALL, twice)
+    assert (found.right, found.wrong) == (1, 1)
+    assert (found.precision, found.recall) == (0.5, 0.5)
+    assert found.saved == 3  # steps of the one that was stuck
+    assert 0 < found.chance < 1
+
+
+def test_a_detector_that_sees_nothing_has_no_recall() -> None:
+    found = score(ALL, never)
+    assert (found.recall, found.right + found.wrong) == (0.0, 0)
+    assert Score(0, 0, 0, 0, 0, 0, 0.0).recall == 1.0  # nothing was there to be found
