@@ -115,25 +115,18 @@ def _answered(rows: Rows, fact: f.ModelAnswered, state: RunState) -> None:
     if state.reusing:
         step["action"]["reused"] = {"tokens": fact.usage.total_tokens, "cost_microusd": fact.usage.cost_microusd}
     rows.models.append(
-        {
-            "id": rows.row_id("model", state.seq),
-            "seq": state.seq,
-            "step_number": state.step,
-            "phase": state.phase.value,
-            "role": fact.role.value,
-            "model": fact.model,
-            "provider": fact.provider,
-            "model_id": fact.model_id,
-            "stop_reason": clean(fact.raw_stop or fact.stop.value)[:40],
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cache_read_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-            "cost_microusd": usage.cost_microusd,
-            "duration_ms": fact.duration_ms,
-            "request_sha256": "",
-            "request_id": clean(fact.request_id)[:120],
-        }
+        _model_row(
+            rows,
+            state,
+            usage,
+            role=fact.role.value,
+            model=fact.model,
+            provider=fact.provider,
+            model_id=fact.model_id,
+            stop_reason=clean(fact.raw_stop or fact.stop.value)[:40],
+            duration_ms=fact.duration_ms,
+            request_id=clean(fact.request_id)[:120],
+        )
     )
     for position, call in enumerate(fact.calls):
         call_id = answer_call_id(state.model_calls, position)
@@ -150,58 +143,51 @@ def _answered(rows: Rows, fact: f.ModelAnswered, state: RunState) -> None:
 
 def _summed_up(rows: Rows, fact: f.ContextPruned, state: RunState) -> None:
     """A model was asked to sum up what was left out: it is paid for like any other (SPEC N4)."""
-    if not fact.model:
-        return
-    usage = NOTHING_SPENT if state.reusing else fact.usage
-    rows.models.append(
-        {
-            "id": rows.row_id("model", state.seq),
-            "seq": state.seq,
-            "step_number": state.step,
-            "phase": state.phase.value,
-            "role": "summariser",
-            "model": fact.model,
-            "provider": "",
-            "model_id": fact.model,
-            "stop_reason": fact.method,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cache_read_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-            "cost_microusd": usage.cost_microusd,
-            "duration_ms": 0,
-            "request_sha256": "",
-            "request_id": "",
-        }
-    )
+    if fact.model:
+        usage = NOTHING_SPENT if state.reusing else fact.usage
+        role = ModelRole.SUMMARISER.value
+        rows.models.append(
+            _model_row(rows, state, usage, role=role, model=fact.model, model_id=fact.model, stop_reason=fact.method)
+        )
 
 
 def _confidence(rows: Rows, fact: f.ConfidenceChecked, state: RunState) -> None:
     """What the judgement cost, beside the other calls of models (SPEC N4)."""
-    if not fact.provider:
-        return
-    usage = NOTHING_SPENT if state.reusing else fact.usage
-    rows.models.append(
-        {
-            "id": rows.row_id("model", state.seq),
-            "seq": state.seq,
-            "step_number": state.step,
-            "phase": state.phase.value,
-            "role": ModelRole.CONFIDENCE.value,
-            "model": fact.model,
-            "provider": fact.provider,
-            "model_id": fact.model_id,
-            "stop_reason": "",
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cache_read_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-            "cost_microusd": usage.cost_microusd,
-            "duration_ms": fact.duration_ms,
-            "request_sha256": "",
-            "request_id": clean(fact.request_id)[:120],
-        }
-    )
+    if fact.provider:
+        rows.models.append(
+            _model_row(
+                rows,
+                state,
+                NOTHING_SPENT if state.reusing else fact.usage,
+                role=ModelRole.CONFIDENCE.value,
+                model=fact.model,
+                provider=fact.provider,
+                model_id=fact.model_id,
+                duration_ms=fact.duration_ms,
+                request_id=clean(fact.request_id)[:120],
+            )
+        )
+
+
+def _model_row(rows: Rows, state: RunState, usage: Usage, **of_call: Any) -> dict[str, Any]:
+    """One answer of a model and what it cost; ``of_call`` has what only some of them know."""
+    return {
+        "id": rows.row_id("model", state.seq),
+        "seq": state.seq,
+        "step_number": state.step,
+        "phase": state.phase.value,
+        "provider": "",
+        "stop_reason": "",
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "cost_microusd": usage.cost_microusd,
+        "duration_ms": 0,
+        "request_sha256": "",
+        "request_id": "",
+        **of_call,
+    }
 
 
 def _arguments(arguments: Any) -> Any:

@@ -14,6 +14,19 @@ pytestmark = pytest.mark.django_db(transaction=True)
 Enter = Callable[[str, Any], Any]
 
 
+def asked(house: House, page: Any, run: Run, kind: str) -> Any:
+    """The card of the gate that the run waits at, on its page of the queue."""
+    gate = gate_of(run)
+    assert gate.kind == kind
+    page.goto(f"{house.url}/review/{gate.pk}/")
+    return page.locator("article[data-gate]")
+
+
+def advise(card: Any, text: str) -> None:
+    card.locator("form[data-verdict=respond] textarea").fill(text)
+    card.locator("form[data-verdict=respond] button[type=submit]").click()
+
+
 def kinds(run: Run) -> list[str]:
     return list(Fact.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
 
@@ -35,15 +48,11 @@ def test_an_approach_that_fails_is_given_up_for_one_that_works(house: House, ent
 def test_a_loop_is_broken_rung_by_rung_and_then_put_before_a_person(house: House, enter: Enter) -> None:
     page = enter(house.url, house.boss)
     run = house.submit("goes_in_circles", final_review="never", limits={"max_failures": 50})
-    gate = gate_of(run)
-    assert gate.kind == "loop_detected"
+    card = asked(house, page, run, "loop_detected")
     rungs = kinds(run)
     assert rungs.index("LoopDetected") < rungs.index("LoopBroken") < rungs.index("GateOpened")
-    page.goto(f"{house.url}/review/{gate.pk}/")
-    card = page.locator("article[data-gate]")
     assert "in circles" in card.inner_text()
-    card.locator("form[data-verdict=respond] textarea").fill("There is no settings file. Say so.")
-    card.locator("form[data-verdict=respond] button[type=submit]").click()
+    advise(card, "There is no settings file. Say so.")
     assert ended(run).status == "completed"
 
 
@@ -51,13 +60,9 @@ def test_a_loop_is_broken_rung_by_rung_and_then_put_before_a_person(house: House
 def test_a_low_confidence_is_put_before_a_person_whose_advice_helps(house: House, enter: Enter) -> None:
     page = enter(house.url, house.boss)
     run = house.submit("loses_confidence", final_review="never", workspace=house.invoices)
-    gate = gate_of(run)
-    assert gate.kind == "low_confidence"
-    page.goto(f"{house.url}/review/{gate.pk}/")
-    card = page.locator("article[data-gate]")
+    card = asked(house, page, run, "low_confidence")
     assert "0.25" in card.inner_text()
-    card.locator("form[data-verdict=respond] textarea").fill("Rounding at the end is right. Write that down.")
-    card.locator("form[data-verdict=respond] button[type=submit]").click()
+    advise(card, "Rounding at the end is right. Write that down.")
     assert ended(run).status == "completed"
     assert ToolCallRecord.objects.filter(run=run, tool="write_file", ok=True).exists()
 
@@ -66,12 +71,8 @@ def test_a_low_confidence_is_put_before_a_person_whose_advice_helps(house: House
 def test_a_denied_call_never_runs_and_the_agent_adapts(house: House, enter: Enter) -> None:
     page = enter(house.url, house.boss)
     run = house.submit("not_allowed", final_review="never", workspace=house.invoices)
-    gate = gate_of(run)
-    assert gate.kind == "permission_blocked"
-    page.goto(f"{house.url}/review/{gate.pk}/")
-    card = page.locator("article[data-gate]")
-    card.locator("form[data-verdict=respond] textarea").fill("Move it aside instead.")
-    card.locator("form[data-verdict=respond] button[type=submit]").click()
+    card = asked(house, page, run, "permission_blocked")
+    advise(card, "Move it aside instead.")
     assert ended(run).status == "completed"
     deleted = ToolCallRecord.objects.filter(run=run, tool="delete_file")
     assert deleted.count() == 2
