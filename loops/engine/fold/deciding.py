@@ -7,7 +7,7 @@ from dataclasses import replace
 from loops.engine import facts as f
 from loops.engine.evolving import evolve
 from loops.engine.fold.judging import confidence_decided, permission_decided
-from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
+from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, call_of, means, with_call
 from loops.engine.fold.recovering import confirmed, escalation_decided, long_task_decided, tried_anew
 from loops.engine.limits import extended
 from loops.engine.state import RunState
@@ -99,6 +99,6 @@ def _approval_decided(state: RunState, call_id: str, fact: f.GateDecided, goes_o
         return with_call(state, call_id, status="refused", rejection=reason)
     edited = fact.payload.get("arguments")
     if fact.verdict == "approve_with_edits" and isinstance(edited, dict):
-        call = state.call(call_id).call
+        call = call_of(state, call_id).call
         return with_call(state, call_id, status="approved", call=replace(call, arguments=edited))
     return with_call(state, call_id, status="approved")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from loops.engine import facts as f
 from loops.engine.denial import counted
 from loops.engine.evolving import evolve
-from loops.engine.fold.parts import means, with_call
+from loops.engine.fold.parts import call_of, means, with_call
 from loops.engine.standing import Confidence, StepSeen
 from loops.engine.state import RunState
 
@@ -80,7 +80,8 @@ def permission_denied(state: RunState, fact: f.PermissionDenied) -> RunState:
 def permission_decided(state: RunState, call_id: str, fact: f.GateDecided) -> RunState:
     """Granted for this very call, or refused with whatever the person said instead."""
     if fact.verdict == "approve":
-        key = state.call(call_id).operation or state.call(call_id).call.name
+        denied = call_of(state, call_id)
+        key = denied.operation or denied.call.name
         state = evolve(state, denials=counted(state.denials, key, granted=True))
         return with_call(state, call_id, status="approved", granted=True)
     advice = fact.payload.get("answer") if fact.verdict == "respond" else ""

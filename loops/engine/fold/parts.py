@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from loops.engine.evolving import evolve
 from loops.engine.facts.fact import Fact
-from loops.engine.state import RunState
+from loops.engine.state import PendingCall, RunState
 
 CHARS_PER_TOKEN = 3
 """A cautious estimate for text the provider has not counted yet."""
@@ -30,6 +30,14 @@ def means(*kinds: type[Fact]) -> Callable[[Handler], Handler]:
 
 class ImpossibleFact(Exception):
     """This fact cannot follow this state."""
+
+
+def call_of(state: RunState, call_id: str) -> PendingCall:
+    """That call of the latest answer, open or done. Raises ImpossibleFact when it has none."""
+    for pending in state.calls:
+        if pending.call.id == call_id:
+            return pending
+    raise ImpossibleFact(f"no call {call_id} in the latest answer")
 
 
 def with_call(state: RunState, call_id: str, **changes: Any) -> RunState:

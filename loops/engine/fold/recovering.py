@@ -7,7 +7,7 @@ from loops.engine.attempts import after_message, fingerprint
 from loops.engine.errors.failure import Recovery, Source
 from loops.engine.evolving import evolve
 from loops.engine.fold.circling import without_circle
-from loops.engine.fold.parts import CHARS_PER_TOKEN, means
+from loops.engine.fold.parts import CHARS_PER_TOKEN, call_of, means
 from loops.engine.recovering import GIVEN_UP_REMEMBERED, Recovering
 from loops.engine.reflection import line_of
 from loops.engine.state import RunState
@@ -23,7 +23,7 @@ def classified(state: RunState, fact: f.FailureClassified) -> RunState:
     passes = fact.kind is FailureKind.TRANSIENT
     if fact.kind is FailureKind.CRITICAL:
         memory = evolve(memory, strayed=True)
-    pending = state.call(fact.call_id)
+    pending = call_of(state, fact.call_id)
     if pending.failure is not None and pending.failure.source is Source.TOOL:  # it ran: its latest failure counts
         of_it = fingerprint(pending.call)
         failed = tuple(evolve(one, transient=passes) if one.fingerprint == of_it else one for one in memory.failed)
