@@ -385,12 +385,13 @@ def failed_before(facts: Sequence[f.Fact], call: ToolCall) -> list[FailureKind |
     """Classes of the failures of this very call since anything changed; None where none is known yet."""
     asked = {fact.call_id: (fact.tool, fact.arguments) for fact in facts if isinstance(fact, f.ToolIntended)}
     kinds = {fact.call_id: fact.kind for fact in facts if isinstance(fact, f.FailureClassified)}
+    limits = {fact.gate: fact.detail.get("limit") for fact in facts if isinstance(fact, f.GateOpened)}
     found: list[FailureKind | None] = []
     best = 0.0
     for fact in facts:
         if isinstance(fact, f.StepCompleted) and fact.progress > best:
             best, found = fact.progress, []
-        if isinstance(fact, f.MessageReceived) or _let_on(fact):
+        if isinstance(fact, f.MessageReceived) or _let_on(fact, limits):
             found = []
         failed = isinstance(fact, f.ToolCompleted) and not fact.result.ok and fact.call_id != call.id
         if failed and asked.get(fact.call_id) == (call.name, call.arguments):  # type: ignore[attr-defined]
@@ -398,9 +399,16 @@ def failed_before(facts: Sequence[f.Fact], call: ToolCall) -> list[FailureKind |
     return found
 
 
-def _let_on(fact: f.Fact) -> bool:
-    goes_on = {"approve", "approve_with_edits", "respond", "extend"}
-    return isinstance(fact, f.GateDecided) and fact.kind == "escalation" and fact.verdict in goes_on
+def _let_on(fact: f.Fact, limits: Mapping[str, object]) -> bool:
+    """A person knew of the failures, or of the circle, and let the run go on."""
+    if not isinstance(fact, f.GateDecided) or fact.verdict not in {
+        "approve",
+        "approve_with_edits",
+        "respond",
+        "extend",
+    }:
+        return False
+    return fact.kind in {"escalation", "loop_detected"} or limits.get(fact.gate) == "max_failures"
 
 
 class Gatekeeper(fakes.Gatekeeper):
