@@ -51,6 +51,8 @@ _BLOBS = (
     "FROM unnest(%s::text[], %b::bytea[]) AS b(name, body) ON CONFLICT DO NOTHING"
 )
 _BLOB = "INSERT INTO loops_blob (sha256, size, body) VALUES (%s, %s, %b) ON CONFLICT DO NOTHING"
+_HOLD_BLOBS = "LOCK TABLE loops_blob IN ROW EXCLUSIVE MODE"
+_BLOBS_THERE = "SELECT sha256 FROM loops_blob WHERE sha256 = ANY(%s)"
 LARGE_BLOB = 1_000_000
 _CONDEMN = (
     "UPDATE agent_execution_history SET status = 'failed', final_status = 'failed', end_reason = 'journal_unreadable', "
@@ -142,14 +144,24 @@ def _fold(facts: Sequence[f.Fact]) -> RunState:
     return state
 
 
-def _store(cursor: psycopg.Cursor[Any], blobs: Mapping[str, bytes]) -> None:
-    """Small ones together; a large one by itself: what takes long to send must not look like an owner that froze."""
-    small = {name: body for name, body in blobs.items() if len(body) < LARGE_BLOB}
-    if small:
-        cursor.execute(_BLOBS, [list(small), list(small.values())])
+def _send_ahead(cursor: psycopg.Cursor[Any], blobs: Mapping[str, bytes]) -> None:
+    """Large ones, outside of any transaction: who takes long to send within one looks like an owner that froze.
+    They bind nobody: a blob is what its name says, and counts only once a fact names it."""
     for name, body in blobs.items():
-        if name not in small:
+        if len(body) >= LARGE_BLOB:
             cursor.execute(_BLOB, [name, len(body), body])
+
+
+def _store(cursor: psycopg.Cursor[Any], blobs: Mapping[str, bytes]) -> None:
+    """What the facts name is there when they are; a large one was sent already, unless somebody pruned it since."""
+    large = [name for name, body in blobs.items() if len(body) >= LARGE_BLOB]
+    missing = dict(blobs)
+    if large:
+        cursor.execute(_HOLD_BLOBS)
+        for (name,) in cursor.execute(_BLOBS_THERE, [large]).fetchall():
+            del missing[name]
+    if missing:
+        cursor.execute(_BLOBS, [list(missing), list(missing.values())])
 
 
 class PgJournal:
@@ -193,8 +205,9 @@ class PgJournal:
             self._publisher.queue(self._project)
 
     def _in_transaction(self, params: list[Any] | None, blobs: dict[str, bytes], within: Sequence[Within]) -> None:
+        cursor = self._cursor()
+        _send_ahead(cursor, blobs)
         with self.connection.transaction():
-            cursor = self._cursor()
             if blobs:
                 _store(cursor, blobs)
             if params is not None:

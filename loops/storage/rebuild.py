@@ -28,6 +28,8 @@ TABLES = {
     "loops_artifact": "run_id",
 }
 Rows = dict[str, dict[str, Any]]
+_MAY_THINK = "SET LOCAL idle_in_transaction_session_timeout = 0"
+"""A long history is folded between two statements; that is no frozen worker."""
 
 
 @dataclass(slots=True)
@@ -41,6 +43,8 @@ class Rebuilt:
 def rebuild(run_id: uuid.UUID | str, *, write: bool = False) -> Rebuilt:
     """Compare one run's rows with its facts; with ``write`` put right what differs."""
     with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(_MAY_THINK)
         run = Run.objects.select_for_update().get(pk=run_id)
         if reader.is_pruned(run_id):  # its rows are all that is left of its long texts
             return Rebuilt()

@@ -230,6 +230,17 @@ class TestBlobs:
             mine.append(f.MessageReceived(text="y" * 100_000))
         assert Blob.objects.count() == before + 1
 
+    @pytest.mark.spec("J3", "J4")
+    def test_who_has_much_to_send_is_not_taken_for_frozen(self) -> None:
+        """A transaction that waits for its worker is ended, so that a frozen one keeps nobody out; a body of megabytes
+        is therefore sent before it begins."""
+        mine = owned.begun()
+        mine.journal.connection.execute("SET idle_in_transaction_session_timeout = '400ms'")
+        text = "z" * 40_000_000
+        mine.append(f.MessageReceived(text=text))
+        (said,) = [fact for fact in reader.history(mine.run.pk) if isinstance(fact, f.MessageReceived)]
+        assert said.text == text
+
     def test_a_step_costs_the_same_late_as_early(self) -> None:
         """Bytes of facts and checkpoints for each step; time is for the benchmark. The state knows sixteen steps."""
         mine = worked(60)
