@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from django.contrib.auth import get_user_model
 from django.db import connection, connections
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
@@ -22,10 +23,13 @@ from agentops.embedded.process import Command
 from agentops.ops import checks
 from loops.engine import facts as f
 from loops.engine.detection.thresholds import OFF
-from loops.models import AuditEvent, Detection, MailboxItem, Run
+from loops.models import Agent, AuditEvent, Detection, MailboxItem, ModelConfig, Run, Workspace
 from loops.monitor import sight
 from loops.monitor.policy import Policy
 from loops.monitor.watching import Monitor, silent_s
+from loops.services import demo
+from loops.services.driving import drive
+from loops.services.tasks import submit_task
 from loops.storage.reader import history
 from tests import fakes, stack
 from tests.integration.storage import owned
@@ -136,6 +140,54 @@ def test_a_circle_seen_from_outside_becomes_a_fact_with_its_evidence() -> None:
     detected = told(run.run, f.LoopDetected)[0]
     assert (detected.method, detected.by, detected.steps) == ("semantic", "monitor", (1, 2, 3, 4))
     assert "4 steps in a row" in detected.evidence
+
+
+@pytest.mark.spec("F2", "F3")
+def test_the_demonstration_of_it_is_helped_out_by_whoever_looks_from_outside() -> None:
+    """The same run without a monitor goes on to its last word: by itself it notices nothing."""
+    eager = replace(EAGER, usd_per_minute=0, tokens_per_minute=0, pace=0)
+    for policy, why in ((eager, "ended"), (BLIND, "gate:long_task")):
+        run = demonstrated(why)
+        with watching(policy):
+            assert drive(run.pk, "test") == why
+        found = [(fact.method, fact.by) for fact in told(run, f.LoopDetected)]
+        assert found == ([("recurring", "monitor")] if policy is eager else [])
+
+
+def demonstrated(key: str) -> Run:
+    boss = get_user_model().objects.get_or_create(username="boss", is_superuser=True)[0]
+    project = demo.seed()
+    agent = Agent.objects.get(project=project, name="Comes back to it")
+    ModelConfig.objects.filter(pk=agent.actor_model_id).update(pace=0.005)
+    goal, workspace = "Tell me the port", Workspace.objects.get(project=project)
+    return submit_task(
+        actor=boss,
+        project=project,
+        agent=agent,
+        workspace=workspace,
+        goal=goal,
+        final_review="never",
+        idempotency_key=key,
+        limits={"max_steps": 40, "max_failures": 50},
+    ).run
+
+
+@contextmanager
+def watching(policy: Policy) -> Iterator[None]:
+    """A monitor beside the run, in a thread with a connection of its own."""
+    stop = threading.Event()
+
+    def look() -> None:
+        Monitor(policy).run(stop)
+        connection.close()
+
+    beside = threading.Thread(target=look)
+    beside.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        beside.join()
 
 
 class DeadBroker:
