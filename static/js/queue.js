@@ -1,14 +1,16 @@
 // Lists and badges: a pointer arrives, the parts that care ask for themselves (hx-trigger="... from:body").
+import { tell } from "./news.js";
 import { Socket } from "./socket.js";
+
+export const QUEUE_MS = 300; // between two looks at the queue
 
 export function watchQueue(address) {
   let dropped = false;
-  const tell = (name) => document.body.dispatchEvent(new Event(name));
   const socket = new Socket(address, {
     onFrame(frame) {
-      if (frame.t === "hello" && dropped) { tell("queue-changed"); tell("runs-changed"); }
+      if (frame.t === "hello" && dropped) { tell("queue-changed", QUEUE_MS); tell("runs-changed"); }
       if (frame.t === "hello") dropped = true;
-      if (frame.t === "queue") tell("queue-changed");
+      if (frame.t === "queue") tell("queue-changed", QUEUE_MS);
       if (frame.t === "runs") tell("runs-changed");
     },
   });

@@ -1,4 +1,6 @@
 // The page of one run: stored cards replace each other by id, streamed text is shown until its card is stored.
+import { tell } from "./news.js";
+import { QUEUE_MS } from "./queue.js";
 import { Socket } from "./socket.js";
 
 const root = document.querySelector("[data-run-socket]");
@@ -47,7 +49,7 @@ function show(frame) {
   talk();
   trim();
   announce(frame.said);
-  document.body.dispatchEvent(new Event("run-changed"));
+  tell("run-changed");
   settle(follow);
 }
 
@@ -144,7 +146,7 @@ const socket = new Socket(root.dataset.runSocket, {
   onFrame(frame) {
     if (frame.t === "cards") show(frame);
     else if (frame.t === "deltas" && list) stream(frame.deltas);
-    else if (frame.t === "queue") document.body.dispatchEvent(new Event("queue-changed"));
+    else if (frame.t === "queue") tell("queue-changed", QUEUE_MS);
   },
 });
 socket.denied = () => { document.getElementById("closed-note")?.removeAttribute("hidden"); };
