@@ -49,24 +49,6 @@ async def check_confidence(desk: Desk, watch: Watch, effect: e.CheckConfidence) 
     )
 
 
-async def find_specialist(desk: Desk, context: p.CallContext, effect: e.FindSpecialist) -> None:
-    """Which agent of the project may do what this one may not; the answer goes before a person next (SPEC I4)."""
-    orchestrator, call = desk.ports.orchestrator, effect.call
-    found = orchestrator.find_specialist(call, context) if orchestrator is not None else p.Specialist()
-    desk.note(
-        f.PermissionDenied(
-            call_id=call.id,
-            tool=call.name,
-            operation=effect.operation,
-            times=effect.times,
-            rung="specialist",
-            alternatives=desk.state.call(call.id).alternatives,
-            specialist=f"{found.name} ({found.agent_type})" if found.name else "",
-            looked_at=found.looked_at,
-        )
-    )
-
-
 async def _opinion(desk: Desk, watch: Watch, effect: e.CheckConfidence) -> p.Opinion:
     state, orchestrator = desk.state, desk.ports.orchestrator
     if orchestrator is None or not state.spec.confidence.by_model:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 
 from loops.driver.checks import run_checks
-from loops.driver.confidence import check_confidence, find_specialist
+from loops.driver.confidence import check_confidence
 from loops.driver.desk import Desk
 from loops.driver.gates import open_gate
 from loops.driver.mail import facts_of
@@ -21,6 +21,7 @@ from loops.driver.outages import may_go_on
 from loops.driver.ports import Ports
 from loops.driver.pruning import prune
 from loops.driver.rollback import ask, roll_back
+from loops.driver.specialist import find_specialist
 from loops.driver.tool_calls import ToolCalls
 from loops.driver.watch import Interrupted, Watch
 from loops.engine import effects as e

@@ -48,6 +48,12 @@ def tool_results(messages: Sequence[Message]) -> dict[str, tuple[str, bool]]:
     return found
 
 
+def was_advised(messages: Sequence[Message]) -> bool:
+    """Has a person answered a gate with words for the agent?"""
+    texts = (str(block.get("text", "")) for message in messages for block in blocks_of(message))
+    return any(text.startswith("A person says:") for text in texts)
+
+
 def result_content(block: Mapping[str, Any]) -> str:
     """The text of a tool_result block; parts that are no text are named."""
     content = block.get("content")

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from loops.engine.values import ModelRequest
 from loops.llm.scripted import Script, Turn
-from loops.llm.turns import blocks_of
-
-
-def _was_advised(request: ModelRequest) -> bool:
-    texts = (str(block.get("text", "")) for message in request.messages for block in blocks_of(message))
-    return any(text.startswith("A person says:") for text in texts)
+from loops.llm.turns import was_advised
 
 
 def _play(request: ModelRequest, number: int) -> Turn:
-    if _was_advised(request):
+    if was_advised(request.messages):
         return Turn(
             thinking="I never looked whether there is one.",
             text="Thank you. I had never looked.",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from loops.engine.values import ModelRequest, ModelRole
 from loops.llm.scripted import Script, Turn
-from loops.llm.turns import blocks_of
+from loops.llm.turns import was_advised
 
 _LOOKS = (
     ("I begin with the project as a whole.", "list_files", {"path": "."}),
@@ -26,14 +26,9 @@ _LOW = (
 _BETTER = '{"confidence": 0.8, "progress": 0.6, "reason": "It follows a person\'s advice and has written its finding."}'
 
 
-def _was_advised(request: ModelRequest) -> bool:
-    texts = (str(block.get("text", "")) for message in request.messages for block in blocks_of(message))
-    return any(text.startswith("A person says:") for text in texts)
-
-
 def _play(request: ModelRequest, number: int) -> Turn:
     said = str(request.messages)
-    if _was_advised(request) and "ROUNDING.md" not in said:
+    if was_advised(request.messages) and "ROUNDING.md" not in said:
         return Turn(
             thinking="That answers it: the rounding is as it should be, and what is missing is a note.",
             text="Thank you. I write down what I found.",
