@@ -94,9 +94,11 @@ class Workspace:
                 self._fill(directory, temporary, data, kept if mode is None else mode & 0o777)
                 with self.fence.armed():
                     os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            except BaseException:
+            except BaseException as error:
                 with suppress(FileNotFoundError):
                     os.unlink(temporary, dir_fd=directory)
+                if isinstance(error, OSError):  # by the name that was asked for: the same failure always reads the same
+                    raise OSError(error.errno, error.strerror, path) from error
                 raise
             os.fsync(directory)
 

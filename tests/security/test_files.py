@@ -11,14 +11,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from loops.engine.values import Access, FailureKind
+from loops.tools.execution import explain
+from loops.tools.fence import Fence
 from loops.tools.limits import PROTECTED, Limits
 from loops.tools.sandbox import beneath
 from loops.tools.sandbox.beneath import Beneath, PathRefused
+from loops.tools.workspace import Workspace
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("I7")
@@ -273,6 +277,32 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(desk: Desk, monkeyp
 
     monkeypatch.setattr(os, "rename", fail)
     result = desk.run("write_file", path="a", content="new")
-    assert result.error == "No space left on device"
+    assert result.error == "No space left on device: a"
     assert _names(desk.workspace) == ["a"]
     assert (desk.workspace / "a").read_text() == "old"
+
+
+@dataclass(frozen=True)
+class Intruder(Fence):
+    """Somebody else puts a folder where the file should go, in the last moment before it goes there."""
+
+    folder: Path = Path()
+
+    @contextmanager
+    def armed(self) -> Iterator[None]:
+        self.folder.mkdir(exist_ok=True)
+        yield
+
+
+@pytest.mark.spec("F1")
+def test_the_same_failed_write_always_reads_the_same(tmp_path: Path) -> None:
+    """Or a circle of them would look like progress."""
+    said = []
+    for _ in range(2):
+        with Workspace(str(tmp_path), Limits(), fence=Intruder(folder=tmp_path / "a")) as workspace:
+            with pytest.raises(IsADirectoryError) as failed:
+                workspace.write("a", b"x")
+            said.append(explain(failed.value, "write_file").error)
+        (tmp_path / "a").rmdir()
+    assert said == ["Is a directory: a"] * 2
+    assert _names(tmp_path) == []
