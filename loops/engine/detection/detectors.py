@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loops.engine.detection.finding import Finding
-from loops.engine.detection.fingerprints import similarity
+from loops.engine.detection.fingerprints import exact_part, similarity
 from loops.engine.detection.thresholds import THRESHOLDS, Thresholds
 from loops.engine.detection.window import Seen, Window
 
@@ -85,6 +85,20 @@ def recurring(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | 
     return Finding("recurring", f"{len(same)} of the last {len(steps)} steps were nearly the same", _steps(same), 0.7)
 
 
+def nothing_new(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
+    """Every one of the last steps learnt exactly what a step much like it had told before, in whatever order."""
+    in_row, steps = thresholds.known_results, _since_news(window)
+    if not in_row or len(steps) <= in_row or steps[-1].changed:
+        return None
+    told = [_told_before(steps[:position], steps[position], thresholds) for position in range(-in_row, 0)]
+    if not all(told):
+        return None
+    earlier = [seen.step for seen in told if seen]
+    evidence = f"the last {in_row} steps learnt only what the steps {', '.join(map(str, earlier))} had told already"
+    last = [seen.step for seen in steps[-in_row:]]
+    return Finding("nothing_new", evidence, tuple(sorted({*earlier, *last})), 0.7)
+
+
 def progress_stall(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
     """Progress was measured, and for many steps there was none."""
     many = thresholds.stalled_steps
@@ -99,9 +113,9 @@ def progress_stall(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findi
 Detector = Callable[[Window, Thresholds], Finding | None]
 INSIDE: tuple[Detector, ...] = (identical_errors, repeated_call, alternating, semantic, repeated_round)
 """What the run itself is asked before every request, from the surest to the vaguest (SPEC F1)."""
-OUTSIDE: tuple[Detector, ...] = (semantic, recurring, progress_stall)
+OUTSIDE: tuple[Detector, ...] = (semantic, recurring, nothing_new, progress_stall)
 """What the monitor asks (SPEC F2)."""
-DETECTORS: tuple[Detector, ...] = (*INSIDE, recurring, progress_stall)
+DETECTORS: tuple[Detector, ...] = (*INSIDE, recurring, nothing_new, progress_stall)
 
 
 def detect(
@@ -122,6 +136,14 @@ def _since_news(window: Window) -> Window:
 def _repeats(steps: Window, period: int) -> bool:
     calls = [seen.call for seen in steps]
     return all(calls) and len(set(calls[:period])) == period and calls[period:] == calls[:-period]
+
+
+def _told_before(earlier: Window, step: Seen, thresholds: Thresholds) -> Seen | None:
+    """The latest of ``earlier`` that did nearly what ``step`` did, with the very same result."""
+    known = (
+        seen for seen in reversed(earlier) if seen.outcome and exact_part(seen.outcome) == exact_part(step.outcome)
+    )
+    return next((seen for seen in known if similarity(seen.action, step.action) >= thresholds.similar_action), None)
 
 
 def _nearly_the_same(one: Seen, other: Seen, thresholds: Thresholds) -> bool:

@@ -114,3 +114,11 @@ def test_a_finding_that_overlaps_with_an_earlier_one_is_no_news() -> None:
     assert not made.is_news(replace(finding, steps=(2, 3, 4)))
     assert made.is_news(replace(finding, steps=(4, 5)))
     assert made.is_news(replace(finding, method="other", steps=(2, 3)))
+
+
+def test_a_run_whose_tests_stay_as_they_are_is_noticed_and_one_without_tests_is_not() -> None:
+    """Twelve steps without progress mean something only where tests or checks measure it (SPEC F2, G1)."""
+    for method, kinds in (("tests", ["stall"]), ("checks", ["stall"]), ("artifacts", []), ("model", [])):
+        made = memory()
+        made.learn(f.StepCompleted(step=n, success=True, progress=0.5, progress_method=method) for n in range(1, 14))
+        assert [noticed.kind for noticed in notice(RUN, made, POLICY)] == kinds
