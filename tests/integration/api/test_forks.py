@@ -82,6 +82,8 @@ def test_who_may(world: Any, fork: Any, who: str, status: int) -> None:
         ({"message": "a\x00b"}, "message"),
         ({"model": "none-such"}, "model"),
         ({"limits": {"max_steps": 0}}, "limits.max_steps"),
+        ({"limits": {"max_depth": 99}}, "limits.max_depth"),
+        ({"depth": -5}, "depth"),
     ],
 )
 def test_faults_are_named(fork: Any, body: dict[str, Any], field: str) -> None:

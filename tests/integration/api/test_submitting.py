@@ -6,7 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from loops.api.parsers import MAX_BYTES
+from loops.engine.codec import from_plain
+from loops.engine.spec import Limits, RunSpec
 from loops.models import AuditEvent, Run, Task
+from loops.services.tasks import run_spec
 from tests.integration.services.world import closing_connections
 
 URL = "/api/v1/tasks/"
@@ -34,6 +37,14 @@ def test_a_task_is_accepted_by_names_and_by_ids(world, post):
     assert answer["run"]["status"] == "queued"
     assert answer["task"]["workspace"] is None
     assert by_id["task"]["workspace"] == str(world.workspace.pk)
+
+
+@pytest.mark.spec("A4", "D1")
+def test_what_comes_from_outside_begins_at_depth_0_under_the_usual_cap(post):
+    """Nobody can say how deep a run lies, or how deep runs may lie (see the refusals of both below)."""
+    made = Run.objects.get(pk=post({"limits": {"max_steps": 7}}).json()["run"]["id"])
+    spec = from_plain(RunSpec, run_spec(made))
+    assert (spec.depth, spec.limits.max_steps, spec.limits.max_depth) == (0, 7, Limits().max_depth)
 
 
 @pytest.mark.spec("J6", "T2")
@@ -72,6 +83,8 @@ def test_fifty_posts_at_once_make_one_run(committed_world, api):
 BAD = {
     "unknown field": ({"approved": True}, "approved"),
     "unknown field of a limit": ({"limits": {"max_gpus": 1}}, "limits.max_gpus"),
+    "depth": ({"depth": -5}, "depth"),
+    "limit of the depth": ({"limits": {"max_depth": 99}}, "limits.max_depth"),
     "class attribute": ({"__class__": "x"}, "__class__"),
     "list for text": ({"goal": ["a"]}, "goal"),
     "number for text": ({"goal": 7}, "goal"),
