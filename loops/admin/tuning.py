@@ -14,6 +14,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from loops import models as m
 from loops.admin.scoped import Everywhere, OfMyProjects, Reasoned, Versioned
 from loops.engine import loops
+from loops.models.agents import PRICES
 
 ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
 THINKING = re.compile(r"off|adaptive|[1-9][0-9]{2,6}")
@@ -144,8 +145,7 @@ class ModelConfigAdmin(Everywhere):
         "context_window",
         "thinking",
         "fallback",
-        "input_usd_per_mtok",
-        "output_usd_per_mtok",
+        *PRICES,
     )
     list_filter = ("provider",)
     list_select_related = ("fallback",)

@@ -45,6 +45,8 @@ class ModelOutput(serializers.ModelSerializer):
             "xml_tools",
             "input_usd_per_mtok",
             "output_usd_per_mtok",
+            "cache_read_usd_per_mtok",
+            "cache_write_usd_per_mtok",
             "usable",
         ]
 

@@ -10,6 +10,20 @@ from loops.ids import new_id, new_key
 from loops.models.people import Project
 from loops.querysets import ProjectScoped
 
+PRICES = ("input_usd_per_mtok", "output_usd_per_mtok", "cache_read_usd_per_mtok", "cache_write_usd_per_mtok")
+
+
+def _price(of: str, help_text: str) -> models.DecimalField:
+    return models.DecimalField(
+        f"price of {of}",
+        max_digits=10,
+        decimal_places=4,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0)],
+        help_text=f"US dollars for a million tokens. {help_text}",
+    )
+
 
 class ModelConfig(models.Model):
     class Provider(models.TextChoices):
@@ -36,8 +50,10 @@ class ModelConfig(models.Model):
     )
     thinking = models.CharField(max_length=20, default="off", help_text='"off", "adaptive" or a token budget.')
     xml_tools = models.BooleanField(default=False, help_text="For models without native tool calls.")
-    input_usd_per_mtok = models.DecimalField(max_digits=10, decimal_places=4, null=True, blank=True)
-    output_usd_per_mtok = models.DecimalField(max_digits=10, decimal_places=4, null=True, blank=True)
+    input_usd_per_mtok = _price("input", "Empty, and output too: the public price list decides.")
+    output_usd_per_mtok = _price("output", "Thinking is output.")
+    cache_read_usd_per_mtok = _price("cache reads", "Input that the provider had kept. Empty: the price of input.")
+    cache_write_usd_per_mtok = _price("cache writes", "Input that it keeps for later. Empty: the price of input.")
     timeout_s = models.PositiveIntegerField(default=120, help_text="Longest silence between two bytes, in seconds.")
     pace = models.FloatField(default=0.0, help_text="Scripted models: seconds between two streamed pieces.")
     fallback = models.ForeignKey(
@@ -57,9 +73,13 @@ class ModelConfig(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """A chain of fallbacks ends somewhere."""
+        """A chain of fallbacks ends somewhere, and a price says what the whole call costs."""
         if self.fallback is not None and self in self.fallback.chain():
             raise ValidationError({"fallback": f"{self.fallback} falls back to {self.name}: that would go in circles."})
+        some = [name for name in PRICES if getattr(self, name) is not None]
+        missing = [name for name in PRICES[:2] if name not in some]
+        if some and missing:
+            raise ValidationError(dict.fromkeys(missing, "Give the prices of input and output, or none at all."))
 
     def chain(self) -> list[ModelConfig]:
         """This model and the fallbacks after it, in the order in which they are asked (SPEC E6)."""

@@ -90,6 +90,8 @@ def _with_key(row: ModelConfig, environ: Mapping[str, str]) -> config.ModelConfi
         xml_tools=row.xml_tools,
         input_price=row.input_usd_per_mtok,
         output_price=row.output_usd_per_mtok,
+        cache_read_price=row.cache_read_usd_per_mtok,
+        cache_write_price=row.cache_write_usd_per_mtok,
         timeout=float(row.timeout_s),
         pace=row.pace,
         fallback=row.fallback.name if row.fallback else "",

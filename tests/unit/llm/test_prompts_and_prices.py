@@ -1,6 +1,7 @@
 """Prompts known by their content, and what a call costs."""
 
 import hashlib
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -60,6 +61,18 @@ def test_listed_prices_count_the_cache() -> None:
 def test_configured_prices_win() -> None:
     config = ModelConfig("m", "openai", "x", input_price=Decimal(2), output_price=Decimal("0.25"))
     assert cost_microusd(USAGE, "gpt-5", config) == 2003
+
+
+@pytest.mark.spec("S3", "U2")
+def test_configured_prices_of_the_cache_are_its_own() -> None:
+    config = ModelConfig("m", "openai", "x", input_price=Decimal(2), output_price=Decimal("0.25"))
+    read = replace(config, cache_read_price=Decimal("0.2"))
+    write = replace(config, cache_write_price=Decimal("2.5"))
+    # 500 at 2 and 10 at 0.25; 400 read from the cache; 100 written to it
+    assert cost_microusd(USAGE, "x", read) == 1000 + 3 + 80 + 200
+    assert cost_microusd(USAGE, "x", write) == 1000 + 3 + 800 + 250
+    free = replace(config, cache_read_price=Decimal(0), cache_write_price=Decimal(0))
+    assert cost_microusd(USAGE, "x", free) == 1000 + 3, "0 is a price, not a gap"
 
 
 @pytest.mark.spec("S3")
