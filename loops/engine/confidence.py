@@ -9,6 +9,7 @@ weights are stored with each score, so that anybody can compute it again: ``ceil
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -19,7 +20,7 @@ from loops.engine.state import RunState
 from loops.engine.values import Json
 
 GATE = "low_confidence"
-VERSION = "1"
+VERSION = "2"
 WEIGHTS: Mapping[str, float] = {
     "failures_in_row": 0.35,
     "same_error": 0.25,
@@ -67,7 +68,7 @@ def features(state: RunState) -> dict[str, float]:
     tests = measured.passed + measured.failed
     shares = [used / bound for name, (used, bound) in limits.usage(state).items() if bound and name != "max_failures"]
     found = {
-        "failures_in_row": state.failures_in_row / max(1, bounds.max_failures),
+        "failures_in_row": _failed_in_row(state) / max(1, bounds.max_failures),
         "same_error": (_same_error(state) - 1) / max(1, bounds.identical_errors - 1),
         "no_progress": (state.step - measured.risen_at) / STALLED_AFTER,
         "tests_failing": measured.failed / tests if tests else 0.0,
@@ -123,6 +124,11 @@ def latest_steps(state: RunState) -> list[Json]:
         }
         for seen in state.confidence.latest
     ]
+
+
+def _failed_in_row(state: RunState) -> int:
+    """Of the latest steps; approaches that were given up are among them, for giving up makes no run surer of itself."""
+    return sum(1 for _ in itertools.takewhile(lambda seen: not seen.success, reversed(state.confidence.latest)))
 
 
 def _same_error(state: RunState) -> int:

@@ -32,7 +32,7 @@ class LimitHit:
 LABELS: Mapping[str, str] = {
     "max_steps": "steps",
     "max_seconds": "seconds of work",
-    "max_failures": "failed steps in a row",
+    "max_failures": "failures in a row",
     "max_tokens": "tokens",
     "max_cost_usd": "spend",
 }

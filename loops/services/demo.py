@@ -64,7 +64,7 @@ EXAMPLES = (
     Example("comes_back_to_it", "Comes back to it", limits={"max_steps": 40}, pace=0.15),
     Example("loses_confidence", "Loses confidence"),
     Example("not_allowed", "May not delete", agent_type=CAUTIOUS),
-    Example("steps_back", "Gives up an approach", limits={"max_failures": 5}, final_review="never"),
+    Example("steps_back", "Gives up an approach", final_review="never"),
     Example("endpoint_down", "Has a model that is down"),
     Example("endpoint_outage", "Waits for its model", final_review="never", pace=0.2),
     Example("endpoint_outage", "Goes on with another model", final_review="never", pace=0.2, fallback="stand_in"),

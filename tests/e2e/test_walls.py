@@ -34,7 +34,7 @@ def kinds(run: Run) -> list[str]:
 @pytest.mark.spec("E2", "E3")
 def test_an_approach_that_fails_is_given_up_for_one_that_works(house: House, enter: Enter) -> None:
     page = enter(house.url, house.boss)
-    run = house.submit("steps_back", final_review="never", limits={"max_failures": 5})
+    run = house.submit("steps_back", final_review="never")
     page.goto(f"{house.url}/runs/{run.pk}/")
     page.locator("#run-end .end-card").wait_for()
     assert ended(run).status == "completed"

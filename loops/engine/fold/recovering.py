@@ -44,6 +44,7 @@ def classified(state: RunState, fact: f.FailureClassified) -> RunState:
 
 @means(f.Backtracked)
 def backtracked(state: RunState, fact: f.Backtracked) -> RunState:
+    """The failed steps of the approach count as one from now on, as one summary takes their place (ADR 0015)."""
     memory = state.recovering
     backtracks = memory.backtracks + 1
     given_up = (*memory.given_up, line_of(memory.attempts))[-GIVEN_UP_REMEMBERED:]
@@ -52,6 +53,7 @@ def backtracked(state: RunState, fact: f.Backtracked) -> RunState:
     return evolve(
         state,
         recovering=left,
+        failures_in_row=state.failures_in_row - max(0, memory.failed_steps - 1),
         fatal=state.fatal or ("too_many_backtracks" if over else ""),
         context_tokens=state.context_tokens + len(fact.summary) // CHARS_PER_TOKEN,
     )

@@ -76,7 +76,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.spec("E1", "E2", "E3", "E4", "C1", "N1")
 def test_an_agent_gives_up_an_approach_and_gets_there_another_way(boss: Any, place: Path) -> None:
-    why, run = played(submit(boss, place, "steps_back", limits={"max_failures": 5}))
+    why, run = played(submit(boss, place, "steps_back"))
     assert (why, run.status, run.end_reason) == ("ended", "completed", "criteria_met")
     found = kinds(run)
     assert found.count("FailureClassified") == 3
@@ -95,7 +95,7 @@ def test_an_agent_gives_up_an_approach_and_gets_there_another_way(boss: Any, pla
 
 @pytest.mark.spec("E3", "R1", "R4")
 def test_the_pages_say_what_happened(boss: Any, place: Path) -> None:
-    _, run = played(submit(boss, place, "steps_back", limits={"max_failures": 5}, complexity="simple"))
+    _, run = played(submit(boss, place, "steps_back", complexity="simple"))
     browser = Client()
     browser.force_login(boss)
     page = browser.get(reverse("run", args=[run.pk])).content.decode()
@@ -113,7 +113,7 @@ def test_the_pages_say_what_happened(boss: Any, place: Path) -> None:
 
 @pytest.mark.spec("C1", "D1")
 def test_rebuilt_rows_equal_the_stored_ones(boss: Any, place: Path) -> None:
-    _, run = played(submit(boss, place, "steps_back", limits={"max_failures": 5}))
+    _, run = played(submit(boss, place, "steps_back"))
     assert not rebuild.rebuild(run.pk).differences
 
 

@@ -29,6 +29,7 @@ from loops.engine.spec import ConfidenceTerms, Criterion, Limits
 from loops.engine.state import RunState
 from loops.engine.values import Access, FailureKind, ModelReply, ModelRequest, StopReason, ToolCall, ToolResult, Usage
 from tests import fakes
+from tests.unit.engine import in_a_row
 
 PATIENCE = 3
 """How often a person answers ``converse`` or resumes a stopped run before giving up on it."""
@@ -438,6 +439,7 @@ def check_end(world: World, state: RunState) -> None:
     assert len(world.archive.committed) == (state.phase is Phase.COMMIT)
     messages = journal.of(f.MessageReceived)
     assert state.step <= journal.granted["max_steps"] * (len(messages) + 1)
+    assert in_a_row.longest(journal.facts) <= in_a_row.bound(world.plan.limits), "too many failures in a row"
     assert world.fresh() == (state, journal.transcript)
     transcript = journal.transcript
     heard = json.dumps([dict(message) for message in transcript.messages]) + "\n".join(transcript.extra)

@@ -166,8 +166,12 @@ def failed(step: int, signature: str) -> StepSeen:
 LATEST = (failed(1, "a"), failed(2, "b"), failed(3, "b"), failed(4, "b"))
 FEATURES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "nothing": ({}, {}),
-    "failures": ({"failures_in_row": 2}, {"failures_in_row": 0.6667}),
-    "more failures than there may be": ({"failures_in_row": 9}, {"failures_in_row": 1.0}),
+    "failures": ({"latest": LATEST[:2]}, {"failures_in_row": 0.6667}),
+    "more failures than there may be": ({"latest": LATEST}, {"failures_in_row": 1.0}),
+    "failures before an approach was given up": (
+        {"latest": LATEST[:2], "failures_in_row": 1},
+        {"failures_in_row": 0.6667},
+    ),
     "the same error": ({"latest": LATEST}, {"same_error": 1.0}),
     "different errors": ({"latest": LATEST[:2]}, {"same_error": 0.0}),
     "a success in between": ({"latest": (*LATEST, StepSeen(5, success=True))}, {"same_error": 0.0}),
