@@ -8,6 +8,7 @@ errors after the first byte reach the caller unwrapped anyway and an early end i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -17,13 +18,14 @@ from anthropic import AsyncAnthropic, AsyncStream
 
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest, ModelRole
-from loops.llm.anthropic_request import Made, memo, request_body
+from loops.llm.anthropic_request import Made, memo, request_body, seals
 from loops.llm.anthropic_stream import MessageDecoder, events_of
 from loops.llm.config import ModelConfig
 from loops.llm.failures import configuration_failure, http_failure, wire_failure
 from loops.llm.memo import Memo
 
 OnEvent = Callable[[ModelEvent], None]
+_STALE_THINKING = re.compile(r"HTTP 400: .*`thinking` block.* bound to a different conversation", re.DOTALL)
 
 
 class AnthropicModel:
@@ -32,6 +34,7 @@ class AnthropicModel:
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
         self._memos: dict[tuple[ModelRole, bool], Memo[Made]] = {}
+        self._stale: set[str] = set()
         self._client = AsyncAnthropic(
             api_key=config.api_key or "none",  # an empty key would make the SDK look into the environment
             base_url=config.base_url or "https://api.anthropic.com",
@@ -40,11 +43,24 @@ class AnthropicModel:
         )
 
     async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
-        """One answer, streamed. Raises ModelError for every failure."""
+        """One answer, streamed. Raises ModelError for every failure.
+
+        A newer model takes its thinking back only behind the very words it came after. Where those were pruned, or
+        changed by a fork or an update, it is asked once more without, and that thinking stays out from then on.
+        """
+        try:
+            return await self._ask(request, on_event)
+        except ModelError as error:
+            if not _STALE_THINKING.search(str(error)):
+                raise
+        self._stale |= seals(request)
+        return await self._ask(request, on_event)
+
+    async def _ask(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
         xml = request.xml_tools or self._config.xml_tools
         decoder = MessageDecoder(request, self._config.model_id, xml=xml)
         made = self._memos.setdefault((request.role, xml), memo(self._config.name, xml=xml))
-        body = request_body(request, self._config, xml=xml, made=made)
+        body = request_body(request, self._config, xml=xml, made=made, without=self._stale)
         try:
             create = cast(Any, self._client.messages.with_streaming_response.create)
             async with create(stream=True, **body) as response:

@@ -8,7 +8,7 @@ mark depends on what comes after it, so the bytes of one request are the beginni
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from loops.engine.thinking import THINKING, THOUGHT_BY, is_foreign
@@ -41,10 +41,16 @@ def memo(model: str, *, xml: bool) -> Memo[Made]:
 
 
 def request_body(
-    request: ModelRequest, config: ModelConfig, *, xml: bool, made: Memo[Made] | None = None
+    request: ModelRequest,
+    config: ModelConfig,
+    *,
+    xml: bool,
+    made: Memo[Made] | None = None,
+    without: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The body, clean enough for the wire whatever a tool put into the conversation."""
-    messages = _messages((made or memo(config.name, xml=xml)).of(request.messages))
+    """The body, clean enough for the wire whatever a tool put into the conversation. Thinking whose seal is in
+    ``without`` is left out."""
+    messages = _messages((made or memo(config.name, xml=xml)).of(request.messages), without)
     body: dict[str, Any] = {"model": config.model_id, "max_tokens": _max_tokens(request, config)}
     system = _system(request, xml=xml)
     if system:
@@ -58,6 +64,15 @@ def request_body(
         body["thinking"] = thinking
     cleaned: dict[str, Any] = clean_json(body)
     return {**cleaned, "messages": messages}
+
+
+def seals(request: ModelRequest) -> set[str]:
+    """What the API recognises each thinking of the conversation by."""
+    return {_seal(block) for message in request.messages for block in blocks_of(message)} - {""}
+
+
+def _seal(block: Mapping[str, Any]) -> str:
+    return str(block.get("signature") or block.get("data") or "") if block.get("type") in THINKING else ""
 
 
 def _max_tokens(request: ModelRequest, config: ModelConfig) -> int:
@@ -95,9 +110,10 @@ def _is_mid_turn_without_thinking(messages: Sequence[Mapping[str, Any]]) -> bool
     return results and messages[-2]["content"][0].get("type") not in THINKING
 
 
-def _messages(made: Sequence[Made]) -> list[dict[str, Any]]:
+def _messages(made: Sequence[Made], without: Collection[str]) -> list[dict[str, Any]]:
     prepared: list[dict[str, Any]] = []
-    for role, blocks in made:
+    for role, every in made:
+        blocks = [block for block in every if _seal(block) not in without] if without else every
         if not blocks:
             continue
         if prepared and prepared[-1]["role"] == role:
