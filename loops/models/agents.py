@@ -48,7 +48,11 @@ class ModelConfig(models.Model):
         help_text="Tokens that it takes, question and answer together. Empty: what is known of the model, else 32,768. "
         "Conversations are shortened before they pass it.",
     )
-    thinking = models.CharField(max_length=20, default="off", help_text='"off", "adaptive" or a token budget.')
+    thinking = models.CharField(
+        max_length=20,
+        default="off",
+        help_text='"adaptive", a token budget (older Claude models), or "off": as the model does by itself.',
+    )
     xml_tools = models.BooleanField(default=False, help_text="For models without native tool calls.")
     input_usd_per_mtok = _price("input", "Empty, and output too: the public price list decides.")
     output_usd_per_mtok = _price("output", "Thinking is output.")

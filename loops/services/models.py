@@ -15,7 +15,7 @@ from loops.models import ModelConfig
 SCRIPTED = "demo-scripted"
 CLAUDE = "claude"
 OPENAI = "openai-compatible"
-DEFAULT_CLAUDE = "claude-sonnet-4-5"
+DEFAULT_CLAUDE = "claude-sonnet-5-5"
 DEFAULT_OPENAI = "gpt-5-mini"
 DEFAULT_SCRIPT = "repair_a_bug"
 
@@ -35,11 +35,7 @@ def ensure_default_models(environ: Mapping[str, str] = os.environ) -> list[Model
     """Make a row for each model that this installation can reach. Existing rows are an admin's: they stay."""
     rows = [_ensure(SCRIPTED, provider="scripted", model_id=DEFAULT_SCRIPT, pace=0.03)]
     if environ.get("ANTHROPIC_API_KEY"):
-        model_id = environ.get("AGENTOPS_ANTHROPIC_MODEL") or DEFAULT_CLAUDE
-        base_url = environ.get("ANTHROPIC_BASE_URL", "")
-        rows.append(
-            _ensure(CLAUDE, provider="anthropic", model_id=model_id, base_url=base_url, api_key_env="ANTHROPIC_API_KEY")
-        )
+        rows.append(_ensure(CLAUDE, provider="anthropic", api_key_env="ANTHROPIC_API_KEY", **_claude(environ)))
     if environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_KEY"):
         model_id = environ.get("AGENTOPS_OPENAI_MODEL") or DEFAULT_OPENAI
         base_url = environ.get("OPENAI_BASE_URL", "")
@@ -72,6 +68,13 @@ def preferred() -> ModelConfig:
 def key_is_present(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> bool:
     """May the model be called as far as its key goes? A local server needs none."""
     return not row.api_key_env or bool(environ.get(row.api_key_env)) or bool(row.base_url)
+
+
+def _claude(environ: Mapping[str, str]) -> dict[str, str]:
+    """Our own choice thinks in any case; unless it is told so, it hides what it thinks (SPEC C2)."""
+    chosen = environ.get("AGENTOPS_ANTHROPIC_MODEL") or DEFAULT_CLAUDE
+    thinking = "adaptive" if chosen == DEFAULT_CLAUDE else "off"
+    return {"model_id": chosen, "thinking": thinking, "base_url": environ.get("ANTHROPIC_BASE_URL", "")}
 
 
 def _ensure(name: str, **fields: Any) -> ModelConfig:

@@ -164,7 +164,7 @@ def test_models_appear_with_their_keys_and_never_keep_them(db):
     models.ensure_default_models(environ)
     found = models.model_configs(environ)
     assert found["claude"].api_key == "sk-secret"
-    assert found["claude"].model_id == "claude-sonnet-4-5"
+    assert (found["claude"].model_id, found["claude"].thinking) == (models.DEFAULT_CLAUDE, "adaptive")
     assert found["openai-compatible"].base_url == "http://127.0.0.1:1/v1"
     assert "sk-secret" not in repr(found)
     assert models.preferred().name == "claude"
