@@ -11,7 +11,7 @@ from collections.abc import Callable
 from loops.engine.detection.finding import Finding
 from loops.engine.detection.fingerprints import exact_part, similarity
 from loops.engine.detection.thresholds import THRESHOLDS, Thresholds
-from loops.engine.detection.window import Seen, Window
+from loops.engine.detection.window import Seen, Window, since_news
 
 
 def identical_errors(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
@@ -28,7 +28,7 @@ def repeated_call(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findin
     often = thresholds.repeated_call
     if not often or not window or not window[-1].call:
         return None
-    same = [seen for seen in _since_news(window) if seen.call == window[-1].call]
+    same = [seen for seen in since_news(window) if seen.call == window[-1].call]
     if len(same) < often:
         return None
     return Finding("repeated_call", f"the same call gave the same result {len(same)} times", _steps(same), 0.9)
@@ -37,7 +37,7 @@ def repeated_call(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findin
 def alternating(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
     """A-B-A-B or A-B-C-A-B-C, with the same results each time round."""
     for period in (2, 3) if thresholds.cycles else ():
-        last = _since_news(window)[-period * thresholds.cycles :]
+        last = since_news(window)[-period * thresholds.cycles :]
         if len(last) == period * thresholds.cycles and _repeats(last, period):
             around = "-".join(str(seen.step) for seen in last[:period])
             evidence = f"the steps {around} were gone round {thresholds.cycles} times, with the same results"
@@ -58,7 +58,8 @@ def semantic(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | N
             return None
         actions, outcomes = min(actions, action), min(outcomes, outcome)
     evidence = (
-        f"{in_row} steps in a row did nearly the same ({actions:.0%}) and learnt nearly the same ({outcomes:.0%})"
+        f"{in_row} steps in a row did nearly the same ({actions:.0%} of word pairs) "
+        f"and learnt nearly the same ({outcomes:.0%})"
     )
     return Finding("semantic", evidence, _steps(last), round(min(actions, outcomes), 2))
 
@@ -76,18 +77,19 @@ def repeated_round(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findi
 
 def recurring(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
     """The newest step was nearly done, and nearly learnt, several times before, whatever came between."""
-    often, steps = thresholds.recurring_steps, _since_news(window)
+    often, steps = thresholds.recurring_steps, since_news(window)
     if not often or not steps or steps[-1].changed:
         return None
     same = [seen for seen in steps if _nearly_the_same(seen, steps[-1], thresholds)]
     if len(same) < often:
         return None
-    return Finding("recurring", f"{len(same)} of the last {len(steps)} steps were nearly the same", _steps(same), 0.7)
+    evidence = f"{len(same)} of the last {len(steps)} steps were nearly the same by their word pairs"
+    return Finding("recurring", evidence, _steps(same), 0.7)
 
 
 def nothing_new(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
     """Every one of the last steps learnt exactly what a step much like it had told before, in whatever order."""
-    in_row, steps = thresholds.known_results, _since_news(window)
+    in_row, steps = thresholds.known_results, since_news(window)
     if not in_row or len(steps) <= in_row or steps[-1].changed:
         return None
     told = [_told_before(steps[:position], steps[position], thresholds) for position in range(-in_row, 0)]
@@ -123,14 +125,6 @@ def detect(
 ) -> Finding | None:
     """What the first detector that speaks up has found."""
     return next((found for detector in detectors if (found := detector(window, thresholds))), None)
-
-
-def _since_news(window: Window) -> Window:
-    """The steps after the latest progress or change: what was tried before it may well be tried again."""
-    for position in range(len(window) - 1, 0, -1):
-        if window[position - 1].changed or window[position].progress > window[position - 1].progress:
-            return window[position:]
-    return window
 
 
 def _repeats(steps: Window, period: int) -> bool:

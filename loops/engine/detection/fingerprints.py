@@ -57,6 +57,12 @@ def result_mark(text: str) -> str:
     return mark(_CHANGING.sub("#", shortened(text).lower()))
 
 
+def figures(text: str) -> frozenset[str]:
+    """Numbers and codes in a text, but for those that make no difference in a result."""
+    words = _WORD.findall(_CHANGING.sub("#", text.lower()))
+    return frozenset(word for word in words if any(map(str.isdigit, word)))
+
+
 def mark(text: str) -> str:
     """Mark of any text; white space and case make no difference."""
     words = _WORD.findall(shortened(text).lower())

@@ -39,3 +39,11 @@ Window = tuple[Seen, ...]
 def observe(window: Window, seen: Seen) -> Window:
     """``window`` with one more step, never longer than LENGTH."""
     return (*window, seen)[-LENGTH:]
+
+
+def since_news(window: Window) -> Window:
+    """The steps after the latest progress or change: what was tried before it may well be tried again."""
+    for position in range(len(window) - 1, 0, -1):
+        if window[position - 1].changed or window[position].progress > window[position - 1].progress:
+            return window[position:]
+    return window
