@@ -71,8 +71,8 @@ class Agents(Door, viewsets.ReadOnlyModelViewSet):
 
     def get_queryset(self) -> Any:
         """With the names of their models."""
-        roles = ("actor_model", "planner_model", "critic_model", "confidence_model")
-        return self.visible(Agent.objects).select_related(*roles)
+        roles = ("actor", "planner", "critic", "confidence", "summariser", "classifier")
+        return self.visible(Agent.objects).select_related(*(f"{role}_model" for role in roles))
 
 
 class Models(Door, viewsets.ReadOnlyModelViewSet):

@@ -12,6 +12,7 @@ import contextlib
 import logging
 
 from loops.driver.checks import run_checks
+from loops.driver.classifying import classify_failure
 from loops.driver.confidence import check_confidence
 from loops.driver.desk import Desk
 from loops.driver.gates import open_gate
@@ -141,6 +142,8 @@ class Driver:
                 await open_gate(desk, calls, effect)
             case e.CheckConfidence():
                 await check_confidence(desk, watch, effect)
+            case e.ClassifyFailure():
+                await classify_failure(desk, watch, effect)
             case e.FindSpecialist(call):
                 await find_specialist(desk, calls.context(call), effect)
             case e.PruneContext():

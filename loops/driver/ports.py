@@ -23,6 +23,8 @@ class Ports:
     new_id: Callable[[], str]
     summary_prompt: Callable[[str], tuple[str, str]] | None = None
     """How a model is asked to sum up work on a goal: (the question, version of its template); None: no model is."""
+    classifier_prompt: tuple[str, str] = ("", "")
+    """How a model is asked for the class of a failure: (the prompt, version of its template)."""
     orchestrator: p.Orchestration | None = None
     """None: confidence is only measured, and nobody else's permissions are known."""
     breakers: b.Breakers = NO_BREAKERS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from loops.engine.errors.failure import Failure
 from loops.engine.facts import Fact
 from loops.engine.lifecycle import Event
 from loops.engine.values import Json, ModelRole, ToolCall
@@ -64,6 +65,14 @@ class CheckConfidence:
     """Judge how likely the run is to reach its goal (SPEC G2). ``trigger``: request, every_steps or uncertain."""
 
     trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifyFailure:
+    """Ask a model about the failure of a call that no rule is sure of (SPEC E1)."""
+
+    call_id: str
+    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +146,7 @@ Effect = (
     | RecoverTool
     | OpenGate
     | CheckConfidence
+    | ClassifyFailure
     | FindSpecialist
     | RunChecks
     | PruneContext

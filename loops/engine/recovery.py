@@ -7,9 +7,10 @@ for something that passes is the exception: it may be tried again, after a wait,
 
 from __future__ import annotations
 
+from loops.engine import classifying
 from loops.engine.attempts import fingerprint
 from loops.engine.effects import Effect, End, OpenGate, Record
-from loops.engine.errors import Failure, Recovery, Source, classify, decide_recovery
+from loops.engine.errors import Failure, Recovery, Source, decide_recovery
 from loops.engine.facts import BackoffStarted, Backtracked, FailureClassified, ReflectionForced, ReflectionGiven
 from loops.engine.lifecycle import Event
 from loops.engine.reflection import arguments_of, files_of, summary_of
@@ -76,7 +77,7 @@ def classified(state: RunState) -> tuple[FailureClassified, ...]:
 
 
 def _classified(state: RunState, pending: PendingCall, failure: Failure) -> FailureClassified:
-    found = classify(failure)
+    found = classifying.classified(state, failure)
     memory, limits = state.recovering, state.limits
     attempt = memory.failed_steps + 1
     decision = decide_recovery(
@@ -101,6 +102,10 @@ def _classified(state: RunState, pending: PendingCall, failure: Failure) -> Fail
         certain=found.certain,
         attempt=attempt,
         person_can_help=found.person_can_help,
+        rule_kind=found.rule_kind,
+        model=found.model,
+        model_kind=found.model_kind,
+        problem=found.problem,
     )
 
 

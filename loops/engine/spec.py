@@ -42,6 +42,8 @@ class Limits:
     """Approaches given up before the run ends: circuit level 2 (SPEC E4)."""
     confirm_after: int = 0
     """Steps without a person before one is asked whether to go on (SPEC D4); 0 for never."""
+    max_second_opinions: int = 10
+    """Failures that no rule is sure of and a model is asked about, in all (SPEC E1); 0 for none."""
     max_depth: int = 3
     """Of runs that were begun by runs (SPEC P1)."""
 

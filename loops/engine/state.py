@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from loops.engine.detection.ladder import NO_CIRCLE, Circle
 from loops.engine.detection.window import Window
-from loops.engine.errors.failure import Failure
+from loops.engine.errors.failure import Failure, SecondOpinion
 from loops.engine.facts import Check
 from loops.engine.lifecycle import RETRIABLE, TERMINAL, Phase
 from loops.engine.outages import NO_OUTAGE, Outage
@@ -116,6 +116,8 @@ class RunState:
     extensions: int = 0
     recovering: Recovering = NOTHING_FAILED
     """What failed, and what follows from it (SPEC E1-E4)."""
+    second_opinions: tuple[SecondOpinion, ...] = ()
+    """Of a model on failures that no rule is sure of: at most ``limits.max_second_opinions`` (SPEC E1)."""
     loop_found: str = ""
     recent: Window = ()
     """The last steps as fingerprints: what loop detection looks at (SPEC F1)."""

@@ -50,6 +50,7 @@ class ModelRole(StrEnum):
     CRITIC = "critic"
     CONFIDENCE = "confidence"
     SUMMARISER = "summariser"
+    CLASSIFIER = "classifier"
     FALLBACK = "fallback"
 
 

@@ -119,6 +119,14 @@ class Agent(models.Model):
         help_text="Sums up what is left out of a conversation that grows too long. Empty: it is listed from the "
         "record, without a model.",
     )
+    classifier_model = models.ForeignKey(
+        ModelConfig,
+        on_delete=models.PROTECT,
+        related_name="+",
+        null=True,
+        blank=True,
+        help_text="Asked for the class of a failure that no rule is sure of. Empty: the guess of the rules holds.",
+    )
     is_active = models.BooleanField(default=True)
 
     objects = ProjectScoped.as_manager()

@@ -27,7 +27,7 @@ from loops.ids import new_key
 from loops.llm.registry import ModelService
 from loops.models import AuditEvent, Run
 from loops.services import audit, recovering
-from loops.services.instructions import prompt_versions, summary_prompt, system_prompt
+from loops.services.instructions import classifier_prompt, prompt_versions, summary_prompt, system_prompt
 from loops.services.models import model_configs
 from loops.services.reusing import fork_of, take_over
 from loops.services.tasks import run_spec
@@ -118,6 +118,7 @@ async def _drive(
         clock=SystemClock(),
         new_id=new_key,
         summary_prompt=summary_prompt,
+        classifier_prompt=classifier_prompt(),
         orchestrator=orchestrator_of(run, tools, models, store.connection),
         breakers=PgBreakers(store.connection, run.pk, store.epoch),
         fallbacks=models.chain,

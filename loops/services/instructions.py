@@ -22,6 +22,12 @@ def summary_prompt(goal: str) -> tuple[str, str]:
     return prompt.fill(goal=goal, words=str(SUMMARY_WORDS)), prompt.version
 
 
+def classifier_prompt() -> tuple[str, str]:
+    """How a model is asked for the class of a failure, and the version of the template."""
+    prompt = prompts.load("classify")
+    return prompt.text, prompt.version
+
+
 def prompt_versions() -> dict[str, str]:
     """Name -> SHA-256 of every template, as they stand now: what a run that begins now will be asked with."""
     return dict(prompts.versions(prompts.prompt_names()))

@@ -68,7 +68,7 @@ def current_version(project: Project, *, actor: Any = None, reason: str = "") ->
 def snapshot_of(project: Project) -> dict[str, Any]:
     """Everything that decides for a run of ``project``, as JSON in a stable order."""
     agents = Agent.objects.filter(project=project).select_related(
-        "actor_model", "planner_model", "critic_model", "confidence_model", "summariser_model"
+        "actor_model", "planner_model", "critic_model", "confidence_model", "summariser_model", "classifier_model"
     )
     agents_by_name = {agent.name: _agent(agent) for agent in agents}
     models = {model.name: _model(model) for agent in agents for model in _models_of(agent)}
@@ -127,7 +127,7 @@ def _plain(row: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _agent(agent: Agent) -> dict[str, Any]:
-    roles = ("actor", "planner", "critic", "confidence", "summariser")
+    roles = ("actor", "planner", "critic", "confidence", "summariser", "classifier")
     chosen = {role: getattr(agent, f"{role}_model") for role in roles}
     return {
         "type": agent.agent_type,
@@ -144,6 +144,7 @@ def _models_of(agent: Agent) -> list[ModelConfig]:
         agent.critic_model,
         agent.confidence_model,
         agent.summariser_model,
+        agent.classifier_model,
     )
     return [each for model in chosen if model is not None for each in model.chain()]
 

@@ -128,8 +128,9 @@ def confidence_terms(agent: Agent, policy: Policy) -> dict[str, Any]:
 
 
 def models_by_role(agent: Agent) -> dict[str, str]:
-    """Role -> name of the configured model; a role without its own model uses the actor's. "fallback", where the actor
-    has one, takes over from an actor that goes in circles (SPEC F3)."""
+    """Role -> name of the configured model; a role without its own model uses the actor's, but nobody breaks ties
+    without "classifier" (SPEC E1). "fallback", where the actor has one, takes over from an actor that goes in circles
+    (SPEC F3)."""
     actor = agent.actor_model
     chosen = {
         ModelRole.ACTOR: actor,
@@ -138,6 +139,8 @@ def models_by_role(agent: Agent) -> dict[str, str]:
         ModelRole.CONFIDENCE: agent.confidence_model or actor,
         ModelRole.SUMMARISER: agent.summariser_model or actor,
     }
+    if agent.classifier_model is not None:
+        chosen[ModelRole.CLASSIFIER] = agent.classifier_model
     if actor.fallback is not None:
         chosen[ModelRole.FALLBACK] = actor.fallback
     return {role.value: model.name for role, model in chosen.items()}

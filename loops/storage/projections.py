@@ -151,22 +151,33 @@ def _summed_up(rows: Rows, fact: f.ContextPruned, state: RunState) -> None:
         )
 
 
+def _second_opinion(rows: Rows, fact: f.ClassificationGiven, state: RunState) -> None:
+    """What it cost to have a failure classified, beside the other calls of models (SPEC N4)."""
+    if fact.provider:
+        rows.models.append(_aside_row(rows, fact, state, ModelRole.CLASSIFIER))
+
+
 def _confidence(rows: Rows, fact: f.ConfidenceChecked, state: RunState) -> None:
     """What the judgement cost, beside the other calls of models (SPEC N4)."""
     if fact.provider:
-        rows.models.append(
-            _model_row(
-                rows,
-                state,
-                NOTHING_SPENT if state.reusing else fact.usage,
-                role=ModelRole.CONFIDENCE.value,
-                model=fact.model,
-                provider=fact.provider,
-                model_id=fact.model_id,
-                duration_ms=fact.duration_ms,
-                request_id=clean(fact.request_id)[:120],
-            )
-        )
+        rows.models.append(_aside_row(rows, fact, state, ModelRole.CONFIDENCE))
+
+
+def _aside_row(
+    rows: Rows, fact: f.ConfidenceChecked | f.ClassificationGiven, state: RunState, role: ModelRole
+) -> dict[str, Any]:
+    """Of an answer that is no part of the conversation."""
+    return _model_row(
+        rows,
+        state,
+        NOTHING_SPENT if state.reusing else fact.usage,
+        role=role.value,
+        model=fact.model,
+        provider=fact.provider,
+        model_id=fact.model_id,
+        duration_ms=fact.duration_ms,
+        request_id=clean(fact.request_id)[:120],
+    )
 
 
 def _model_row(rows: Rows, state: RunState, usage: Usage, **of_call: Any) -> dict[str, Any]:
@@ -329,6 +340,7 @@ _HANDLERS: dict[type[f.Fact], Any] = {
     f.ModelAnswered: _answered,
     f.ContextPruned: _summed_up,
     f.ConfidenceChecked: _confidence,
+    f.ClassificationGiven: _second_opinion,
     f.CallJudged: _judged,
     f.GateOpened: _gate_opened,
     f.GateDecided: _gate_decided,

@@ -159,12 +159,23 @@ _FOLLOWS = {
 
 
 def _classified(body: Body) -> dict[str, Any]:
-    sure = "" if body.get("certain", True) else " No rule was sure."
     follows = _FOLLOWS.get(str(body.get("decision")), "")
-    text = f"{text_of(body.get('reason'))} (rule {text_of(body.get('rule'))}, attempt {body.get('attempt', 1)}){sure}"
+    text = f"{text_of(body.get('reason'))} (rule {text_of(body.get('rule'))}, attempt {body.get('attempt', 1)})"
+    text += _unsure(body)
     look = "bad" if body.get("decision") in ("FAIL_GRACEFULLY", "ESCALATE") else "idle"
     kind = text_of(body.get("kind")).capitalize()
     return _say(look, "triangle-alert", f"{kind} failure of {text_of(body.get('tool'))}", text=f"{text} {follows}")
+
+
+def _unsure(body: Body) -> str:
+    """What the rule said of a failure that it was not sure of, and what a model said, or why none did."""
+    if body.get("certain", True):
+        return ""
+    if not body.get("rule_kind"):
+        return " No rule was sure."
+    who = f"model {text_of(body['model'])}" if body.get("model") else "no model was asked"
+    said = f"{who} said {body['model_kind']}" if body.get("model_kind") else f"{who}: {text_of(body.get('problem'))}"
+    return f" The rule said {body['rule_kind']} (not sure), {said}."
 
 
 def _backtracked(body: Body) -> dict[str, Any]:

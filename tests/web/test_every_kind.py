@@ -31,6 +31,8 @@ SHOWN_BY = {
     "BackoffEnded": "the note of the wait, which names its end",
     "ModelAwaitEnded": "the note of the wait, which names its end",
     "ConfidenceRequested": "the note of the check, which follows at once",
+    "ClassificationRequested": "the note of the failure, which names the model",
+    "ClassificationGiven": "the note of the failure, which names the answer",
     "CompensationIntended": "the note of what was undone",
     "UndoLearnt": "the Rollback view",
 }

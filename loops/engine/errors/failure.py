@@ -67,6 +67,9 @@ class Classified:
     ``decision`` is the recovery of a first failure with a fresh budget; ``decide_recovery`` knows the counts.
     ``certain`` is false when no rule matched decisively: then a model may be asked (``question``).
     ``person_can_help`` marks what the agent cannot put right and a person can: credentials, quota, permission.
+
+    The rest is filled where a model may break the tie: ``rule_kind`` is what the rule said, ``model_kind`` what
+    ``model`` said, and ``problem`` why there is no word of it. ``kind`` is what holds.
     """
 
     kind: FailureKind
@@ -75,6 +78,20 @@ class Classified:
     reason: str
     certain: bool = True
     person_can_help: bool = False
+    rule_kind: FailureKind | None = None
+    model: str = ""
+    model_kind: FailureKind | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOpinion:
+    """What ``model`` said of the failures with this fingerprint; without ``kind`` nothing, and ``problem`` is why."""
+
+    fingerprint: str = ""
+    model: str = ""
+    kind: FailureKind | None = None
+    problem: str = ""
 
 
 def of_result(tool: str, result: ToolResult) -> Failure:

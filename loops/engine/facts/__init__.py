@@ -25,6 +25,8 @@ from loops.engine.facts.calling import ToolVerified as ToolVerified
 from loops.engine.facts.circling import LoopBroken as LoopBroken
 from loops.engine.facts.circling import LoopDetected as LoopDetected
 from loops.engine.facts.circling import StallDetected as StallDetected
+from loops.engine.facts.classifying import ClassificationGiven as ClassificationGiven
+from loops.engine.facts.classifying import ClassificationRequested as ClassificationRequested
 from loops.engine.facts.fact import Fact as Fact
 from loops.engine.facts.forking import Forked as Forked
 from loops.engine.facts.forking import Origin as Origin

@@ -13,7 +13,11 @@ from loops.engine.values import FailureKind
 @dataclass(frozen=True, kw_only=True)
 class FailureClassified(Fact):
     """A call failed: its class, by which rule, and what follows (SPEC E1). ``attempt`` counts the failed steps in a
-    row of the present approach, this one included. Without ``certain`` no rule was sure, and a guess holds."""
+    row of the present approach, this one included. Without ``certain`` no rule was sure, and a guess holds.
+
+    Where a model may break such a tie, ``rule_kind`` is what the rule said and ``model_kind`` what ``model`` said, now
+    or of the same failure before; without a word of it ``problem`` says why.
+    """
 
     step: int
     call_id: str
@@ -25,6 +29,10 @@ class FailureClassified(Fact):
     certain: bool = True
     attempt: int = 1
     person_can_help: bool = False
+    rule_kind: FailureKind | None = None
+    model: str = ""
+    model_kind: FailureKind | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from loops.engine.fold import (  # noqa: F401 - each says what its facts mean
     asking,
     calling,
     circling,
+    classifying,
     deciding,
     forking,
     guarding,

@@ -70,6 +70,7 @@ def _with_fresh_bounds(state: RunState) -> RunState:
         extensions=0,
         failures_in_row=0,
         recovering=NOTHING_FAILED,
+        second_opinions=(),
         plain_answers=0,
         repairs=0,
         recoveries=0,

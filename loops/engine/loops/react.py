@@ -6,7 +6,7 @@ their order. A loop-breaking tool ends the answer: what comes after it is not ru
 
 from __future__ import annotations
 
-from loops.engine import before_request, circling, limits, recovery, silence
+from loops.engine import before_request, circling, classifying, limits, recovery, silence
 from loops.engine.context import UNKNOWN
 from loops.engine.denial import after_denial
 from loops.engine.detection.fingerprints import error_signature
@@ -50,7 +50,7 @@ class React:
             if pending.status != "done":
                 return _next_for(state, pending)
         if state.answered:
-            return Record(_complete_step(state))
+            return classifying.due(state) or Record(_complete_step(state))
         if state.result is not None:
             event = Event.REPAIR_SUCCESS if state.phase is Phase.REPAIR else Event.OUTPUTS_READY
             return Record((entered(state.phase, event),))
