@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from loops.driver import Driver, Interrupted, Ports
-from loops.engine import confidence, loops
+from loops.engine import confidence, loops, texts
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
@@ -189,6 +189,8 @@ def _begin(context: AgentContext, task: RunSpec) -> tuple[_Ledger, RunState]:
         prompt_version=context.prompt_version,
         tools_sha256=sha256([to_plain(spec) for spec in context.ports.tools.specs()]),
         sandbox_level=context.sandbox_level,
+        prompts=texts.TODAY.versions(),
+        wording=texts.FOLDED.contents(),
     )
     state = initial(started)
     ledger.append([(started, state)])

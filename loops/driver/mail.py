@@ -6,16 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine import rollback
+from loops.engine import rollback, texts
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 from loops.engine.stopping import LONGEST, wants_to_stop
 
-ROLLED_BACK = f.Reminded(
-    reason="rolled_back",
-    text="Since you worked on this, a person had your changes rolled back: files may be as they were before you began. "
-    "Look before you rely on anything you did.",
-)
+ROLLED_BACK = f.Reminded(reason="rolled_back", text=texts.fill("rolled_back"))
 
 
 def facts_of(mail: p.Mail, state: RunState) -> Sequence[f.Fact]:  # noqa: C901 - one case for each kind of mail

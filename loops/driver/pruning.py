@@ -53,12 +53,12 @@ async def prune(desk: Desk, watch: Watch, effect: e.PruneContext) -> None:
 
 async def _summed_up(desk: Desk, watch: Watch, made: Plan, fact: f.ContextPruned) -> f.ContextPruned:
     """With the words of the model that sums up, if there is one; what goes wrong with it is no reason to stop."""
-    request = _question(desk, made)
-    if request is None:
+    question = _question(desk, made)
+    if question is None:
         return fact
-    system_version = desk.ports.summary_prompt(desk.state.spec.goal)[1] if desk.ports.summary_prompt else ""
+    request, version = question
     asked = sha256([request.system, list(request.messages)])
-    desk.note(f.SummaryRequested(model=request.model, request_sha256=asked, prompt_version=system_version))
+    desk.note(f.SummaryRequested(model=request.model, request_sha256=asked, prompt_version=version))
     desk.flush()
     try:
         reply = await ask_aside(desk, watch, request, SUMMARY_SECONDS)
@@ -77,23 +77,25 @@ def _with_words(desk: Desk, made: Plan, fact: f.ContextPruned, model: str, reply
     return evolve(fact, method="summarised", summary=told)
 
 
-def _question(desk: Desk, made: Plan) -> ModelRequest | None:
-    """What the model that sums up is asked; None without one, after a lost attempt, and where it is not affordable."""
+def _question(desk: Desk, made: Plan) -> tuple[ModelRequest, str] | None:
+    """What the model that sums up is asked, and the version of the prompt; None without such a model, after a lost
+    attempt, and where it is not affordable."""
     state, ask = desk.state, desk.ports.summary_prompt
     model = state.spec.model_for(ModelRole.SUMMARISER.value)
     if ask is None or model == state.spec.model_for(ModelRole.ACTOR.value) or state.windowing.summaries:
         return None
     text = _read_out(desk.transcript.turns[: made.dropped + 1])
-    system = ask(state.spec.goal)[0]
+    system, version = ask(state.spec.goal)
     if tokens_left(state) < len((system + text).encode("utf-8", "replace")) / CAUTIOUS + SUMMARY_TOKENS:
         return None
-    return ModelRequest(
+    request = ModelRequest(
         role=ModelRole.SUMMARISER,
         model=model,
         system=system,
         messages=(message_of("user", [text_block(text)]),),
         max_tokens=SUMMARY_TOKENS,
     )
+    return request, version
 
 
 def _read_out(turns: Sequence[Turn]) -> str:

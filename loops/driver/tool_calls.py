@@ -13,6 +13,7 @@ from loops.driver.watch import STOP, STOP_OR_PAUSE, Interrupted, TookTooLong, Wa
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
+from loops.engine import texts
 from loops.engine.breakers import TOOL, Refusal, told, tool_fault
 from loops.engine.canonical import sha256
 from loops.engine.codec import to_plain
@@ -146,7 +147,7 @@ class ToolCalls:
             result = await self.execute(call, context, heeds)
         except Interrupted as interrupted:
             if "stop" in interrupted.kinds:
-                stopped = ToolResult(ok=False, content="", error="Stopped by a person before it ended.")
+                stopped = ToolResult(ok=False, content="", error=texts.fill("call_stopped"))
                 learnt = await self._undo.learn(call, context)
                 self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=stopped, compensation=learnt))
             raise
@@ -162,7 +163,7 @@ class ToolCalls:
             work = self._desk.ports.tools.execute(call, context, stream.on_output)
             result = await self._watch.interruptible(work, heeds, what=call.name, within_s=seconds)
         except TookTooLong:
-            error = f"{call.name} did not end within {seconds:g} s and was stopped"
+            error = texts.fill("call_too_long", tool=call.name, seconds=f"{seconds:g}")
             result = ToolResult(ok=False, content="", error=error, kind=FailureKind.SYSTEMATIC, fault="timeout")
         finally:
             stream.close()
@@ -184,7 +185,7 @@ class ToolCalls:
         self._desk.note(f.ToolVerified(call_id=call.id, tool=call.name, found=found.value, evidence=evidence))
         spec = self._spec(call)
         if found is p.Verified.DONE:
-            done = ToolResult(ok=True, content="The call was interrupted; its effect was found to be in place.")
+            done = ToolResult(ok=True, content=texts.fill("call_found_done"))
             self._desk.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=done, recovered=True))
             return None
         if found is p.Verified.NOT_DONE or (spec is not None and spec.retriable):

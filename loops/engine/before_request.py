@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from loops.engine import circling, confidence, limits, recovery, windowing
+from loops.engine import circling, confidence, limits, recovery, texts, windowing
 from loops.engine.effects import Effect, OpenGate, Record
 from loops.engine.facts import Fact, LimitReached, LimitWarned, Reminded
 from loops.engine.state import RunState
@@ -37,9 +37,11 @@ def _warn(state: RunState) -> Effect | None:
 
 
 def _warning(hit: limits.LimitHit) -> tuple[Fact, ...]:
-    text = f"Warning: {hit.used:,} of {hit.bound:,} {limits.LABELS[hit.limit]} are used. Finish what matters most."
     if hit.limit == "max_cost_usd":
-        text = f"Warning: ${hit.used / 1e6:.2f} of ${hit.bound / 1e6:.2f} are spent. Finish what matters most."
+        text = texts.fill("money_near", used=f"{hit.used / 1e6:.2f}", bound=f"{hit.bound / 1e6:.2f}")
+    else:
+        label = limits.LABELS[hit.limit]
+        text = texts.fill("limit_near", used=f"{hit.used:,}", bound=f"{hit.bound:,}", limit=label)
     return (LimitWarned(limit=hit.limit, used=hit.used, bound=hit.bound), Reminded(reason=hit.limit, text=text))
 
 

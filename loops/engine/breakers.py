@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
 
+from loops.engine import texts
 from loops.engine.evolving import evolve
 from loops.engine.values import FailureKind, ToolResult
 
@@ -141,12 +142,11 @@ def model_is_at_fault(kind: FailureKind) -> bool:
 
 def told(refused: Refusal, now: int) -> str:
     """Why a tool was not run, for the model that wanted it."""
-    left = f"until {_clock(refused.until)} ({max(1, (refused.until - now) // 1_000_000)} s from now)"
-    when = left if refused.until else "while another run tries whether it works again"
-    return (
-        f"Not run: {refused.name} keeps failing for everybody ({refused.why}), so since {_clock(refused.since)} nobody "
-        f"may call it {when}. Nothing is wrong with your call. Go another way, or come back to it later."
-    )
+    when = texts.fill("breaker_open_tried")
+    if refused.until:
+        seconds = max(1, (refused.until - now) // 1_000_000)
+        when = texts.fill("breaker_open_until", until=_clock(refused.until), seconds=seconds)
+    return texts.fill("breaker_open", tool=refused.name, why=refused.why, since=_clock(refused.since), when=when)
 
 
 def _clock(at: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from loops.engine import texts
 from loops.engine.detection.detectors import INSIDE, detect
 from loops.engine.detection.finding import Finding
 from loops.engine.detection.fingerprints import action_mark, exact_part, outcome_mark, result_mark
@@ -71,7 +72,7 @@ def refusal(state: RunState, pending: PendingCall) -> str:
     if alone not in state.circle.refused and together not in state.circle.refused:
         return ""
     steps = ", ".join(str(step) for step in state.circle.steps)
-    return f"Not run: this is the call that went in circles (steps {steps}), and nothing has changed since."
+    return texts.fill("circle_call", steps=steps)
 
 
 def was_cut_off(pending: PendingCall) -> bool:

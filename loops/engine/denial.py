@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from loops.engine import texts
 from loops.engine.effects import Effect, FindSpecialist, OpenGate, Record
 from loops.engine.facts import PermissionDenied, ToolRefused
 from loops.engine.standing import Denials
@@ -68,15 +69,13 @@ def counted(denials: Denials, key: str, *, asked: bool = False, granted: bool = 
 
 def told(pending: PendingCall, rung: str) -> str:
     """What the model reads: why not, and what else there is."""
-    why = "; ".join(pending.reasons) or "policy"
-    text = f"Not allowed: {why}."
+    sentences = [texts.fill("denied", why="; ".join(pending.reasons) or "policy")]
     if pending.alternatives:
-        text += f" What you may use instead: {'; '.join(pending.alternatives)}."
+        sentences.append(texts.fill("denied_instead", tools="; ".join(pending.alternatives)))
     elif pending.grantable:
-        text += " None of your tools does the same or less."
-    if rung == "settled":
-        return f"{text} This kind of operation was denied before: do not propose it again, find another way or say so."
-    return f"{text} If none of this helps, ask with ask_question."
+        sentences.append(texts.fill("denied_nothing_instead"))
+    sentences.append(texts.fill("denied_again") if rung == "settled" else texts.fill("denied_ask"))
+    return " ".join(sentences)
 
 
 def _ask_a_person(pending: PendingCall) -> OpenGate:

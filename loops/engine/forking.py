@@ -17,15 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from loops.engine import facts as f
+from loops.engine import texts
 from loops.engine.lifecycle import TERMINAL, Phase
 from loops.engine.state import RunState
 
 ACTING = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.ACT, Phase.REPAIR})
 BEGUN = frozenset({"intended", "again"})
-UNKNOWN = (
-    "This call was begun in the run that this one was forked from, and its outcome is not part of this history. "
-    "It was not begun again. Find out whether it took effect before you propose it again."
-)
 
 
 def point(moves: Iterable[tuple[int, f.Fact]], wanted: int) -> int:
@@ -47,8 +44,9 @@ def point(moves: Iterable[tuple[int, f.Fact]], wanted: int) -> int:
 
 def unfinished(state: RunState) -> tuple[f.ToolRefused, ...]:
     """The facts that close the calls which were begun before the point of the fork and have no outcome there."""
+    message = texts.fill("call_before_fork")
     return tuple(
-        f.ToolRefused(call_id=pending.call.id, tool=pending.call.name, why="in_doubt", message=UNKNOWN)
+        f.ToolRefused(call_id=pending.call.id, tool=pending.call.name, why="in_doubt", message=message)
         for pending in state.calls
         if pending.status in BEGUN or (pending.status == "gated" and state.gate and state.gate.kind == "in_doubt")
     )

@@ -7,7 +7,7 @@ for something that passes is the exception: it may be tried again, after a wait,
 
 from __future__ import annotations
 
-from loops.engine import classifying
+from loops.engine import classifying, texts
 from loops.engine.attempts import fingerprint
 from loops.engine.effects import Effect, End, OpenGate, Record
 from loops.engine.errors import Failure, Recovery, Source, decide_recovery
@@ -22,15 +22,6 @@ BREAKERS = ("task_completion", "ask_question", "converse")
 """Tools that end an answer: never held up by what other calls did."""
 REFLECTION_CHARS = 40
 """Of text that says something; an "ok" is no reflection."""
-REFLECT = (
-    "{errors} tool calls in a row failed. Before any further tool call, say in plain text what went wrong, why, and "
-    "what you will do differently. Tool calls in an answer without such a text are not run."
-)
-REFLECT_FIRST = (
-    "Not run: {errors} tool calls in a row failed. Say first, in the text of your answer and in at least a sentence, "
-    "what went wrong and what you will do differently; then call a tool."
-)
-REFLECTED = "Go on now, in the way you said."
 
 
 # --- an answer and its calls ----------------------------------------------------------------------------------------
@@ -49,7 +40,7 @@ def objection(state: RunState, call: ToolCall) -> tuple[str, str]:
     if call.name in BREAKERS:
         return "", ""
     if state.recovering.must_reflect:
-        return "reflect_first", REFLECT_FIRST.format(errors=state.limits.reflect_after)
+        return "reflect_first", texts.fill("reflect_first", errors=state.limits.reflect_after)
     message = sent_back(state, call)
     return ("identical", message) if message else ("", "")
 
@@ -62,12 +53,14 @@ def sent_back(state: RunState, call: ToolCall) -> str:
     known = next((one for one in state.recovering.failed if one.fingerprint == print_of_it), None)
     if known is None or (known.transient and known.times < state.limits.max_attempts):
         return ""
-    times = f"{known.times} time{'' if known.times == 1 else 's'}"
-    again = f" You proposed it {known.sent_back + 1} times since." if known.sent_back else ""
-    return (
-        f"Not run: this is exactly the call that failed {times} before, and nothing has changed since.{again} You "
-        f"tried {call.name} {arguments_of(call)} and got: {known.outcome}. Try something different: other arguments, "
-        "another tool, or find out first why it fails."
+    again = f" {texts.fill('identical_call_again', number=known.sent_back + 1)}" if known.sent_back else ""
+    return texts.fill(
+        "identical_call",
+        times=f"{known.times} time{'' if known.times == 1 else 's'}",
+        again=again,
+        tool=call.name,
+        arguments=arguments_of(call),
+        outcome=known.outcome,
     )
 
 
@@ -146,7 +139,7 @@ def force_reflection(state: RunState) -> Effect | None:
     errors, most = state.recovering.errors_in_row, state.limits.reflect_after
     if not most or errors < most or state.recovering.must_reflect:
         return None
-    return Record((ReflectionForced(errors=errors, text=REFLECT.format(errors=errors)),))
+    return Record((ReflectionForced(errors=errors, text=texts.fill("reflect", errors=errors)),))
 
 
 def confirm_long_task(state: RunState) -> Effect | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loops.engine import texts
 from loops.engine.facts import Check
 
 DETAIL_AT_MOST = 4000
@@ -23,19 +24,19 @@ def diagnose(checks: tuple[Check, ...], rejection: str = "") -> tuple[tuple[str,
     failed = [check for check in checks if check.status in {"failed", "error"}]
     if rejection:
         failed.append(Check(text="Review by a person", status="failed", detail=rejection, method="review"))
-    lines = ["Your result was checked and is not accepted yet."]
+    lines: list[str] = []
     for check in failed:
         lines.append(f"\n- {check.text}: {check.status}")
         if check.command:
             lines.append(f"  command: {check.command}")
         if check.detail:
             lines.append(_indented(check.detail))
-    lines.append("\nFind the cause, repair it, and call task_completion again when the checks will pass.")
-    return tuple(dict.fromkeys(cause(check) for check in failed)), "\n".join(lines)
+    feedback = texts.fill("not_accepted", checks="".join(f"\n{line}" for line in lines))
+    return tuple(dict.fromkeys(cause(check) for check in failed)), feedback
 
 
 def _indented(text: str) -> str:
     if len(text) > DETAIL_AT_MOST:
         half = DETAIL_AT_MOST // 2
-        text = f"{text[:half]}\n[... {len(text) - 2 * half} characters cut ...]\n{text[-half:]}"
+        text = f"{text[:half]}\n{texts.fill('check_cut', characters=len(text) - 2 * half)}\n{text[-half:]}"
     return "\n".join(f"  | {line}" for line in text.splitlines())

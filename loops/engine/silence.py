@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from loops.engine import texts
 from loops.engine.facts import Fact, ModelStopped, Reminded, ResultProposed
-from loops.engine.recovery import REFLECT, REFLECTED
 from loops.engine.state import RunState
 from loops.engine.values import StopReason
-from loops.engine.windowing import WINDOW_FULL
 
-NO_CALL = (
-    "You called no tool. Use a tool to go on, ask_question when you need to know something, "
-    "or task_completion with the result when the goal is reached."
-)
 PLAIN_ANSWERS_AT_MOST = 2
 """Answers in a row without a tool call; the last of them is taken as the result, which verification has to accept."""
 SILENT_ANSWERS_AT_MOST = 4
@@ -39,13 +34,18 @@ def facts_of(state: RunState) -> tuple[Fact, ...]:
     if not stopped(state):
         return ()
     if state.recovering.reflected:
-        return (Reminded(reason="reflected", text=REFLECTED),)
+        return (Reminded(reason="reflected", text=texts.fill("reflected")),)
     answers = state.plain_answers + 1
     if taken_at_its_word(state):
         return (ModelStopped(answers=answers, taken=True), ResultProposed(result=state.last_text))
     if no_tool_call(state):
         return (ModelStopped(answers=answers, taken=False),)
-    must_reflect = state.recovering.must_reflect
-    unasked = WINDOW_FULL if state.last_stop == StopReason.CONTEXT_EXCEEDED else NO_CALL
-    text = REFLECT.format(errors=state.limits.reflect_after) if must_reflect else unasked
-    return (Reminded(reason="no_tool_call", text=text),)
+    return (Reminded(reason="no_tool_call", text=_reminder(state)),)
+
+
+def _reminder(state: RunState) -> str:
+    if state.recovering.must_reflect:
+        return texts.fill("reflect", errors=state.limits.reflect_after)
+    if state.last_stop == StopReason.CONTEXT_EXCEEDED:
+        return texts.fill("window_full")
+    return texts.fill("no_tool_call")

@@ -28,7 +28,6 @@ HARDER = (0.6, 0.35)
 """Of what the provider would not take: for the first overflow in a row, and for the second. A third ends the run."""
 TOO_LONG = frozenset({"prompt_too_long", "context_length_exceeded", "request_too_large"})
 """Codes of a provider that refuses a request for its length."""
-WINDOW_FULL = "Your answer was cut off: the context window was full. Earlier parts were shortened to make room. Go on."
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
 
+from loops.engine import texts
 from loops.engine.values import ToolSpec
 
 MAX_TAG = 1000
@@ -310,24 +311,12 @@ class Scanner:
 
 def instructions(specs: Sequence[ToolSpec]) -> str:
     """The part of the system prompt that teaches the format and lists the tools."""
-    lines = [
-        "# Tools",
-        "",
-        "You call a tool by writing XML in your answer, exactly in this form:",
-        "",
-        '<tool_call name="tool_name">',
-        '<argument name="argument_name">value</argument>',
-        "</tool_call>",
-        "",
-        "Write strings as they are, without quotes and without escaping. Write numbers, booleans, lists and objects as",
-        "JSON. Put text that contains </argument> into <![CDATA[...]]>. Every call needs its closing tags. After your",
-        "last call, stop: the results arrive in the next message as <tool_result>; never write one yourself.",
-        "",
-    ]
-    for spec in specs:
-        schema = json.dumps(spec.parameters, ensure_ascii=False, sort_keys=True)
-        lines += [f"## {spec.name}", spec.description, f"Arguments (JSON Schema): {schema}", ""]
-    return "\n".join(lines)
+    return texts.fill("xml_tools", tools="".join(f"\n{_described(spec)}\n" for spec in specs))
+
+
+def _described(spec: ToolSpec) -> str:
+    schema = json.dumps(spec.parameters, ensure_ascii=False, sort_keys=True)
+    return texts.fill("xml_tool", tool=spec.name, description=spec.description, schema=schema)
 
 
 def result_text(name: str, content: str, *, is_error: bool) -> str:

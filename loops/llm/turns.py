@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loops.engine.reflection import last_step
+from loops.engine.texts import TODAY
 from loops.engine.values import Message
+
+PERSON_SAYS = TODAY.templates["person_says"].beginning
 
 
 def blocks_of(message: Message) -> list[Mapping[str, Any]]:
@@ -51,7 +54,7 @@ def tool_results(messages: Sequence[Message]) -> dict[str, tuple[str, bool]]:
 def was_advised(messages: Sequence[Message]) -> bool:
     """Has a person answered a gate with words for the agent?"""
     texts = (str(block.get("text", "")) for message in messages for block in blocks_of(message))
-    return any(text.startswith("A person says:") for text in texts)
+    return any(text.startswith(PERSON_SAYS) for text in texts)
 
 
 def result_content(block: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from loops.crash_points import CrashPoint, reach
 from loops.driver import Driver, Ports
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine import rollback
+from loops.engine import rollback, texts
 from loops.engine.canonical import sha256
 from loops.engine.codec import from_plain, to_plain
 from loops.engine.context import Transcript, extend
@@ -174,6 +174,7 @@ def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
         system=system,
         prompt_version=version,
         prompts=prompt_versions(),
+        wording=texts.FOLDED.contents(),
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
         snapshot="" if problem else tools.snapshot(context),

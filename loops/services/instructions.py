@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loops.engine import texts
 from loops.engine.spec import RunSpec
 from loops.llm import prompts
 
@@ -19,7 +20,7 @@ def system_prompt(spec: RunSpec) -> tuple[str, str]:
 def summary_prompt(goal: str) -> tuple[str, str]:
     """How a model is asked to sum up work on ``goal``, and the version of the template."""
     prompt = prompts.load("summarise")
-    return prompt.fill(goal=goal, words=str(SUMMARY_WORDS)), prompt.version
+    return prompt.fill(goal=goal, words=SUMMARY_WORDS), prompt.version
 
 
 def classifier_prompt() -> tuple[str, str]:
@@ -29,5 +30,5 @@ def classifier_prompt() -> tuple[str, str]:
 
 
 def prompt_versions() -> dict[str, str]:
-    """Name -> SHA-256 of every template, as they stand now: what a run that begins now will be asked with."""
-    return dict(prompts.versions(prompts.prompt_names()))
+    """Name -> SHA-256 of every template, as they stand now: what a run that begins now will be asked with and told."""
+    return prompts.PROMPTS.versions() | texts.TODAY.versions()

@@ -23,6 +23,7 @@ from loops.engine.forking import unfinished
 from loops.engine.ports import CallContext
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
+from loops.engine.texts import of_journal
 from loops.models import Fact, Fork, Run, ToolCallRecord
 from loops.services.instructions import prompt_versions, system_prompt
 from loops.services.tasks import run_spec
@@ -110,7 +111,7 @@ def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, store: PgJou
         spec=spec,
         system=system,
         prompt_version=version,
-        prompts=prompt_versions(),
+        prompts=prompt_versions() | of_journal(theirs.wording).versions(),
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
         snapshot=tools.snapshot(context) if run.workspace_path else "",

@@ -6,11 +6,6 @@ says what each kind of fact adds to it, and ``pruning`` makes it shorter when it
 
 from __future__ import annotations
 
-from loops.engine.context.telling import DONE as DONE
-from loops.engine.context.telling import EDITED as EDITED
-from loops.engine.context.telling import NOT_DONE as NOT_DONE
-from loops.engine.context.telling import UNKNOWN as UNKNOWN
 from loops.engine.context.telling import extend as extend
-from loops.engine.context.telling import opening as opening
 from loops.engine.context.telling import tool_content as tool_content
 from loops.engine.context.transcript import Transcript as Transcript

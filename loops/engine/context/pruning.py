@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from loops.engine import texts
 from loops.engine.context.transcript import Transcript, leave_out, text_block, with_blocks
 from loops.engine.context.turns import Turn, Turns, message_of, size_of
 from loops.engine.evolving import evolve
 from loops.engine.facts import ContextPruned
+from loops.engine.texts import Wording
 from loops.engine.values import Block
 
 LINES = 60
@@ -33,6 +35,14 @@ class Level:
     exchanges: int
     cut_to: int
     all_results: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A result becomes its two ends, ``to`` characters together, and in ``wording`` what was left out between them."""
+
+    to: int
+    wording: Wording
 
 
 LEVELS = (Level(4, 1200), Level(2, 600), Level(1, 300, all_results=True))
@@ -67,7 +77,7 @@ def plan(transcript: Transcript, most: int, *, enough: int = 0, level: int = 0) 
 
 def pruned(transcript: Transcript, fact: ContextPruned) -> Transcript:
     """The conversation after it was made shorter as ``fact`` says."""
-    turns, _ = _shortened(transcript.turns, 0, fact.cut_before, fact.cut_to)
+    turns, _ = _shortened(transcript.turns, fact.cut_before, Cut(fact.cut_to, transcript.wording))
     transcript = evolve(transcript, turns=turns)
     if not fact.dropped_messages:
         return transcript
@@ -86,8 +96,9 @@ def kept_from(turns: Sequence[Turn], exchanges: int) -> int:
 def _at_level(transcript: Transcript, most: int, number: int) -> Plan:
     level, turns = LEVELS[min(number, len(LEVELS) - 1)], transcript.turns
     kept = kept_from(turns, level.exchanges)
-    cut_before = _cut_before(turns, len(turns) if level.all_results else kept, level.cut_to, most)
-    shorter, shortened = _shortened(turns, 0, cut_before, level.cut_to)
+    cut = Cut(level.cut_to, transcript.wording)
+    cut_before = _cut_before(turns, len(turns) if level.all_results else kept, cut, most)
+    shorter, shortened = _shortened(turns, cut_before, cut)
     made = Plan(cut_before, level.cut_to, shortened, level=number, size=shorter.size)
     if shorter.size <= most or kept == 1:
         return made if shortened else Plan(level=number, size=turns.size)
@@ -99,42 +110,37 @@ def _at_level(transcript: Transcript, most: int, number: int) -> Plan:
     return replace(made, dropped=dropped, summary=text, size=size)
 
 
-def _cut_before(turns: Turns, end: int, cut_to: int, most: int) -> int:
+def _cut_before(turns: Turns, end: int, cut: Cut, most: int) -> int:
     """How many messages from the start have their results shortened until the rest fits."""
     size = turns.size
     for number, turn in enumerate(turns[:end]):
         if size <= most:
             return number
-        size -= turn.size - _cut(turn, cut_to)[0].size
+        size -= turn.size - _shorter(turn, cut)[0].size
     return end
 
 
-def _shortened(turns: Turns, first: int, end: int, cut_to: int) -> tuple[Turns, int]:
-    """(the turns, how many results were shortened)."""
-    if end <= first:
-        return turns, 0
-    cut = [_cut(turn, cut_to) for turn in turns[first:end]]
-    number = sum(many for _, many in cut)
-    return (Turns((*turns[:first], *(turn for turn, _ in cut), *turns[end:])), number) if number else (turns, 0)
+def _shortened(turns: Turns, end: int, cut: Cut) -> tuple[Turns, int]:
+    """(the turns, how many results before ``end`` were shortened)."""
+    made = [_shorter(turn, cut) for turn in turns[:end]]
+    number = sum(many for _, many in made)
+    return (Turns((*(turn for turn, _ in made), *turns[end:])), number) if number else (turns, 0)
 
 
-def _cut(turn: Turn, cut_to: int) -> tuple[Turn, int]:
+def _shorter(turn: Turn, cut: Cut) -> tuple[Turn, int]:
     calls = (*turn.calls, *[""] * len(turn.blocks))
-    blocks = [_ends(block, cut_to, call) for block, call in zip(turn.blocks, calls, strict=False)]
+    blocks = [_ends(block, cut, call) for block, call in zip(turn.blocks, calls, strict=False)]
     many = sum(new is not old for new, old in zip(blocks, turn.blocks, strict=True))
     return (with_blocks(turn, blocks), many) if many else (turn, 0)
 
 
-def _ends(block: Block, cut_to: int, call_id: str) -> Block:
+def _ends(block: Block, cut: Cut, call_id: str) -> Block:
     content = block.get("content")
-    if block.get("type") != "tool_result" or not isinstance(content, str) or len(content) <= cut_to + NOTE_ROOM:
+    if block.get("type") != "tool_result" or not isinstance(content, str) or len(content) <= cut.to + NOTE_ROOM:
         return block
-    head, tail = 2 * cut_to // 3, cut_to // 3
-    note = (
-        f"\n[{len(content) - head - tail:,} characters were left out here to save room. The record of the run has the "
-        f"whole result ({call_id}); call the tool again if you need it.]\n"
-    )
-    return {**block, "content": f"{content[:head]}{note}{content[len(content) - tail :]}"}
+    head, tail = 2 * cut.to // 3, cut.to // 3
+    note = cut.wording.fill("left_out_here", characters=f"{len(content) - head - tail:,}", call=call_id)
+    return {**block, "content": f"{content[:head]}\n{note}\n{content[len(content) - tail :]}"}
 
 
 def _oldest(turns: Turns, kept: int, most: int) -> tuple[int, int]:
@@ -165,17 +171,15 @@ def summary_of(transcript: Transcript, dropped: int, most: int) -> str:
         if room < 0:
             break
         lines.append(f"- {note}")
-    unlisted = [f"- ({len(notes) - len(lines)} earlier actions are not listed)"] if len(notes) > len(lines) else []
-    return "\n".join((heading(transcript, dropped), "What was done in them:", *unlisted, *reversed(lines)))
+    missing = len(notes) - len(lines)
+    unlisted = [texts.fill("earlier_work_unlisted", number=missing)] if missing else []
+    return "\n".join((heading(transcript, dropped), texts.fill("earlier_work_done"), *unlisted, *reversed(lines)))
 
 
 def heading(transcript: Transcript, dropped: int) -> str:
     """The first words of a summary: how much it stands for."""
-    said = " What people said in them stands below, word for word." if _people(transcript.turns[: dropped + 1]) else ""
-    return (
-        f"# Earlier work\n{transcript.dropped + dropped} earlier messages were left out here, so that the conversation "
-        f"fits into your context window.{said}"
-    )
+    people = f" {texts.fill('earlier_work_people')}" if _people(transcript.turns[: dropped + 1]) else ""
+    return texts.fill("earlier_work", messages=transcript.dropped + dropped, people=people)
 
 
 def _people(turns: Sequence[Turn]) -> bool:

@@ -15,13 +15,9 @@ from loops.engine.evolving import evolve
 from loops.engine.fold import answer_call_id
 from loops.engine.fold.deciding import CONTINUE_VERDICTS
 from loops.engine.recorded import fact_bytes
-from loops.engine.spec import RunSpec
+from loops.engine.spec import Criterion, RunSpec
+from loops.engine.texts import Wording, of_journal
 from loops.engine.values import ToolCall, ToolResult
-
-DONE = "The call was interrupted; a person confirmed that it took effect."
-NOT_DONE = "The call was interrupted and did not take effect. Propose it again if it is still needed."
-UNKNOWN = "The call was interrupted and nobody could say whether it took effect. Find out before you propose it again."
-EDITED = "A person changed the arguments of the call before approving it; the result is that of the changed call."
 
 
 def extend(transcript: Transcript, fact: f.Fact) -> Transcript:
@@ -33,28 +29,31 @@ def extend(transcript: Transcript, fact: f.Fact) -> Transcript:
     return evolve(grown, digest=hashlib.sha256(transcript.digest.encode() + fact_bytes(fact)).hexdigest())
 
 
-def opening(spec: RunSpec) -> str:
+def _started(transcript: Transcript, fact: f.RunStarted) -> Transcript:
+    begun = evolve(transcript, system=fact.system, wording=of_journal(fact.wording))
+    return heard(begun, (text_block(_opening(fact.spec, begun.wording)),))
+
+
+def _opening(spec: RunSpec, wording: Wording) -> str:
     """The first message: the task as the operator gave it."""
-    parts = [f"# Goal\n{spec.goal}"]
+    parts = [wording.fill("goal", goal=spec.goal)]
     if spec.criteria:
-        lines = [f"- {c.text}" + (f"  (checked by: `{c.command}`)" if c.command else "") for c in spec.criteria]
-        parts.append("# Acceptance criteria\n" + "\n".join(lines))
+        parts.append(wording.fill("criteria", criteria="\n".join(_line_of(one, wording) for one in spec.criteria)))
     if spec.constraints:
-        parts.append(f"# Constraints\n{spec.constraints}")
+        parts.append(wording.fill("constraints", constraints=spec.constraints))
     if spec.output_schema is not None:
-        parts.append(
-            "# Result\nThe result must be JSON that satisfies this schema:\n" + encode(spec.output_schema).decode()
-        )
+        parts.append(wording.fill("result_schema", schema=encode(spec.output_schema).decode()))
     return "\n\n".join(parts)
 
 
-def _started(transcript: Transcript, fact: f.RunStarted) -> Transcript:
-    return heard(evolve(transcript, system=fact.system), (text_block(opening(fact.spec)),))
+def _line_of(criterion: Criterion, wording: Wording) -> str:
+    how = f"  {wording.fill('criterion_checked', command=criterion.command)}" if criterion.command else ""
+    return f"- {criterion.text}{how}"
 
 
 def _answered(transcript: Transcript, fact: f.ModelAnswered) -> Transcript:
     answers = transcript.answers + 1
-    blocks = list(fact.blocks) or [text_block(fact.text or "(no answer)")]
+    blocks = list(fact.blocks) or [text_block(fact.text or transcript.wording.fill("no_answer"))]
     ids = tuple((answer_call_id(answers, position), call.id) for position, call in enumerate(fact.calls))
     said = () if ids or not fact.text else (one_line(f"said: {fact.text}"),)
     asked = tuple(_in_one_line(call) for call in fact.calls)
@@ -85,37 +84,46 @@ def _refused(transcript: Transcript, fact: f.ToolRefused) -> Transcript:
 def _proposed(transcript: Transcript, fact: f.ResultProposed) -> Transcript:
     if not fact.call_id:
         return transcript
-    return outcome(transcript, fact.call_id, "The result was handed in for verification.", False)
+    return outcome(transcript, fact.call_id, transcript.wording.fill("handed_in"), False)
 
 
 def _decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
+    wording = transcript.wording
     match fact.kind:
         case "question":
-            answer = fact.payload.get("answer")
-            if fact.verdict in CONTINUE_VERDICTS:
-                return outcome(transcript, fact.call_id, f"The person answered: {answer}", False, person=True)
-            why = fact.reason or "nobody answered in time"
-            return outcome(transcript, fact.call_id, f"No answer: {why}. Go on with your best judgement.", True)
+            return _question_decided(transcript, fact)
         case "in_doubt":
-            if fact.payload.get("outcome") == "done":
-                result = fact.payload.get("result")
-                told = f"{DONE} Its result, as that person gives it:\n{result}" if result else DONE
-                return outcome(transcript, fact.call_id, told, False, person=True)
-            if fact.verdict == "approve":  # the result is that of the next attempt
-                return transcript
-            told = NOT_DONE if fact.payload.get("outcome") == "not_done" else UNKNOWN
-            return outcome(transcript, fact.call_id, told, True, person=True)
+            return _doubt_decided(transcript, fact)
         case _ if not fact.call_id and fact.kind != "final_review":
             answer = fact.payload.get("answer") or fact.reason
-            return (
-                say(transcript, f"A person says: {answer}", person=True)
-                if answer and fact.verdict != "reject"
-                else transcript
-            )
+            if not answer or fact.verdict == "reject":
+                return transcript
+            return say(transcript, wording.fill("person_says", words=str(answer)), person=True)
         case _:
             if fact.verdict == "approve_with_edits" and fact.call_id:
-                return say(transcript, EDITED, person=True)
+                return say(transcript, wording.fill("call_edited"), person=True)
             return transcript
+
+
+def _question_decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
+    wording = transcript.wording
+    if fact.verdict in CONTINUE_VERDICTS:
+        answer = wording.fill("answered", answer=str(fact.payload.get("answer")))
+        return outcome(transcript, fact.call_id, answer, False, person=True)
+    none = wording.fill("not_answered", why=fact.reason) if fact.reason else wording.fill("not_answered_in_time")
+    return outcome(transcript, fact.call_id, none, True)
+
+
+def _doubt_decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
+    wording, said = transcript.wording, fact.payload.get("outcome")
+    if said == "done":
+        result = fact.payload.get("result")
+        told = wording.fill("call_done_with", result=str(result)) if result else wording.fill("call_done")
+        return outcome(transcript, fact.call_id, told, False, person=True)
+    if fact.verdict == "approve":  # the result is that of the next attempt
+        return transcript
+    told = wording.fill("call_not_done") if said == "not_done" else wording.fill("call_in_doubt")
+    return outcome(transcript, fact.call_id, told, True, person=True)
 
 
 def _reminded(transcript: Transcript, fact: f.Reminded) -> Transcript:
@@ -123,13 +131,19 @@ def _reminded(transcript: Transcript, fact: f.Reminded) -> Transcript:
 
 
 def _message(transcript: Transcript, fact: f.MessageReceived) -> Transcript:
-    return say(transcript, f"Message from {fact.by or 'the operator'}:\n{fact.text}", person=True)
+    return _from_person(transcript, fact.by, fact.text)
 
 
 def _forked(transcript: Transcript, fact: f.Forked) -> Transcript:
     if not fact.message:
         return transcript
-    return say(transcript, f"Message from {fact.by or 'the operator'}:\n{fact.message}", person=True)
+    return _from_person(transcript, fact.by, fact.message)
+
+
+def _from_person(transcript: Transcript, name: str, words: str) -> Transcript:
+    wording = transcript.wording
+    text = wording.fill("message", name=name, words=words) if name else wording.fill("message_unsigned", words=words)
+    return say(transcript, text, person=True)
 
 
 def _diagnosed(transcript: Transcript, fact: f.DiagnosisMade) -> Transcript:

@@ -17,6 +17,7 @@ from typing import Any
 
 from loops.engine.context.turns import Messages, Turn, Turns, message_of, size_of
 from loops.engine.evolving import evolve
+from loops.engine.texts import FIRST, Wording
 from loops.engine.values import Block, ModelRequest, ModelRole, ToolSpec
 
 NOTE_CHARS = 160
@@ -41,6 +42,8 @@ class Transcript:
     """What people said in these results and texts."""
     dropped: int = 0
     """Messages that were left out so far."""
+    wording: Wording = FIRST
+    """Of what the fold says by itself."""
     digest: str = ""
 
     @property
@@ -115,16 +118,17 @@ def outcome(transcript: Transcript, call_id: str, content: str, is_error: bool, 
     block = {
         "type": "tool_result",
         "tool_use_id": transcript.call_ids[position][1],
-        "content": content or "(no output)",
+        "content": content or transcript.wording.fill("no_output"),
     }
     if is_error:
         block["is_error"] = True  # type: ignore[assignment]
     asked = transcript.asked[position]
+    people = (transcript.wording.fill("of_your_call", call=asked, words=content),) if person else ()
     transcript = evolve(
         transcript,
         results=(*transcript.results, (call_id, block)),
         notes=(*transcript.notes, one_line(f"{call_id} {asked}: {_summed_up(content, is_error)}")),
-        people=(*transcript.people, f"Of your call {asked}: {content}") if person else transcript.people,
+        people=(*transcript.people, *people),
     )
     return transcript if transcript.open_calls() else _close(transcript)
 

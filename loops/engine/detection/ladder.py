@@ -6,9 +6,10 @@ and then a person, which is no rung of the ladder but its end. Temperature is no
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from loops.engine import texts
 
 FRESH_STEPS = 2
 """What was told gets so many steps to help, before the same circle counts again."""
@@ -53,40 +54,12 @@ def was_left(circle: Circle, step: int) -> bool:
 
 def told(rung: Rung, evidence: str, goal: str) -> str:
     """What the model is told on this rung."""
-    return _TEXTS[rung](evidence, goal[:GOAL_CHARS])
-
-
-def _another_approach(evidence: str, goal: str) -> str:
-    return (
-        f"You are going in circles: {evidence}. Trying it once more will tell you nothing new, and the same call is "
-        "refused from now on. Say in one sentence why it cannot work, then take a really different approach."
-    )
-
-
-def _other_words(evidence: str, goal: str) -> str:
-    return (
-        f"This is still a circle: {evidence}. Put your plan aside and read the task as if for the first time:\n\n{goal}"
-        "\n\nName three ways to reach it that you have not tried, and take the one that is least like what you did."
-    )
-
-
-def _fresh_evidence(evidence: str, goal: str) -> str:
-    return (
-        f"Still a circle: {evidence}. What you believe about the state of things is probably wrong. Before anything "
-        "else look at it afresh: list or read what your last steps depended on, and act only on what you then see."
-    )
-
-
-def _another_model(evidence: str, goal: str) -> str:
-    return (
-        f"Another model takes over here, because the work so far went in circles: {evidence}. Judge for yourself what "
-        "has been tried, and do not go on with it."
-    )
-
-
-_TEXTS: dict[Rung, Callable[[str, str], str]] = {
-    Rung.ANOTHER_APPROACH: _another_approach,
-    Rung.OTHER_WORDS: _other_words,
-    Rung.FRESH_EVIDENCE: _fresh_evidence,
-    Rung.ANOTHER_MODEL: _another_model,
-}
+    match rung:
+        case Rung.ANOTHER_APPROACH:
+            return texts.fill("circle_another_approach", evidence=evidence)
+        case Rung.OTHER_WORDS:
+            return texts.fill("circle_other_words", evidence=evidence, goal=goal[:GOAL_CHARS])
+        case Rung.FRESH_EVIDENCE:
+            return texts.fill("circle_fresh_evidence", evidence=evidence)
+        case Rung.ANOTHER_MODEL:
+            return texts.fill("circle_another_model", evidence=evidence)

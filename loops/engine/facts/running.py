@@ -17,7 +17,7 @@ from loops.engine.values import Json
 class RunStarted(Fact):
     """The first fact: everything that was decided before the first step."""
 
-    HEAVY: ClassVar[tuple[str, ...]] = ("system",)
+    HEAVY: ClassVar[tuple[str, ...]] = ("system", "wording")
     spec: RunSpec
     system: str
     prompt_version: str
@@ -25,6 +25,8 @@ class RunStarted(Fact):
     sandbox_level: int = 0
     prompts: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 (hex) of every prompt template by its name (SPEC U3)."""
+    wording: Mapping[str, str] = field(default_factory=dict)
+    """The templates with which the fold says what facts have no words for, by name; empty: their first wording."""
     forked_from: Origin | None = None
     """Set for a fork: the facts up to ``Forked`` are that run's (SPEC K3)."""
     snapshot: str = ""

@@ -6,8 +6,7 @@ their order. A loop-breaking tool ends the answer: what comes after it is not ru
 
 from __future__ import annotations
 
-from loops.engine import before_request, circling, classifying, limits, recovery, silence
-from loops.engine.context import UNKNOWN
+from loops.engine import before_request, circling, classifying, limits, recovery, silence, texts
 from loops.engine.denial import after_denial
 from loops.engine.detection.fingerprints import error_signature
 from loops.engine.effects import CallModel, Effect, JudgeCall, OpenGate, Record, RecoverTool, RunTool
@@ -75,7 +74,7 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
     if reason := _surplus(state, pending):
         return _refuse(pending, "surplus", reason)
     if call.error:
-        return _refuse(pending, "malformed", f"The call could not be read: {call.error}. Nothing was run.")
+        return _refuse(pending, "malformed", texts.fill("call_unreadable", error=call.error))
     match pending.status:
         case "proposed":
             return _judge(state, pending)
@@ -85,14 +84,14 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
             attempt = pending.attempt + 1 if pending.status == "again" else 1
             return RunTool(call, gate=pending.gate, attempt=attempt)
         case "refused":
-            return _refuse(pending, "rejected", f"A person rejected this call: {pending.rejection}")
+            return _refuse(pending, "rejected", texts.fill("call_rejected", reason=pending.rejection))
         case _:
             return _recover(pending)
 
 
 def _judge(state: RunState, pending: PendingCall) -> Effect:
     if pending.voided >= VOIDED_AT_MOST:
-        return _refuse(pending, "void", "What was approved kept changing before it could run. Nothing was run.")
+        return _refuse(pending, "void", texts.fill("call_kept_changing"))
     why, message = recovery.objection(state, pending.call)
     if why:
         return _refuse(pending, why, message)
@@ -104,19 +103,19 @@ def _judge(state: RunState, pending: PendingCall) -> Effect:
 def _recover(pending: PendingCall) -> Effect:
     """Begun, and no outcome is known. People who let it run again and again, while it keeps changing, end it too."""
     if pending.voided >= VOIDED_AT_MOST:
-        return _refuse(pending, "in_doubt", UNKNOWN)
+        return _refuse(pending, "in_doubt", texts.fill("call_in_doubt"))
     return RecoverTool(pending.call, attempt=pending.attempt)
 
 
 def _surplus(state: RunState, pending: PendingCall) -> str:
     if state.fatal:
-        return "Not run: the run is ending."
+        return texts.fill("run_is_ending")
     position = state.calls.index(pending)
     for earlier in state.calls[:position]:
         if earlier.call.name in BREAKERS and earlier.ok:
-            return f"Not run: {earlier.call.name} ended the answer before this call."
+            return texts.fill("answer_ended", tool=earlier.call.name)
     if position >= state.limits.calls_per_reply:
-        return f"Not run: at most {state.limits.calls_per_reply} calls are allowed in one answer."
+        return texts.fill("too_many_calls", most=state.limits.calls_per_reply)
     return ""
 
 
@@ -127,14 +126,14 @@ def _refuse(pending: PendingCall, why: str, message: str) -> Record:
 def _after_judgement(state: RunState, pending: PendingCall) -> Effect:
     call = pending.call
     if pending.invalid:
-        return _refuse(pending, "invalid", "\n".join(pending.reasons) or "invalid call")
+        return _refuse(pending, "invalid", "\n".join(pending.reasons) or texts.fill("call_invalid"))
     if pending.access is Access.DENY:
         return after_denial(state, pending)
     if call.name == "task_completion":
         return Record((ResultProposed(result=_text(call.arguments.get("result")), call_id=call.id),))
     if call.name == "converse":
         shown = ToolResult(
-            ok=True, content="Shown to the operator.", data={"message": _text(call.arguments.get("message"))}
+            ok=True, content=texts.fill("shown_to_operator"), data={"message": _text(call.arguments.get("message"))}
         )
         return Record((ToolCompleted(call_id=call.id, tool=call.name, result=shown),))
     if call.name == "ask_question":

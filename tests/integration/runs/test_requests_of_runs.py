@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.urls import reverse
 
-from loops.engine import canonical
+from loops.engine import canonical, texts
 from loops.llm import prompts
 from loops.models import Fact, ModelConfig, ProvenanceRecord, Run
 from loops.services.driving import drive
@@ -48,7 +48,7 @@ def test_every_request_of_a_real_run_is_made_again_with_its_hash(run: Run) -> No
 
 @pytest.mark.spec("U3", "N1")
 def test_the_prompts_of_a_run_are_part_of_its_provenance(run: Run, client: Any, boss: Any) -> None:
-    expected = prompts.versions(prompts.prompt_names())
+    expected = prompts.PROMPTS.versions() | texts.TODAY.versions()
     first = canonical.decode(bytes(Fact.objects.get(run=run, seq=1).body))
     record = canonical.decode(bytes(ProvenanceRecord.objects.get(run=run).body))
     assert first["prompts"] == record["prompts"] == dict(expected)

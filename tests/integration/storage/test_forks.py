@@ -14,10 +14,9 @@ from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 
 from gates.models import Gate
-from loops.engine import canonical, fold
+from loops.engine import canonical, fold, texts
 from loops.engine import facts as f
 from loops.engine.fold.forking import forked as as_forked
-from loops.engine.forking import UNKNOWN
 from loops.engine.lifecycle import Event, Phase
 from loops.models import Checkpoint, Fact, Fork, ModelCall, ProvenanceRecord, Run, Step, ToolCallRecord
 from loops.services import reusing
@@ -237,7 +236,7 @@ class TestPermission:
         ours = forked(mine, seq=intent.seq)
         assert ToolCallRecord.objects.get(run=ours.run).state == "ABORT"
         assert ours.drive([fakes.says("anew", ("pay", {"at": 1})), fakes.done()], ledger.tools()) == "ended"
-        assert UNKNOWN in reads(ours.run)
+        assert texts.fill("call_before_fork") in reads(ours.run)
         assert ledger.of(ours.run) == {"pay 1": 1}
         assert len(set(ledger.keys)) == 2
         assert chain.verify(ours.run.pk).problems == []

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
-from loops.engine.context import Transcript, extend, opening
+from loops.engine.context import Transcript, extend
 from loops.engine.spec import Criterion
 from loops.engine.values import ModelRole, StopReason, ToolResult
-from tests.fakes import Tools, World, done, says, spec
+from tests.fakes import Tools, World, done, says
 from tests.unit.engine.adversary import Plan, check_conversation, plans
 from tests.unit.engine.adversary import World as Adverse
 from tests.unit.engine.effort import examples
@@ -150,14 +150,19 @@ def test_the_model_hears_about_edits_and_guidance() -> None:
         assert "use B" not in str(told([STARTED, replace(guided, verdict="reject")]).messages)
 
 
+def opening(**changes: Any) -> str:
+    first = told([replace(STARTED, spec=replace(STARTED.spec, **changes))]).messages[0]
+    return str(first["content"][0]["text"])  # type: ignore[index]
+
+
 @pytest.mark.spec("U1")
 def test_the_task_is_told_as_the_operator_gave_it() -> None:
     criteria = (Criterion("it is green", "make test"), Criterion("it reads well"))
-    text = opening(spec(goal="Mend it", criteria=[], constraints="no network", output_schema={"type": "object"}))
+    text = opening(goal="Mend it", criteria=(), constraints="no network", output_schema={"type": "object"})
     assert text.startswith("# Goal\nMend it")
     assert '{"type":"object"}' in text
     assert "no network" in text
-    text = opening(replace(spec(), criteria=criteria))
+    text = opening(criteria=criteria)
     assert "- it is green  (checked by: `make test`)\n- it reads well" in text
 
 

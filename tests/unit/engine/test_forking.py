@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 
 from loops.engine import facts as f
-from loops.engine import fold
+from loops.engine import fold, texts
 from loops.engine.context import Transcript, extend
 from loops.engine.effects import CallModel, End, JudgeCall, OpenGate, RecoverTool, Rest, RunTool, Wait
 from loops.engine.fold import ImpossibleFact, apply, initial, replay
 from loops.engine.fold.forking import forked as as_forked
-from loops.engine.forking import UNKNOWN, point, unfinished
+from loops.engine.forking import point, unfinished
 from loops.engine.lifecycle import Event, Phase
 from loops.engine.loop import decide
 from loops.engine.spec import Limits
@@ -25,6 +25,7 @@ from tests.unit.engine.adversary import Plan, World, plans
 from tests.unit.engine.effort import examples
 
 pytestmark = pytest.mark.spec("K3")
+UNKNOWN = texts.fill("call_before_fork")
 PARENT, CHILD = fakes.RUN_ID, "01900000-0000-7000-8000-000000000002"
 
 

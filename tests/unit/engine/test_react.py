@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
+from loops.engine import texts
 from loops.engine.detection.ladder import Circle
 from loops.engine.detection.window import Seen
 from loops.engine.effects import CallModel, Effect, End, JudgeCall, OpenGate, Record, RecoverTool, Rest, RunTool, Wait
@@ -15,7 +16,6 @@ from loops.engine.lifecycle import Event, Phase
 from loops.engine.loop import decide
 from loops.engine.loops import UnknownLoop, get, names
 from loops.engine.loops.react import VOIDED_AT_MOST, React
-from loops.engine.silence import NO_CALL
 from loops.engine.state import OpenGate as Gate
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import Access, StopReason, ToolCall, ToolResult
@@ -228,7 +228,7 @@ def test_texts_in_between_start_the_count_of_plain_answers_anew() -> None:
     world = World([says("hm"), says("", LOOK), says("hm again"), says("Really: done.")])
     assert world.drive() == "ended"
     assert world.state.result == "Really: done."
-    assert [fact.text for fact in world.journal.of(f.Reminded)] == [NO_CALL, NO_CALL]
+    assert [fact.text for fact in world.journal.of(f.Reminded)] == 2 * [texts.fill("no_tool_call")]
 
 
 @pytest.mark.spec("C3", "D1")
