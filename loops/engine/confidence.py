@@ -29,7 +29,8 @@ WEIGHTS: Mapping[str, float] = {
     "repairs": 0.2,
     "budget": 0.15,
 }
-"""What each feature takes off at its worst. Another set of weights is another ``VERSION``."""
+"""What each feature takes off at its worst, by hand; ``make eval-confidence`` measures what it is worth. Another set of
+weights, or another meaning of a feature, is another ``VERSION``."""
 LOWEST_CEILING = 0.05
 STALLED_AFTER = 10
 """Steps without progress at which that feature is at its worst."""

@@ -53,7 +53,10 @@ class Agent:
         self.said: dict[tuple[str, ...], Say] = {}
 
     def __call__(self, seen: Seen) -> Say | Raw:
-        """The same conversation gets the same move, whoever asks: an answer that broke off is asked for again."""
+        """The same conversation gets the same move, whoever asks: an answer that broke off is asked for again. Without
+        tools it is a judgement of the run that is asked for, and no move: this one hides nothing that was measured."""
+        if not seen.body.get("tools"):
+            return Say(text='{"confidence": 1.0, "reason": "It has a plan."}')
         key = _conversation(seen)
         if key not in self.said:
             move = self.moves[min(self.at, len(self.moves) - 1)]
