@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+EMBEDDINGS_AT_ONCE = 32
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _TOOL_USE_KEYS = {"type", "id", "name", "input", "cache_control", "caller"}
@@ -152,3 +153,17 @@ def openai_fault(body: Mapping[str, Any]) -> str:
             return f"messages[{at}]: content or tool_calls must be set"
         waiting = [call["id"] for call in message.get("tool_calls") or ()]
     return f"tool_call_ids did not have response messages: {waiting}" if waiting else ""
+
+
+def embeddings_fault(body: Mapping[str, Any]) -> str:
+    """The first thing wrong with an Embeddings request: what the strictest of the common servers refuses."""
+    texts = body.get("input")
+    if not body.get("model"):
+        return "you must provide a model parameter"
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
+        return "'$.input' is invalid: texts must not be empty"
+    if len(texts) > EMBEDDINGS_AT_ONCE:
+        return f"batch size {len(texts)} > maximum allowed batch size {EMBEDDINGS_AT_ONCE}"
+    if body.get("encoding_format", "float") != "float":
+        return "only floats are served here"
+    return ""

@@ -65,7 +65,7 @@ class Raw:
 class Seen:
     """One request as the server got it."""
 
-    form: Literal["anthropic", "openai"]
+    form: Literal["anthropic", "openai", "embeddings"]
     path: str
     headers: Mapping[str, str]
     body: Mapping[str, Any]

@@ -1,4 +1,5 @@
-"""A local server that speaks the Anthropic Messages API and OpenAI's Chat Completions, and misbehaves on request.
+"""A local server that speaks the Anthropic Messages API and OpenAI's Chat Completions and Embeddings, and misbehaves on
+request.
 
 In tests::
 
@@ -25,10 +26,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from tests.wire.rules import anthropic_fault, openai_fault
+from tests.wire.rules import anthropic_fault, embeddings_fault, openai_fault
 from tests.wire.say import Handler, Raw, Seen, Wire, anthropic_events, anthropic_sse, openai_chunks, openai_sse
 
 OPENAI_PATH = "/v1/chat/completions"
+EMBEDDINGS_PATH = "/v1/embeddings"
+FAULTS = {"anthropic": anthropic_fault, "openai": openai_fault, "embeddings": embeddings_fault}
 
 
 class WireServer:
@@ -127,7 +130,8 @@ class WireServer:
         if plain.endswith("/count_tokens"):
             count = json.dumps({"input_tokens": len(body) // 4})
             return Raw(headers={"content-type": "application/json"}, body=count)
-        form = "openai" if plain.endswith(OPENAI_PATH) else "anthropic"
+        forms = {OPENAI_PATH: "openai", EMBEDDINGS_PATH: "embeddings"}
+        form = next((form for end, form in forms.items() if plain.endswith(end)), "anthropic")
         seen = Seen(form, plain, headers, asked, len(self.seen), body)  # type: ignore[arg-type]
         self.seen.append(seen)
         return self._refusal(seen) or self._spoken(seen)
@@ -136,7 +140,7 @@ class WireServer:
         given = seen.headers.get("authorization", "").removeprefix("Bearer ") or seen.headers.get("x-api-key", "")
         if self.key and given != self.key:
             return Raw.error(401, "authentication_error", "invalid x-api-key")
-        fault = (openai_fault if seen.form == "openai" else anthropic_fault)(seen.body)
+        fault = FAULTS[seen.form](seen.body)
         if fault:
             self.faults.append(fault)
         return Raw.error(400, "invalid_request_error", fault) if fault and self.strict else None
