@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loops.engine.errors import Classified, Failure, Source, classify
+from loops.engine.errors import Classified, Failure, Source, classify, is_open
 from loops.engine.errors.rule import Rule
 from loops.engine.errors.rules import RULES
 from loops.engine.values import FailureKind
@@ -70,6 +70,8 @@ def report(rows: Sequence[Labelled]) -> str:
         f"{'always systematic':>19}{'sure':>7}{'right if sure':>15}"
     ]
     lines += [_summary(name, part) for name, part in {**parts, "all": list(rows)}.items()]
+    lines += ["", f"{'part':<14}{'put to a model':>16}{'right without it':>18}"]
+    lines += [_unsure(name, part) for name, part in {**parts, "all": list(rows)}.items()]
     for name, part in parts.items():
         lines += ["", f"{name}: rows are labels, columns what the rules say", *_matrix(part)]
     return "\n".join(lines)
@@ -84,6 +86,12 @@ def _summary(name: str, rows: Sequence[Labelled]) -> str:
         f"{name:<14}{len(rows):>6}{accuracy(rows):>10.3f}{macro:>10.3f}{baseline:>19.3f}"
         f"{len(sure) / len(rows):>7.2f}{accuracy(sure):>15.3f}"
     )
+
+
+def _unsure(name: str, rows: Sequence[Labelled]) -> str:
+    """How many failures a model that breaks ties would see, and how often the rules guess right there by themselves."""
+    put = [row for row in rows if is_open(classify(row.failure))]
+    return f"{name:<14}{len(put):>16}{accuracy(put):>18.3f}"
 
 
 def _matrix(rows: Sequence[Labelled]) -> list[str]:
