@@ -175,6 +175,9 @@ CELERY_BEAT_SCHEDULE = {
 # --- The monitor: what a run may spend a minute before it is paused; 0 for no bound -----------------------------------
 MONITOR_USD_PER_MINUTE = env.float("MONITOR_USD_PER_MINUTE", default=2.0)
 MONITOR_TOKENS_PER_MINUTE = env.float("MONITOR_TOKENS_PER_MINUTE", default=1_000_000.0)
+# Name of a configured model that makes embeddings, and the cosine from which on two texts mean the same to it.
+MONITOR_EMBEDDINGS = env("MONITOR_EMBEDDINGS", default="")
+MONITOR_EMBEDDINGS_COSINE = env.float("MONITOR_EMBEDDINGS_COSINE", default=0.9)
 
 # --- People -------------------------------------------------------------------------------------------------------
 LOGIN_URL = "/login/"

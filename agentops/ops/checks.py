@@ -21,7 +21,7 @@ from agentops.health import BEAT_KEY, OLDEST_BEAT
 from agentops.ops import pruning
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
-from loops.monitor import watching
+from loops.monitor import telling, watching
 from loops.services import retention
 from loops.storage import chain
 from loops.storage.journal import TTL_S
@@ -280,6 +280,18 @@ def _retention() -> Found:
     return OK, f"Old runs are pruned: {said}"
 
 
+def _embeddings() -> Found:
+    if not settings.MONITOR_EMBEDDINGS:
+        return OK, "Circles are found by word pairs, without embeddings"
+    if (told := telling.embeddings()) is None:
+        return OK, f"The embedding model {settings.MONITOR_EMBEDDINGS} was not needed yet"
+    works, said = told
+    if not works:
+        todo = f"see the model {settings.MONITOR_EMBEDDINGS} in Admin and the server behind it"
+        return WARNING, f"No embeddings{telling.INSTEAD}; {said}", todo
+    return OK, f"Circles are found by word pairs, and by {said}"
+
+
 # --- Disk ---------------------------------------------------------------------------------------------------------
 
 
@@ -394,6 +406,12 @@ DATABASE: dict[str, Callable[[], Found]] = {
     "append-only": _append_only,
     "clocks": _clocks,
 }
-WORK = {"dead letters": _dead_letters, "waiting": _untaken, "backup": _backup, "retention": _retention}
+WORK = {
+    "dead letters": _dead_letters,
+    "waiting": _untaken,
+    "backup": _backup,
+    "retention": _retention,
+    "embeddings": _embeddings,
+}
 DISK = {"room": _room}
 PARTS = {"broker": _broker, "clock": _clock, "monitor": _monitor, "sandbox": _sandbox}

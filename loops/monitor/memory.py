@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from loops.engine.detection.finding import Finding
+from loops.engine.detection.meaning import Meaning
 from loops.engine.detection.window import Window, observe
 from loops.engine.facts import Fact, GateDecided, LoopDetected, RunStarted, StepCompleted
 from loops.engine.fold.circling import seen_of
@@ -32,6 +33,10 @@ class Memory:
     seq: int = 0
     limits: Limits = field(default_factory=Limits)
     window: Window = ()
+    meanings: dict[int, Meaning | None] = field(default_factory=dict)
+    """Of the steps of the window for which an embedding model was asked; None where it gave no answer."""
+    meant: Finding | None = None
+    """What their meanings show, as of the newest step."""
     found_by_itself: int = 0
     """The last step of the latest circle that is on record already."""
     samples: deque[Sample] = field(default_factory=deque)
@@ -44,11 +49,20 @@ class Memory:
                 case RunStarted():
                     self.limits = fact.spec.limits
                 case StepCompleted():
-                    self.window = observe(self.window, seen_of(fact))
+                    self.window, self.meant = observe(self.window, seen_of(fact)), None
                 case LoopDetected():
                     self.found_by_itself = max(fact.steps, default=self.found_by_itself)
                 case GateDecided(kind="limit_reached") if fact.verdict in CONTINUED:
                     self.limits = extended(self.limits, fact.payload)
+
+    def unread(self) -> list[int]:
+        """Steps of the window whose meaning was not asked for yet, and that have one."""
+        return [seen.step for seen in self.window if seen.call and seen.step not in self.meanings]
+
+    def understand(self, meanings: Mapping[int, Meaning | None]) -> None:
+        """Keep what was asked for, and of the rest what the window still holds."""
+        known = {**self.meanings, **meanings}
+        self.meanings = {seen.step: known[seen.step] for seen in self.window if seen.step in known}
 
     def is_news(self, finding: Finding) -> bool:
         """Ask once: the answer is remembered."""

@@ -33,11 +33,13 @@ def notice(run: RunSeen, memory: Memory, policy: Policy) -> Iterator[Noticed]:
 
 
 def _circles(run: RunSeen, memory: Memory, policy: Policy) -> Noticed | None:
-    """What the run has found by itself is no news."""
+    """What the run has found by itself is no news. Words come first, for they are always there."""
     for detector in OUTSIDE:
         found = detector(memory.window, policy.thresholds)
         if found and max(found.steps) > memory.found_by_itself:
             return Noticed(STALL if detector is progress_stall else LOOP, found)
+    if memory.meant and max(memory.meant.steps) > memory.found_by_itself:
+        return Noticed(LOOP, memory.meant)
     return None
 
 

@@ -32,7 +32,13 @@ class Policy:
     pace_from: float = 0.25
     """Share of the budget that has to be used before its pace is judged."""
     thresholds: Thresholds = THRESHOLDS
+    same_meaning: float = 0.9
+    """Two texts mean the same from this cosine of their embeddings on, where an embedding model is configured."""
 
 
 def from_settings() -> Policy:
-    return Policy(usd_per_minute=settings.MONITOR_USD_PER_MINUTE, tokens_per_minute=settings.MONITOR_TOKENS_PER_MINUTE)
+    return Policy(
+        usd_per_minute=settings.MONITOR_USD_PER_MINUTE,
+        tokens_per_minute=settings.MONITOR_TOKENS_PER_MINUTE,
+        same_meaning=settings.MONITOR_EMBEDDINGS_COSINE,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import connection
@@ -39,6 +39,18 @@ _NEWS = """
     ) AS fact
     ORDER BY run.id, fact.seq
 """
+
+_TEXTS = """
+    SELECT step.execution_id, step.step_number,
+           string_agg(call.tool || ' ' || call.arguments::text, E'\n' ORDER BY call.position),
+           string_agg(coalesce(nullif(call.error, ''), call.output), E'\n' ORDER BY call.position)
+    FROM unnest(%s::uuid[], %s::int[]) AS wanted (run, step)
+    JOIN agent_execution_steps step ON step.execution_id = wanted.run AND step.step_number = wanted.step
+    CROSS JOIN LATERAL jsonb_array_elements(step.result -> 'calls') AS one
+    JOIN loops_toolcallrecord call ON call.run_id = wanted.run AND call.call_id = one ->> 'call'
+    GROUP BY step.execution_id, step.step_number
+"""
+StepOfRun = tuple[uuid.UUID, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +88,14 @@ def news(since: Mapping[uuid.UUID, int]) -> dict[uuid.UUID, list[Fact]]:
         if (fact := _fact(bytes(body))) is not None:
             found.setdefault(run_id, []).append(fact)
     return found
+
+
+def texts(steps: Mapping[uuid.UUID, Sequence[int]]) -> dict[StepOfRun, tuple[str, str]]:
+    """What was called in these steps, and what came of it, as people read it. A step without calls has none."""
+    wanted = [(run_id, step) for run_id, numbers in steps.items() for step in numbers]
+    with connection.cursor() as cursor:
+        cursor.execute(_TEXTS, [[run_id for run_id, _ in wanted], [step for _, step in wanted]])
+        return {(run_id, step): (called, came) for run_id, step, called, came in cursor.fetchall()}
 
 
 def _fact(body: bytes) -> Fact | None:

@@ -16,6 +16,8 @@ from loops.storage import mailbox
 
 log = logging.getLogger(__name__)
 BY = "monitor"
+EMBEDDINGS = "monitor.embeddings"
+INSTEAD = ": circles are found by word pairs alone"
 
 
 def tell(run: RunSeen, noticed: Noticed) -> bool:
@@ -43,6 +45,18 @@ def tell(run: RunSeen, noticed: Noticed) -> bool:
             mailbox.put(run.id, "pause", {"by": BY, "reason": found.evidence})
     log.warning("run %s: %s: %s", run.id, found.method, found.evidence)
     return True
+
+
+def tell_of_embeddings(*, works: bool, said: str) -> None:
+    """Whether the embedding model can be asked, told when that changes."""
+    AuditEvent.objects.create(kind=EMBEDDINGS, detail=clean_json({"works": works, "said": said}))
+    log.log(logging.INFO if works else logging.WARNING, "%s%s", said, "" if works else INSTEAD)
+
+
+def embeddings() -> tuple[bool, str] | None:
+    """What was told of them last: whether they work, and in words."""
+    last = AuditEvent.objects.filter(kind=EMBEDDINGS).first()
+    return (bool(last.detail.get("works")), str(last.detail.get("said"))) if last else None
 
 
 def _audit(run_id: uuid.UUID, said: dict[str, Any]) -> None:

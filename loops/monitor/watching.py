@@ -8,6 +8,7 @@ import uuid
 
 from django.db import Error, connection
 
+from loops.monitor.meanings import Meanings
 from loops.monitor.memory import Memory
 from loops.monitor.noticing import notice
 from loops.monitor.policy import Policy
@@ -29,10 +30,11 @@ _ALIVE = """
 
 
 class Monitor:
-    """``look`` is one pass; ``run`` repeats it until it is told to stop."""
+    """``look`` is one pass; ``run`` repeats it until it is told to stop. ``meanings`` is an extra (SPEC F2)."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, meanings: Meanings | None = None) -> None:
         self._policy = policy
+        self._meanings = meanings
         self._memories: dict[uuid.UUID, Memory] = {}
         self._holder = 0
 
@@ -61,6 +63,8 @@ class Monitor:
         """One pass over the live runs. Returns how many findings were new."""
         runs = live_runs()
         self._remember(runs)
+        if self._meanings:
+            self._meanings.learn(self._memories)
         told = 0
         for run in runs:
             memory = self._memories[run.id]

@@ -24,6 +24,7 @@ METHODS = {
     "semantic": "nearly the same again and again",
     "repeated_round": "the same result, refused for the same reason",
     "recurring": "nearly the same, with other steps between",
+    "same_meaning": "the same again and again in other words",
     "nothing_new": "only what it knew already",
     "progress_stall": "no progress",
     "hung_worker": "its worker hangs",

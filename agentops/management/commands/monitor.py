@@ -1,13 +1,18 @@
 """`manage.py monitor`: watch live runs from outside the workers (SPEC F2)."""
 
+from __future__ import annotations
+
 import signal
 import threading
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from loops.monitor.meanings import Embedder, Meanings
 from loops.monitor.policy import from_settings
 from loops.monitor.watching import Monitor
+from loops.services.models import model_configs
 
 
 class Command(BaseCommand):
@@ -21,4 +26,12 @@ class Command(BaseCommand):
         stop = threading.Event()
         for ending in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ending, lambda *_: stop.set())
-        Monitor(from_settings()).run(stop)
+        policy = from_settings()
+        Monitor(policy, Meanings(_embedder, policy) if settings.MONITOR_EMBEDDINGS else None).run(stop)
+
+
+def _embedder() -> Embedder:
+    """Imported when it is asked for: without one nothing of it is loaded."""
+    from loops.llm.embeddings import connected
+
+    return connected(model_configs(), settings.MONITOR_EMBEDDINGS)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from loops.engine import facts as f
+from loops.engine.detection.finding import Finding
 from loops.engine.detection.fingerprints import mark
 from loops.engine.detection.window import LENGTH
 from loops.engine.spec import Limits
@@ -106,6 +107,28 @@ def test_a_circle_that_the_run_found_by_itself_is_no_news() -> None:
     assert [noticed.finding.method for noticed in notice(RUN, made, POLICY)] == ["semantic"]
     made.learn([f.LoopDetected(method="repeated_call", evidence="", steps=(2, 3, 4))])
     assert list(notice(RUN, made, POLICY)) == []
+
+
+def test_a_circle_in_other_words_counts_until_the_run_finds_it_itself_or_goes_on() -> None:
+    meant = Finding("same_meaning", "cosine 0.97", (1, 2, 3, 4), 0.7)
+    for news, told in (
+        ([], ["same_meaning"]),
+        ([f.LoopDetected(method="semantic", evidence="", steps=(3, 4))], []),
+        ([f.StepCompleted(step=5, success=True)], []),
+    ):
+        made = memory()
+        made.meant = meant
+        made.learn(news)
+        assert [noticed.finding.method for noticed in notice(RUN, made, POLICY)] == told
+
+
+def test_of_meanings_no_more_is_kept_than_of_steps() -> None:
+    made = memory()
+    for step in range(1, 100):
+        made.learn([f.StepCompleted(step=step, success=True, action=mark(f"{step}"), outcome=mark(f"{step}"))])
+        assert made.unread() == [step]
+        made.understand({step: None})
+    assert list(made.meanings) == [seen.step for seen in made.window]
 
 
 def test_a_finding_that_overlaps_with_an_earlier_one_is_no_news() -> None:
