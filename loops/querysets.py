@@ -42,6 +42,10 @@ class RunQuerySet(ProjectScoped):
         """Given up by AgentOps itself, and kept for a person to try again."""
         return self.filter(status="failed", end_reason__in=["internal_error", "journal_unreadable"])
 
+    def escalated(self) -> Self:
+        """Put before a person because they could not go on by themselves: now, or when they ended (D83)."""
+        return self.exclude(escalation_reason="")
+
     def with_names(self) -> Self:
         return self.select_related("task", "agent", "project")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import django_filters as filters
 
 from loops.models import Agent, Run, Task
+from loops.querysets import RunQuerySet
 
 
 class AgentFilter(filters.FilterSet):
@@ -26,17 +27,32 @@ class RunFilter(filters.FilterSet):
     agent = filters.CharFilter(field_name="agent_id")
     end_reason = filters.CharFilter()
     live = filters.BooleanFilter(method="only_live", label="Not ended yet")
+    escalated = filters.BooleanFilter(method="only_escalated", label="Could not go on without a person")
     started_after = filters.IsoDateTimeFilter(field_name="started_at", lookup_expr="gte")
     started_before = filters.IsoDateTimeFilter(field_name="started_at", lookup_expr="lt")
 
     class Meta:
         model = Run
-        fields = ("status", "project", "task", "agent", "end_reason", "live", "started_after", "started_before")
+        fields = (
+            "status",
+            "project",
+            "task",
+            "agent",
+            "end_reason",
+            "live",
+            "escalated",
+            "started_after",
+            "started_before",
+        )
 
     def only_live(self, queryset: filters.QuerySet, name: str, value: bool) -> filters.QuerySet:
         """Keep runs that have not ended, or only those that have."""
         ended = [status.value for status in Run.ENDED]
         return queryset.exclude(status__in=ended) if value else queryset.filter(status__in=ended)
+
+    def only_escalated(self, queryset: RunQuerySet, name: str, value: bool) -> RunQuerySet:
+        """Keep runs that could not go on without a person, or only the others."""
+        return queryset.escalated() if value else queryset.filter(escalation_reason="")
 
 
 class TaskFilter(filters.FilterSet):

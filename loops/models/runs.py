@@ -43,8 +43,12 @@ class Run(models.Model):
     started_at = models.DateTimeField(auto_now_add=True)
     completed_at = models.DateTimeField(null=True, blank=True)
     total_steps = models.IntegerField(default=0)
-    final_status = models.CharField(max_length=50, blank=True, default="", help_text="success, failed, interrupted")
-    escalation_reason = models.TextField(blank=True, default="")
+    final_status = models.CharField(
+        max_length=50, blank=True, default="", help_text="success, failed, interrupted, escalated"
+    )
+    escalation_reason = models.TextField(
+        blank=True, default="", help_text="Why a person is asked, or was at the end, because it could not go on."
+    )
     total_cost_usd = models.DecimalField(max_digits=10, decimal_places=4, default=0)
     total_tokens = models.IntegerField(default=0)
     state_snapshot = models.JSONField(null=True, blank=True)

@@ -25,6 +25,8 @@ from loops.storage.breakers import waiting_for
 REASONING_CHARS = 20_000
 SHOWN_CHARS = 2_000
 """Of one string in a row for display; the fact holds the whole."""
+ESCALATIONS = frozenset({"escalation", "loop_detected", "low_confidence", "permission_blocked"})
+"""Gates that open because the agent cannot go on by itself (D83). The others ask what people wished to be asked."""
 NOTHING_SPENT = Usage(cost_microusd=0)
 """On an answer that was taken over from another run: that run paid for it (SPEC K3)."""
 _NAMESPACE = uuid_utils.UUID("6f0f9a4e-0b7e-4f6a-9a35-7a7c0f6f1b11")
@@ -42,6 +44,7 @@ class Rows:
         self.models: list[dict[str, Any]] = []
         self.artifacts: list[dict[str, Any]] = []
         self.snapshot: Any = None
+        self.escalation: str | None = None
 
     def row_id(self, *parts: object) -> str:
         return str(uuid_utils.uuid5(_NAMESPACE, f"{self.run_id}|{'|'.join(map(str, parts))}"))
@@ -70,8 +73,9 @@ class Rows:
             "models": self.models,
             "artifacts": self.artifacts,
             "snapshot": self.snapshot,
+            "escalation": self.escalation,
         }
-        return {name: rows for name, rows in everything.items() if rows}
+        return {name: rows for name, rows in everything.items() if rows or rows == ""}
 
 
 def project(run_id: str, entries: Sequence[tuple[f.Fact, RunState]]) -> dict[str, Any]:
@@ -210,11 +214,15 @@ def _judged(rows: Rows, fact: f.CallJudged, state: RunState) -> None:
 
 
 def _gate_opened(rows: Rows, fact: f.GateOpened, state: RunState) -> None:
+    if fact.kind in ESCALATIONS and not state.reusing:
+        rows.escalation = clean(fact.title)[:SHOWN_CHARS]
     if fact.call_id and not state.reusing:  # a gate of another run is nothing that waits here
         rows.call(fact.call_id).update(state="IN_DOUBT" if fact.kind == "in_doubt" else "WAITING", gate_id=fact.gate)
 
 
 def _gate_decided(rows: Rows, fact: f.GateDecided, state: RunState) -> None:
+    if fact.kind in ESCALATIONS and not state.fatal:
+        rows.escalation = ""  # a person helped it on
     if not fact.call_id:
         return
     pending = state.call(fact.call_id)
@@ -225,6 +233,11 @@ def _gate_decided(rows: Rows, fact: f.GateDecided, state: RunState) -> None:
         rows.call(fact.call_id).update(state="COMPLETE", ok=bool(pending.ok), output=clean(str(answer or fact.reason)))
     if fact.kind == "in_doubt" and pending.status == "done":
         rows.call(fact.call_id).update(state="COMPLETE" if pending.ok else "ABORT", ok=bool(pending.ok))
+
+
+def _resumed(rows: Rows, fact: f.RunResumed, state: RunState) -> None:
+    if state.gate is None:
+        rows.escalation = ""  # the gate ended with the run; where it is asked again, it says so again
 
 
 def _intended(rows: Rows, fact: f.ToolIntended, state: RunState) -> None:
@@ -344,6 +357,7 @@ _HANDLERS: dict[type[f.Fact], Any] = {
     f.CallJudged: _judged,
     f.GateOpened: _gate_opened,
     f.GateDecided: _gate_decided,
+    f.RunResumed: _resumed,
     f.ToolIntended: _intended,
     f.ToolCompleted: _completed,
     f.ToolRefused: _refused,

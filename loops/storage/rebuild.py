@@ -51,9 +51,10 @@ def rebuild(run_id: uuid.UUID | str, *, write: bool = False) -> Rebuilt:
         entries = _folded(reader.history(run_id))
         if not entries:
             return Rebuilt()
-        head = _head(entries[-1][1])
+        rows = project(str(run.pk), entries)
+        head = _head(entries[-1][1]) | {"escalation_reason": rows.get("escalation", "")}
         before = _stored(run, head)
-        _replace(run, entries, head)
+        _replace(run, rows, head)
         after = _stored(run, head)
         if not write:
             transaction.set_rollback(True)
@@ -68,12 +69,11 @@ def _folded(history: list[f.Fact]) -> list[tuple[f.Fact, RunState]]:
     return entries
 
 
-def _replace(run: Run, entries: list[tuple[f.Fact, RunState]], head: dict[str, Any]) -> None:
-    rows = json.dumps(project(str(run.pk), entries), ensure_ascii=False)
+def _replace(run: Run, rows: dict[str, Any], head: dict[str, Any]) -> None:
     with connection.cursor() as cursor:
         for table, column in TABLES.items():
             cursor.execute(f"DELETE FROM {table} WHERE {column} = %s", [run.pk])  # noqa: S608 - names of our own
-        cursor.execute("SELECT journal_project(%s, %s::jsonb)", [run.pk, rows])
+        cursor.execute("SELECT journal_project(%s, %s::jsonb)", [run.pk, json.dumps(rows, ensure_ascii=False)])
     Run.objects.filter(pk=run.pk).update(**head)
 
 

@@ -28,6 +28,9 @@ STATES = {
 }
 DEAD = "dead"
 """Given up by AgentOps itself: wait for a person to try again."""
+STUCK = "stuck"
+"""Could not go on without a person: waiting for one now, or ended so."""
+MORE_STATES = {STUCK: "Could not go on without a person", DEAD: "Given up (dead letters)"}
 FILTERS = ("state", "q", "agent", "project")
 
 
@@ -49,7 +52,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "newest": urlencode(kept) if request.GET.get("before") else None,
         "chosen": chosen,
         "filtered": bool(kept),
-        "states": {name: label for name, (label, _) in STATES.items()} | {DEAD: "Given up (dead letters)"},
+        "states": {name: label for name, (label, _) in STATES.items()} | MORE_STATES,
         "agents": Agent.objects.visible_to(request.user).select_related("project").order_by("project__name", "name"),
         "roles": roles,
         "any_to_steer": any(run.may_steer for run in shown),
@@ -63,6 +66,8 @@ def _matching(found: RunQuerySet, chosen: dict[str, str]) -> RunQuerySet:
         found = found.filter(status__in=STATES[chosen["state"]][1])
     elif chosen["state"] == DEAD:
         found = found.dead_lettered()
+    elif chosen["state"] == STUCK:
+        found = found.escalated()
     elif chosen["state"] in Status.values:
         found = found.filter(status=chosen["state"])
     if words := chosen["q"].replace("\0", ""):

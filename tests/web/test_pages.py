@@ -82,6 +82,19 @@ def test_runs_are_filtered_by_the_address(house, query, found):
     assert ("Fix the rounding" in page) is found
 
 
+@pytest.mark.spec("W1", "R5")
+def test_who_could_not_go_on_alone_is_found_and_says_why(house):
+    why = "Low confidence: 0.42, below 0.50 <b>"
+    stuck = make.run(make.task(house.project, title="Mend the totals"), status="waiting", escalation_reason=why)
+    client = house.client("operator")
+    found = text_of(client.get(reverse("runs"), {"state": "stuck"}))
+    assert "Mend the totals" in found
+    assert "below 0.50 &lt;b&gt;" in found
+    assert "Fix the rounding" not in found
+    assert "below 0.50 &lt;b&gt;" in text_of(client.get(reverse("run", args=[stuck.pk])))
+    assert "Escalated</dt>" not in text_of(client.get(reverse("run", args=[house.run.pk])))
+
+
 def test_runs_are_paged_by_key(house):
     task = make.task(house.project, agent=house.run.agent, created_by=house.operator)
     for _ in range(60):

@@ -174,6 +174,9 @@ BEGIN
     IF p_rows ? 'snapshot' THEN
         UPDATE agent_execution_history SET state_snapshot = p_rows->'snapshot' WHERE id = p_run;
     END IF;
+    IF p_rows ? 'escalation' THEN
+        UPDATE agent_execution_history SET escalation_reason = p_rows->>'escalation' WHERE id = p_run;
+    END IF;
 END $$;
 
 -- Append-only tables: the second wall, behind the role's missing rights (RELIABILITY 3.4).

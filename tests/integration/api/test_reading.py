@@ -76,6 +76,17 @@ def test_runs_are_filtered_and_paged_by_cursor(world, api):
     assert client.get("/api/v1/runs/?status=nonsense").status_code == 400
 
 
+@pytest.mark.spec("T2", "W1")
+def test_runs_that_could_not_go_on_alone_are_a_filter(world, api):
+    alone, stuck = world.run(), world.run(Run.Status.WAITING)
+    Run.objects.filter(pk=stuck.pk).update(escalation_reason="Going in circles")
+    found = {
+        said: api(world.viewer).get(f"/api/v1/runs/?escalated={said}").json()["results"] for said in ("true", "false")
+    }
+    assert [(row["id"], row["escalation_reason"]) for row in found["true"]] == [(str(stuck.pk), "Going in circles")]
+    assert [row["id"] for row in found["false"]] == [str(alone.pk)]
+
+
 @pytest.mark.parametrize("position", ["p=x", "p=%00", "p=%ED%A0%80", "o=-5", "o=9e9", "r=1&p="])
 @pytest.mark.parametrize("what", ["runs", "projects", "models"])
 def test_a_cursor_written_by_hand_is_no_crash(world, api, what, position):

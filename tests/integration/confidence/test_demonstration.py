@@ -144,12 +144,14 @@ def test_a_denied_call_climbs_the_ladder_and_the_agent_adapts(boss: Any) -> None
     ]
     assert "move_file (allowed)" in denied[0].alternatives
     assert "general" in denied[1].specialist
+    run.refresh_from_db()
+    assert run.escalation_reason == "Not allowed to the agent: delete_file"
     gate = Gate.objects.get(run=run)
     assert (gate.tool, gate.view["arguments"]) == ("delete_file", {"path": "./invoices/printing.py"})
     assert "-" in gate.view["diff"]
     assert answer(boss, run, "respond", answer="Move it aside instead.") == "ended"
     run.refresh_from_db()
-    assert run.status == "completed"
+    assert (run.status, run.escalation_reason) == ("completed", "")
     states = dict(ToolCallRecord.objects.filter(run=run).values_list("tool", "state"))
     assert states["move_file"] == "COMPLETE"
     assert states["delete_file"] == "ABORT"

@@ -161,6 +161,7 @@ def test_an_attempt_to_leave_the_workspace_is_put_before_a_person(boss: Any, pla
     assert "etc/passwd" in str(gate.view["tried"])
     why, run = played(run)
     assert (run.status, run.final_status, run.end_reason) == ("escalated", "escalated", "escalated")
+    assert run.escalation_reason == gate.title
     assert not rebuild.rebuild(run.pk).differences
     report = reader.report(run.pk)
     assert report is not None
