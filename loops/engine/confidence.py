@@ -66,13 +66,14 @@ def due(state: RunState) -> str:
 def features(state: RunState) -> dict[str, float]:
     """What speaks against the run, each from 0 to 1 with four decimals."""
     bounds, measured = state.limits, state.measured
-    tests = measured.passed + measured.failed
+    counts = measured.tests
+    tests = counts.passed + counts.failed
     shares = [used / bound for name, (used, bound) in limits.usage(state).items() if bound and name != "max_failures"]
     found = {
         "failures_in_row": _failed_in_row(state) / max(1, bounds.max_failures),
         "same_error": (_same_error(state) - 1) / max(1, bounds.identical_errors - 1),
         "no_progress": (state.step - measured.risen_at) / STALLED_AFTER,
-        "tests_failing": measured.failed / tests if tests else 0.0,
+        "tests_failing": counts.failed / tests if tests else 0.0,
         "repairs": state.repairs / max(1, bounds.max_repairs),
         "budget": (max(shares, default=0.0) - BUDGET_FROM) / (1 - BUDGET_FROM),
     }

@@ -90,8 +90,8 @@ def _done(state: RunState) -> list[str]:
     found = []
     if state.files_changed:
         found.append(f"{state.files_changed} file changes were made in the workspace")
-    if state.tests_passed:
-        found.append(f"{state.tests_passed} tests passed in the latest test run")
+    if state.measured.tests.passed:
+        found.append(f"{state.measured.tests.passed} tests passed {_latest_run(state)}")
     if state.tool_calls:
         found.append(f"{state.tool_calls} tool calls ran over {state.step} steps")
     return found or ["nothing was changed"]
@@ -101,6 +101,11 @@ def _not_done(state: RunState) -> list[str]:
     if state.checks:
         return [f"{check.text} ({check.status})" for check in state.checks if check.status != "passed"]
     missing = [criterion.text for criterion in state.spec.criteria] or [state.spec.goal[:300]]
-    if state.tests_failed:
-        missing.append(f"{state.tests_failed} tests failed in the latest test run")
+    if state.measured.tests.failed:
+        missing.append(f"{state.measured.tests.failed} tests failed {_latest_run(state)}")
     return missing
+
+
+def _latest_run(state: RunState) -> str:
+    by_command = state.measured.tests is not state.measured
+    return f"in the latest test run{', as a command reported it' if by_command else ''}"

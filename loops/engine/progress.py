@@ -2,25 +2,34 @@
 
 The state keeps numbers only: counts of the latest test run, the widest run seen, and fingerprints of the files that
 were changed, so that writing one file ten times counts once. A run of only some of the tests never raises the score.
+
+What a command of the agent's own reports of tests is weaker evidence than the project's test command: it raises the
+score to ``REPORTED_AT_MOST`` or as far as the project's tests had come, and is forgotten when those run. No score,
+however high, completes a run: acceptance criteria do.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
-from loops.engine.standing import Measured
+from loops.engine.standing import Counts, Measured
 from loops.engine.state import RunState
 from loops.engine.values import Json, ToolResult
 
+C = TypeVar("C", bound=Counts)
 ARTIFACTS_AT_MOST = 0.5
 """Files alone never prove more than half of a goal."""
+REPORTED_AT_MOST = 0.9
+"""A command that says that every test passes may be any command."""
 MODEL_AT_MOST = 0.3
 """An opinion proves less than any file."""
 COVERAGE_SHARE = 0.1
 """Of the score of tests, once their coverage is known."""
+REPORTED = "tests (command)"
 FILES_REMEMBERED = 32
 """More files than this change no score any more."""
 MOST_TESTS = 10**7
@@ -39,7 +48,7 @@ MANIFEST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """``method``: checks, tests, artifacts, model or none; ``detail`` says it in numbers, for people."""
+    """``method``: checks, tests, tests (command), artifacts, model or none; ``detail`` has the numbers, for people."""
 
     score: float
     method: str
@@ -52,7 +61,7 @@ def measure(state: RunState) -> Progress:
     if provable:
         passed = sum(check.status == "passed" for check in provable)
         return Progress(passed / len(provable), "checks", f"{passed} of {len(provable)} criteria proven")
-    if state.measured.widest:
+    if state.measured.tests.widest:
         return _by_tests(state.measured)
     if state.measured.files:
         return _by_artifacts(state.measured)
@@ -66,8 +75,10 @@ def after_call(measured: Measured, tool: str, result: ToolResult) -> Measured:
     """What the outcome of a call adds: counts of a test run, or a file that was changed."""
     data = result.data
     passed, failed = data.get("passed"), data.get("failed")
-    if _is_count(passed) and _is_count(failed):
-        return _after_tests(measured, passed, failed, data.get("coverage"), str(data.get("source") or ""))
+    if _is_count(passed) and _is_count(failed) and passed + failed:
+        if data.get("reported") is True:
+            return replace(measured, reported=_after_tests(_reported_so_far(measured), passed, failed, data))
+        return replace(_after_tests(measured, passed, failed, data), reported=Counts())
     if result.ok and (data.get("diff") or data.get("target")) and isinstance(path := data.get("path"), str):
         return _after_change(measured, path)
     return measured
@@ -78,19 +89,23 @@ def after_step(measured: Measured, score: float, step: int) -> Measured:
     return replace(measured, best=score, risen_at=step) if score > measured.best else measured
 
 
-def _after_tests(measured: Measured, passed: int, failed: int, coverage: Json, source: str) -> Measured:
+def _reported_so_far(measured: Measured) -> Counts:
+    """What the project's own tests have shown is where reports begin: how many there are, and how many of them pass."""
+    shown = Counts(coverage=measured.coverage, widest=measured.widest, rate=measured.rate)
+    return measured.reported if measured.reported.widest else shown
+
+
+def _after_tests(before: C, passed: int, failed: int, data: Mapping[str, Json]) -> C:
     total = passed + failed
-    if not total:
-        return measured
-    is_whole = total >= measured.widest
+    is_whole = total >= before.widest
     return replace(
-        measured,
+        before,
         passed=passed,
         failed=failed,
-        source=source[:10],
-        coverage=_share(coverage, measured.coverage),
-        widest=max(total, measured.widest),
-        rate=passed / total if is_whole else min(measured.rate, 1 - min(failed, measured.widest) / measured.widest),
+        source=str(data.get("source") or "")[:10],
+        coverage=_share(data.get("coverage"), before.coverage),
+        widest=max(total, before.widest),
+        rate=passed / total if is_whole else min(before.rate, 1 - min(failed, before.widest) / before.widest),
     )
 
 
@@ -105,15 +120,24 @@ def _after_change(measured: Measured, path: str) -> Measured:
 
 
 def _by_tests(measured: Measured) -> Progress:
-    total = measured.passed + measured.failed
-    score = measured.rate
-    said = f"{measured.passed} of {total} tests pass"
-    if total < measured.widest:
-        said += f", out of {measured.widest} seen before"
-    if measured.coverage >= 0:
-        score = score * (1 - COVERAGE_SHARE) + measured.coverage * COVERAGE_SHARE
-        said += f", {measured.coverage:.0%} covered"
-    return Progress(score, "tests", f"{said} ({measured.source or 'counts'})")
+    counts = measured.tests
+    total = counts.passed + counts.failed
+    said = f"{counts.passed} of {total} tests pass"
+    if total < counts.widest:
+        said += f", out of {counts.widest} seen before"
+    if counts.coverage >= 0:
+        said += f", {counts.coverage:.0%} covered"
+    source = counts.source or "counts"
+    if counts is measured:
+        return Progress(_score_of(counts), "tests", f"{said} ({source})")
+    score = min(_score_of(counts), max(REPORTED_AT_MOST, _score_of(measured)))
+    return Progress(score, REPORTED, f"{said} ({source}, reported by a command)")
+
+
+def _score_of(counts: Counts) -> float:
+    if counts.coverage < 0:
+        return counts.rate
+    return counts.rate * (1 - COVERAGE_SHARE) + counts.coverage * COVERAGE_SHARE
 
 
 def _by_artifacts(measured: Measured) -> Progress:

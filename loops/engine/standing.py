@@ -9,17 +9,25 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What progress is computed from (SPEC G1). ``coverage`` and ``opinion`` are -1 while nobody knows them."""
+class Counts:
+    """Of the latest test run; ``coverage`` is -1 while nobody knows it."""
 
     passed: int = 0
     failed: int = 0
     source: str = ""
-    """How the latest test run was read: "junit" or "text"."""
+    """How it was read: "junit" or "text"."""
     coverage: float = -1.0
     widest: int = 0
     """Tests in the widest run so far: a run of fewer is a part of the suite."""
     rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured(Counts):
+    """What progress is computed from (SPEC G1). ``opinion`` is -1 while nobody knows it."""
+
+    reported: Counts = Counts()
+    """The same of a command that the agent chose itself, since the project's own tests last ran."""
     files: tuple[int, ...] = ()
     """Fingerprints of the files that were changed, each once."""
     code: int = 0
@@ -29,6 +37,11 @@ class Measured:
     best: float = 0.0
     risen_at: int = 0
     """The step in which the score last rose."""
+
+    @property
+    def tests(self) -> Counts:
+        """The latest, whoever counted them."""
+        return self.reported if self.reported.widest else self
 
 
 @dataclass(frozen=True, slots=True)

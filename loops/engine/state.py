@@ -134,8 +134,6 @@ class RunState:
     causes: tuple[str, ...] = ()
     progress: float = 0.0
     progress_method: str = ""
-    tests_passed: int = 0
-    tests_failed: int = 0
     files_changed: int = 0
     measured: Measured = NOT_MEASURED
     confidence: Confidence = NOT_JUDGED

@@ -129,11 +129,12 @@ def call_said(call: Any) -> str:
 
 @register.filter
 def tests(data: Any) -> dict[str, str] | None:
-    """Counts of a test run, if the tool reported one."""
+    """Counts of a test run, if the tool knows any; those of a command that the agent chose say so."""
     if not isinstance(data, dict) or not isinstance(data.get("passed"), int):
         return None
     failed = data.get("failed") or 0
     said = f"{data['passed']} passed" + (f", {failed} failed" if failed else "")
+    said += ", the command says" if data.get("reported") is True else ""
     return {"look": "bad" if failed else "good", "said": said}
 
 

@@ -60,7 +60,13 @@ class Report:
     def as_data(self) -> dict[str, Json]:
         """For the result of a tool call."""
         failures: list[Json] = [{"name": f.name, "message": f.message, "location": f.location} for f in self.failures]
-        counts: dict[str, Json] = {"passed": self.passed, "failed": self.failed, "skipped": self.skipped}
+        total = self.passed + self.failed + self.skipped
+        counts: dict[str, Json] = {
+            "passed": self.passed,
+            "failed": self.failed,
+            "skipped": self.skipped,
+            "total": total,
+        }
         return counts | {"errors": self.errors, "failures": failures, "source": self.source}
 
 
@@ -91,7 +97,7 @@ def coverage(data: bytes) -> float | None:
 
 def text_summary(output: str) -> Report | None:
     """The counts that a test runner printed at its end; None when no runner known here did."""
-    tail = output[-READ_OF_OUTPUT:]
+    tail = _COLOUR.sub("", output[-READ_OF_OUTPUT:])
     for read in _RUNNERS:
         report = read(tail)
         if report is not None and report.passed + report.failed + report.skipped:
@@ -101,7 +107,7 @@ def text_summary(output: str) -> Report | None:
 
 def text_coverage(output: str) -> float | None:
     """The share of lines covered, as coverage.py, go test and istanbul print it in their tables."""
-    tail = output[-READ_OF_OUTPUT:]
+    tail = _COLOUR.sub("", output[-READ_OF_OUTPUT:])
     for pattern in (_COVERAGE_PY, _COVERAGE_GO, _COVERAGE_JS):
         found = pattern.findall(tail)
         if found:
@@ -255,6 +261,7 @@ def _share(value: object, whole: int) -> float | None:
 
 # --- text -------------------------------------------------------------------------------------------------------------
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 _COUNTED = re.compile(r"(\d{1,7}) (passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)\b")
 _PYTEST = re.compile(
     r"^(?:=+ )?((?:\d{1,7} [a-z]+(?:, )?)+) in \d[\d.]*s(?: \([\d:, a-z]+\))?(?: =+)?\s*$", re.MULTILINE
@@ -267,6 +274,16 @@ _CARGO = re.compile(r"^test result: \w+\. (\d{1,7}) passed; (\d{1,7}) failed; (\
 _GO = re.compile(r"^\s*--- (PASS|FAIL|SKIP): ", re.MULTILINE)
 _GO_PACKAGE = re.compile(r"^(ok|FAIL)\s+\S+\s+(?:\d[\d.]*s|\(cached\)|\[build failed\])", re.MULTILINE)
 _MOCHA = re.compile(r"^\s+(\d{1,7}) (passing|failing|pending)\b", re.MULTILINE)
+_NODE = re.compile(r"^[#\u2139] (pass|fail|cancelled|skipped|todo) (\d{1,7})\s*$", re.MULTILINE)
+_RSPEC = re.compile(
+    r"^(\d{1,7}) examples?, (\d{1,7}) failures?(?:, (\d{1,7}) pending)?"
+    r"(?:, (\d{1,7}) errors? occurred outside of examples)?\s*$",
+    re.MULTILINE,
+)
+_PHPUNIT = re.compile(
+    r"^(?:OK \((\d{1,7}) tests?, |Tests: (\d{1,7}), Assertions: \d{1,7}(.{0,200})\.\s*$)", re.MULTILINE
+)
+_PHPUNIT_PARTS = re.compile(r"(Errors|Failures|Skipped|Incomplete): (\d{1,7})")
 
 
 def _pytest(text: str) -> Report | None:
@@ -305,9 +322,9 @@ def _cargo(text: str) -> Report | None:
 
 
 def _go(text: str) -> Report | None:
-    """Single tests where ``-v`` names them, else packages."""
+    """Single tests where ``-v`` names them, else packages: without it only the tests that fail have a line."""
     found = _GO.findall(text)
-    if found:
+    if found and ("=== RUN" in text or "PASS" in found):
         return Report(found.count("PASS"), found.count("FAIL"), found.count("SKIP"))
     packages = _GO_PACKAGE.findall(text)
     return Report(packages.count("ok"), packages.count("FAIL")) if packages else None
@@ -320,8 +337,45 @@ def _mocha(text: str) -> Report | None:
     return Report(counts.get("passing", 0), counts.get("failing", 0), counts.get("pending", 0))
 
 
+def _node(text: str) -> Report | None:
+    counts = {name: int(number) for name, number in _NODE.findall(text)}
+    if not counts.keys() >= {"pass", "fail"}:
+        return None
+    failed = counts["fail"] + counts.get("cancelled", 0)
+    return Report(counts["pass"], failed, counts.get("skipped", 0) + counts.get("todo", 0))
+
+
+def _rspec(text: str) -> Report | None:
+    found = _RSPEC.findall(text)
+    if not found:
+        return None
+    examples, failures, pending, outside = (int(number or 0) for number in found[-1])
+    return Report(max(0, examples - failures - pending), failures + outside, pending, outside)
+
+
+def _phpunit(text: str) -> Report | None:
+    found = _PHPUNIT.findall(text)
+    if not found:
+        return None
+    good, total, parts = found[-1]
+    counts = {name: int(number) for name, number in _PHPUNIT_PARTS.findall(parts)}
+    errors = counts.get("Errors", 0)
+    failed, skipped = errors + counts.get("Failures", 0), counts.get("Skipped", 0) + counts.get("Incomplete", 0)
+    return Report(max(0, int(good or total) - failed - skipped), failed, skipped, errors)
+
+
 def _counts(found: list[tuple[str, str]]) -> dict[str, int]:
     return {name: int(number) for number, name in found}
 
 
-_RUNNERS: tuple[Callable[[str], Report | None], ...] = (_pytest, _unittest, _jest, _cargo, _go, _mocha)
+_RUNNERS: tuple[Callable[[str], Report | None], ...] = (
+    _pytest,
+    _unittest,
+    _jest,
+    _cargo,
+    _go,
+    _mocha,
+    _node,
+    _rspec,
+    _phpunit,
+)

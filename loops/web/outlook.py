@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loops.engine.progress import REPORTED
 from loops.models import Run, Step
 from loops.web import waiting, words
 from loops.web.meters import Meter
@@ -18,6 +19,7 @@ WHY_CHARS = 220
 METHODS = {
     "checks": "acceptance checks",
     "tests": "tests",
+    REPORTED: "tests that a command reported",
     "artifacts": "files changed",
     "model": "the model's own judgement",
 }

@@ -9,7 +9,6 @@ from loops.engine.evolving import evolve
 from loops.engine.fold.parts import CHARS_PER_TOKEN, means, with_call
 from loops.engine.progress import after_call
 from loops.engine.state import RunState
-from loops.engine.values import Json
 
 
 @means(f.CallJudged)
@@ -68,8 +67,6 @@ def completed(state: RunState, fact: f.ToolCompleted) -> RunState:
         after_outcome(state, fact.call_id),
         context_tokens=state.context_tokens + (len(result.content) + len(result.error)) // CHARS_PER_TOKEN,
         measured=after_call(state.measured, fact.tool, result),
-        tests_passed=_count(data.get("passed"), state.tests_passed),
-        tests_failed=_count(data.get("failed"), state.tests_failed),
         files_changed=state.files_changed + (1 if result.ok and data.get("diff") else 0),
         awaiting_message=fact.tool == "converse" and result.ok,
     )
@@ -80,10 +77,6 @@ def _changed(state: RunState, fact: f.ToolCompleted) -> bool:
     is_command = fact.result.exit_code is not None
     may_change = any(pending.may_change for pending in state.calls if pending.call.id == fact.call_id)
     return bool(fact.result.data.get("diff")) or (may_change and not is_command)
-
-
-def _count(value: Json, present: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else present
 
 
 @means(f.ToolRefused)

@@ -8,10 +8,11 @@ from loops.engine.detection.ladder import NO_CIRCLE, Circle, was_left
 from loops.engine.detection.window import Seen, observe
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import means
+from loops.engine.progress import REPORTED
 from loops.engine.state import RunState
 
-PROOFS = frozenset({"checks", "tests"})
-"""Ways of measuring progress that prove something: counting files does not."""
+PROOFS = frozenset({"checks", "tests", REPORTED})
+"""Ways of measuring progress by which a run that goes nowhere can be told: files that change say nothing of it."""
 
 
 @means(f.LoopDetected)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from loops.engine.values import Access, ArtifactRef, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
+from loops.tools import runners
 from loops.tools.arguments import PATH, schema, string, text, texts, whole
+from loops.tools.builtin.counting import measured, reported, standing
 from loops.tools.clean import Shown, clean_text, reveal, sha256_hex, show
 from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
@@ -29,8 +33,22 @@ _SCRIPT_ENDINGS = (".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".
 
 
 async def run_command(arguments: Arguments, run: ToolRun) -> ToolResult:
-    outcome = await start(_argv(arguments), arguments, run)
-    return command_result(outcome, run)
+    argv, line = _argv(arguments), text(arguments, "command")
+    if not runners.is_test_run(line or argv):
+        return command_result(await start(argv, arguments, run), run)
+    named = _named(line or argv, text(arguments, "directory", "."))
+    before = standing(run.workspace, named)
+    outcome = await start(argv, arguments, run)
+    result = command_result(outcome, run)
+    counts = (
+        {} if outcome.finished.killed else await asyncio.to_thread(measured, run.workspace, before, outcome.finished)
+    )
+    return replace(result, data={**result.data, **reported(counts)}) if "passed" in counts else result
+
+
+def _named(command: str | Sequence[str], directory: str) -> tuple[str, ...]:
+    """Documents that the command names and may write, as paths of the workspace."""
+    return tuple(os.path.normpath(f"{directory}/{path}") for path in runners.documents(command))
 
 
 async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, report: str = "") -> Outcome:

@@ -10,12 +10,12 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 
 from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools import reports
 from loops.tools.arguments import PATH, schema, string, text, texts
 from loops.tools.builtin.commands import TIMEOUT, command_operands, command_result, command_view, start
+from loops.tools.builtin.counting import MOST_DOCUMENTS, Seen, measured, reported, standing
 from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.beneath import Beneath, PathRefused
@@ -26,84 +26,35 @@ from loops.tools.workspace import Workspace
 
 DEFAULT_COMMAND = "python -m pytest -q"
 _FILE = "junit.xml"
-_MOST_DOCUMENTS = 200
-_IN_PROJECT = (
-    "junit.xml",
-    "test-results/junit.xml",
-    "reports/junit.xml",
-    "target/nextest/default/junit.xml",
-    "coverage.xml",
-    "coverage.json",
-    "coverage/cobertura-coverage.xml",
-    "coverage/coverage-summary.json",
-)
-_FOLDERS_IN_PROJECT = ("target/surefire-reports", "build/test-results/test")
-"""Where runners write that cannot be told another place. Only what this very run wrote there counts."""
-Seen = dict[str, tuple[int, int]]
 
 
 async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
     with tempfile.TemporaryDirectory(prefix="agentops-report-") as folder:
         if run.workspace.owner is not None:
             os.chown(folder, *run.workspace.owner)
-        before = _standing(run.workspace)
+        before = standing(run.workspace)
         outcome = await start(_argv(_command(arguments, run)), arguments, run, report=folder)
         result = command_result(outcome, run)
-        data = await asyncio.to_thread(_measured, folder, run.workspace, before, outcome)
+        data = await asyncio.to_thread(_counted, folder, run.workspace, before, outcome)
     if "passed" not in data:
         return replace(result, data={**result.data, **data})
+    if text(arguments, "command"):
+        data = reported(data)
     summary = f"{data['passed']} passed, {data['failed']} failed, {data['skipped']} skipped"
     return replace(result, content=f"{summary}\n{result.content}", data={**result.data, **data})
 
 
-def _measured(folder: str, workspace: Workspace, before: Seen, outcome: Outcome) -> dict[str, Json]:
-    """Counts by documents, else by what was printed; and the coverage, where anybody measured it. A runner that wrote
-    where it was told may have written the same into the project: that is not counted again."""
-    told, written = list(_in_folder(folder)), list(_in_workspace(workspace, before))
-    found = _reports(told) or _reports(written)
-    printed = (outcome.finished.stdout + b"\n" + outcome.finished.stderr).decode(errors="replace")
-    counted = found[0] if found else reports.text_summary(printed)
-    for report in found[1:]:
-        counted = counted.plus(report) if counted is not None else report
-    shares = [share for share in map(reports.coverage, [*written, *told]) if share is not None]
-    covered = shares[-1] if shares else reports.text_coverage(printed)
-    data = counted.as_data() if counted is not None else {}
-    return data if covered is None else {**data, "coverage": covered}
-
-
-def _reports(documents: list[bytes]) -> list[reports.Report]:
-    return [report for report in map(reports.junit, documents) if report is not None]
+def _counted(folder: str, workspace: Workspace, before: Seen, outcome: Outcome) -> dict[str, Json]:
+    return measured(workspace, before, outcome.finished, list(_in_folder(folder)))
 
 
 def _in_folder(folder: str) -> Iterator[bytes]:
     """The files were written inside the sandbox, so they may be anything: a link, a bomb, not XML."""
     names = sorted(name for name in os.listdir(folder) if name.endswith((".xml", ".json")))
     with Beneath(folder) as report:
-        for name in names[:_MOST_DOCUMENTS]:
+        for name in names[:MOST_DOCUMENTS]:
             with suppress(OSError, PathRefused):
                 yield report.read(name, reports.LARGEST)[0]
-
-
-def _in_workspace(workspace: Workspace, before: Seen) -> Iterator[bytes]:
-    for path, state in _standing(workspace).items():
-        if before.get(path) != state:
-            with suppress(OSError, PathRefused):
-                yield workspace.beneath.read(path, reports.LARGEST)[0]
-
-
-def _standing(workspace: Workspace) -> Seen:
-    """(time of change, size) of each document that stands where runners write them."""
-    found = {}
-    for path in _IN_PROJECT:
-        with suppress(OSError, PathRefused):
-            if status := workspace.beneath.stat(path):
-                found[path] = (status.st_mtime_ns, status.st_size)
-    for folder in _FOLDERS_IN_PROJECT:
-        with suppress(OSError, PathRefused):
-            for path, status in islice(workspace.walk(folder), _MOST_DOCUMENTS):
-                if path.endswith(".xml"):
-                    found[path] = (status.st_mtime_ns, status.st_size)
-    return found
 
 
 def _command(arguments: Arguments, run: ToolRun) -> str:

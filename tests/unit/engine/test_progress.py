@@ -14,11 +14,12 @@ from loops.engine import progress
 from loops.engine.codec import from_plain, to_plain
 from loops.engine.facts import Check
 from loops.engine.fold import replay
-from loops.engine.standing import NOT_MEASURED, Measured
+from loops.engine.standing import NOT_MEASURED, Counts, Measured
 from loops.engine.state import RunState
 from loops.engine.values import ToolResult
 from tests import fakes
-from tests.fakes import Tools, World, done, says
+from tests.fakes import Tools, World, done
+from tests.fakes import says as spoken
 
 pytestmark = pytest.mark.spec("G1")
 
@@ -119,6 +120,70 @@ def test_what_is_no_share_is_no_coverage(coverage: Any) -> None:
     assert after(ran(1, 1, coverage=coverage)).coverage == -1
 
 
+# --- tests that a command reported ------------------------------------------------------------------------------------
+
+
+def says(passed: int, failed: int, **more: Any) -> ToolResult:
+    return ran(passed, failed, reported=True, **more)
+
+
+def test_a_report_counts_as_progress_by_a_method_of_its_own_and_never_fully() -> None:
+    assert method(wrote("a.py"), says(3, 1)) == progress.REPORTED
+    assert score(says(3, 1)) == 0.75
+    assert score(says(9, 0)) == score(says(9, 0, coverage=1.0)) == progress.REPORTED_AT_MOST
+    detail = progress.measure(state_of(after(says(3, 1, coverage=0.5)))).detail
+    assert detail == "3 of 4 tests pass, 50% covered (junit, reported by a command)"
+
+
+def test_what_the_project_has_shown_bounds_what_a_report_can_say() -> None:
+    assert score(ran(5, 5), says(10, 0)) == progress.REPORTED_AT_MOST, "it rises, and not to the end"
+    assert score(ran(10, 0), says(10, 0)) == 1.0, "it takes nothing away that was shown"
+    assert score(ran(10, 0), says(4, 6)) == 0.4, "but what it breaks counts"
+    assert score(ran(5, 5), says(1, 0)) == 0.5, "a part raises nothing"
+    assert score(ran(10, 0), says(0, 3)) == 0.7
+
+
+def test_the_projects_own_tests_forget_what_commands_said() -> None:
+    lied = after(says(5000, 0), ran(5, 5))
+    assert lied.reported == Counts()
+    assert progress.measure(state_of(lied)) == progress.Progress(0.5, "tests", "5 of 10 tests pass (junit)")
+    assert score(says(5000, 0), ran(10, 0)) == 1.0, "however wide they said it was"
+
+
+@pytest.mark.parametrize("value", [1, "true", None, [True]])
+def test_only_the_tool_itself_says_that_it_was_a_report(value: Any) -> None:
+    assert method(ran(1, 1, reported=value)) == "tests"
+
+
+@pytest.mark.spec("C6", "E7")
+def test_a_report_completes_nothing_and_the_end_says_who_counted() -> None:
+    """The criterion fails although the command said that all is well."""
+    check = {"run_command": lambda arguments: ToolResult(ok=False, content="", error="exit 1", exit_code=1)}
+    world = World(
+        [spoken("", ("shell", {})), done(), done(), done()],
+        Tools(check | {"shell": lambda arguments: says(7, 0)}),
+        criteria=[("it works", "check")],
+        limits={"max_repairs": 1},
+    )
+    assert world.drive() == "ended"
+    assert world.state.end_reason == "repair_budget"
+    assert world.journal.of(f.StepCompleted)[0].progress_method == progress.REPORTED
+    assert (
+        "7 tests passed in the latest test run, as a command reported it"
+        in world.journal.of(f.RunEnded)[-1].report["done"]
+    )
+
+
+@pytest.mark.spec("F2")
+def test_a_run_that_only_commands_test_can_stall() -> None:
+    world = World(
+        [*(spoken("", ("shell", {"n": number})) for number in range(2)), done()],
+        Tools({"shell": lambda arguments: says(3, 1)}),
+    )
+    world.drive()
+    assert [seen.measured for seen in world.state.recent] == [True, True, True]
+
+
 # --- artifacts --------------------------------------------------------------------------------------------------------
 
 
@@ -151,7 +216,7 @@ def test_moved_files_count_and_failed_changes_do_not() -> None:
 def test_every_step_stores_its_score_and_method() -> None:
     outcomes = iter([wrote("a.py"), ran(1, 3), ran(4, 0)])
     world = World(
-        [says("", ("write", {"n": number})) for number in range(3)] + [done()],
+        [spoken("", ("write", {"n": number})) for number in range(3)] + [done()],
         Tools({"write": lambda arguments: next(outcomes)}),
     )
     assert world.drive() == "ended"
@@ -170,6 +235,7 @@ def test_every_step_stores_its_score_and_method() -> None:
 @given(
     st.lists(
         st.builds(ran, st.integers(0, 50), st.integers(0, 50), coverage=st.none() | st.floats(0, 1))
+        | st.builds(says, st.integers(0, 90), st.integers(0, 50), coverage=st.none() | st.floats(0, 1))
         | st.builds(wrote, st.sampled_from(["a.py", "b.md", "go.mod", "c/d.rs"])),
         max_size=12,
     )
