@@ -62,7 +62,6 @@ ANSWERS: dict[str, Raw] = {
     "depths": Raw(body="[" * 100_000),
     "the same index twice": Raw(body=json.dumps({"data": [{"index": 0, "embedding": ONE}] * 2})),
     "an index in words": Raw(body=json.dumps({"data": [{"index": at, "embedding": ONE} for at in ("0", 1)]})),
-    "without end": Raw(body=b" " * (MOST_BYTES + 1)),
 }
 
 
@@ -74,6 +73,10 @@ def test_vectors_that_are_none_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_that_are_none_are_refused(name: str) -> None:
     assert refused(lambda seen: ANSWERS[name]).code == "bad_vectors"
+
+
+def test_an_answer_without_end_is_left() -> None:
+    assert "too large" in str(refused(lambda seen: Raw(body=b" " * (MOST_BYTES + 1))))
 
 
 def test_a_model_that_changes_its_dimensions_is_refused() -> None:

@@ -45,6 +45,7 @@ KNOWN = seen(
     (f"{LONG} one", FIRST), (f"{LONG} two", SECOND), (f"{LONG} three", SECOND), (f"{LONG} four", FIRST),
     (f"{LONG} five", SECOND),
 )  # fmt: skip
+FRESH = seen(*[(f"{LONG} {n}", f"{n} {n} {n}") for n in range(5)])
 REFUSED = ("done: 42", "1 test fails")
 FOUND: dict[str, tuple[d.Detector, Window, tuple[int, ...]]] = {
     "three equal errors": (d.identical_errors, errors("x", "no file 1", "no file 2", "no file 3"), (2, 3, 4)),
@@ -84,6 +85,10 @@ NOT_FOUND: dict[str, tuple[d.Detector, Window]] = {
     "known results after a change": (
         d.nothing_new,
         tuple(replace(each, changed=each.step == 2) for each in KNOWN),
+    ),
+    "what was known before a change only": (
+        d.nothing_new,
+        (*FRESH[:3], replace(FRESH[3], changed=True), FRESH[4], *[replace(FRESH[n], step=n + 6) for n in range(3)]),
     ),
     "results of an older journal": (d.nothing_new, tuple(replace(each, outcome="") for each in KNOWN)),
     "another result": (d.repeated_round, rounds(("done: 42", "fails"), ("it is a whole other text now", "fails"))),
