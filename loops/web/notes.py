@@ -160,22 +160,25 @@ _FOLLOWS = {
 
 def _classified(body: Body) -> dict[str, Any]:
     follows = _FOLLOWS.get(str(body.get("decision")), "")
-    text = f"{text_of(body.get('reason'))} (rule {text_of(body.get('rule'))}, attempt {body.get('attempt', 1)})"
-    text += _unsure(body)
     look = "bad" if body.get("decision") in ("FAIL_GRACEFULLY", "ESCALATE") else "idle"
     kind = text_of(body.get("kind")).capitalize()
-    return _say(look, "triangle-alert", f"{kind} failure of {text_of(body.get('tool'))}", text=f"{text} {follows}")
+    title = f"{kind} failure of {text_of(body.get('tool'))}"
+    return _say(look, "triangle-alert", title, text=f"{_verdicts(body)} {follows}")
 
 
-def _unsure(body: Body) -> str:
-    """What the rule said of a failure that it was not sure of, and what a model said, or why none did."""
+def _verdicts(body: Body) -> str:
+    """Which rule spoke; where it was not sure, what a model said, or why none did."""
+    rule, attempt = text_of(body.get("rule")), f"attempt {body.get('attempt', 1)}"
+    if body.get("model_kind"):
+        model = f"model {text_of(body.get('model'))} said {body['model_kind']}"
+        return f"Rule {rule} said {body.get('rule_kind')} (not sure), {model} ({attempt})."
+    said = f"{text_of(body.get('reason'))} (rule {rule}, {attempt})"
     if body.get("certain", True):
-        return ""
-    if not body.get("rule_kind"):
-        return " No rule was sure."
-    who = f"model {text_of(body['model'])}" if body.get("model") else "no model was asked"
-    said = f"{who} said {body['model_kind']}" if body.get("model_kind") else f"{who}: {text_of(body.get('problem'))}"
-    return f" The rule said {body['rule_kind']} (not sure), {said}."
+        return said
+    if not body.get("problem"):
+        return f"{said} No rule was sure."
+    nobody = f"model {text_of(body['model'])} was of no help" if body.get("model") else "no model was asked"
+    return f"{said} No rule was sure, and {nobody}: {text_of(body['problem'])}."
 
 
 def _backtracked(body: Body) -> dict[str, Any]:

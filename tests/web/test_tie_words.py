@@ -36,15 +36,15 @@ def failure(**more: Any) -> f.FailureClassified:
         ({"certain": False}, "attempt 1) No rule was sure. It may"),
         (
             {"model": "judge", "kind": FailureKind.TRANSIENT, "model_kind": FailureKind.TRANSIENT},
-            "The rule said systematic (not sure), model judge said transient. It may",
+            "Rule unknown said systematic (not sure), model judge said transient (attempt 1). It may",
         ),
         (
             {"model": "judge", "problem": "it did not answer within 20 s"},
-            "The rule said systematic (not sure), model judge: it did not answer within 20 s. It may",
+            "No rule was sure, and model judge was of no help: it did not answer within 20 s. It may",
         ),
         (
             {"problem": "the run is ending"},
-            "The rule said systematic (not sure), no model was asked: the run is ending. It may",
+            "No rule was sure, and no model was asked: the run is ending. It may",
         ),
     ],
     ids=["sure", "before there was a second opinion", "settled", "no answer", "not asked"],
@@ -62,5 +62,5 @@ def test_what_a_provider_says_is_no_page(house: Any) -> None:
     make.step(house.run, 1)
     make.fact(house.run, failure(certain=False, rule_kind="systematic", model="judge", problem=HOSTILE), step=1)
     page = house.client("viewer").get(f"/runs/{house.run.pk}/").content.decode()
-    assert "model judge: it did not answer: &lt;script&gt;" in page
+    assert "was of no help: it did not answer: &lt;script&gt;" in page
     assert "<script>alert(1)" not in page

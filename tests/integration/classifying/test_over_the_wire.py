@@ -121,7 +121,7 @@ def test_it_is_asked_with_its_own_prompt_and_paid_by_the_run(begin: Begin) -> No
     browser = Client()
     browser.force_login(get_user_model().objects.get())
     page = browser.get(reverse("run", args=[run.pk])).content.decode()
-    assert "The rule said systematic (not sure), model judge said transient." in page
+    assert "Rule unknown said systematic (not sure), model judge said transient" in page
     agent = browser.get(f"/api/v1/agents/{run.agent_id}/").json()
     assert agent["models"]["classifier"] == "judge"
 

@@ -209,12 +209,13 @@ def test_the_room_that_is_asked_for_is_enough() -> None:
 
 
 @pytest.mark.spec("E1")
-def test_a_run_that_is_ending_asks_nobody() -> None:
+def test_a_run_that_is_ending_or_out_of_time_asks_nobody() -> None:
     world = Judged(ODD[:1], [verdict("transient")])
     world.drive()
     state = replay(world.journal.facts[: world.journal.kinds().index("ClassificationRequested")])
     assert classifying.due(state) is not None
     assert classifying.due(replace(state, fatal="escalated")) is None
+    assert classifying.due(replace(state, active_us=state.limits.max_seconds * 1_000_000)) is None
 
 
 # --- no answer, or none of use --------------------------------------------------------------------------------------
