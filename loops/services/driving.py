@@ -89,6 +89,7 @@ def _drive_claimed(held: journal.Claim, owner: str, before: tuple[str, int] | No
     if _is_over(state, given_up) and not store.mail_kinds():
         store.release()
         return "ended"
+    state = _with_texts(store, state, transcript)
     return asyncio.run(_drive(run, store, ModelService(model_configs()), state, transcript))
 
 
@@ -135,6 +136,19 @@ def _where_it_lies(run: Run, state: RunState) -> RunState:
     if run.workspace_path in ("", state.spec.workspace):
         return state
     return evolve(state, spec=replace(state.spec, workspace=run.workspace_path))
+
+
+def _with_texts(store: journal.PgJournal, state: RunState, transcript: Transcript) -> RunState:
+    """What this version says otherwise than the journal names is put on record before any of it is said (SPEC U3)."""
+    if state.is_ended and not state.can_be_reentered:
+        return state
+    named: dict[str, str] = {}
+    for fact in store.history(("RunStarted", "TextsChanged")):
+        assert isinstance(fact, f.RunStarted | f.TextsChanged)
+        named |= fact.prompts
+    today = prompt_versions() | transcript.wording.versions()
+    changed = {name: sha256 for name, sha256 in today.items() if named.get(name) != sha256}
+    return _note(store, state, f.TextsChanged(prompts=changed)) if changed else state
 
 
 def _lost(held: journal.Claim, before: tuple[str, int] | None) -> str:

@@ -29,6 +29,11 @@ def classifier_prompt() -> tuple[str, str]:
     return prompt.text, prompt.version
 
 
+def prompt_names() -> frozenset[str]:
+    """The templates that models are asked with; the others are what the loop says to them meanwhile."""
+    return frozenset(prompts.PROMPTS.templates)
+
+
 def prompt_versions() -> dict[str, str]:
     """Name -> SHA-256 of every template, as they stand now: what a run that begins now will be asked with and told."""
     return prompts.PROMPTS.versions() | texts.TODAY.versions()

@@ -346,7 +346,7 @@ def _artifact(rows: Rows, seq: int, kind: str, artifact: ArtifactRef) -> None:
     )
 
 
-_QUIET = frozenset({f.RunTakenOver, f.RunStarted})
+_QUIET = frozenset({f.RunTakenOver, f.RunStarted, f.TextsChanged})
 
 _HANDLERS: dict[type[f.Fact], Any] = {
     f.ModelRequested: _requested,

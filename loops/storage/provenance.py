@@ -28,6 +28,7 @@ _TOOLS = (
 _MODELS = "SELECT DISTINCT provider, model_id FROM loops_modelcall WHERE run_id = %s ORDER BY 1, 2"
 _HEAD = "SELECT head_seq, head_hash FROM agent_execution_history WHERE id = %s"
 _STARTED = "SELECT hash, body FROM loops_fact WHERE run_id = %s AND seq = 1"
+_TEXTS = "SELECT seq, body FROM loops_fact WHERE run_id = %s AND kind = 'TextsChanged' ORDER BY seq"
 _INSERT = (
     "INSERT INTO loops_provenancerecord (run_id, body, prev, hash, created_at) VALUES (%s, %s, %s, %s, %s) "
     "ON CONFLICT (run_id) DO NOTHING"
@@ -58,6 +59,7 @@ def _record(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -
     started = cursor.execute(_STARTED, [run_id]).fetchone()
     tools = cursor.execute(_TOOLS, [run_id]).fetchall()
     models = cursor.execute(_MODELS, [run_id]).fetchall()
+    texts = cursor.execute(_TEXTS, [run_id]).fetchall()
     return {
         "schema": 1,
         "task": {"id": spec.task_id, "goal_sha256": canonical.sha256(spec.goal), "project": spec.project_id},
@@ -77,6 +79,7 @@ def _record(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -
         "report_sha256": canonical.sha256(report),
         "policy_version": spec.policy_version,
         "prompts": canonical.decode(started[1]).get("prompts", {}) if started else {},
+        "prompts_changed": [{"seq": seq, "prompts": canonical.decode(body)["prompts"]} for seq, body in texts],
         "approver": state.approver,
         "committed_at": at,
         "journal": {

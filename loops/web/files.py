@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from loops.engine import canonical
 from loops.models import Artifact, Fact, ProvenanceRecord, Run, ToolCallRecord
-from loops.services.instructions import prompt_versions
+from loops.services.instructions import prompt_names, prompt_versions
 from loops.storage import chain, reader
 from loops.web import access, diffs
 from loops.web.run import page
@@ -72,16 +72,29 @@ def provenance(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     return render(request, "console/run_provenance.html", page(request, run, "run-provenance", **more))
 
 
-def _prompts(run: Run) -> list[dict[str, str]]:
-    """The templates that the run is asked with, and whether they still read the same (SPEC U3)."""
-    body = Fact.objects.filter(run=run, seq=1).values_list("body", flat=True).first()
-    started = canonical.decode(bytes(body)) if body is not None else {}
+def _prompts(run: Run) -> dict[str, Any]:
+    """The templates that the run is asked with and told, and whether they still read the same (SPEC U3): those that
+    models are asked with, those that the loop itself says, and what other versions changed on the way."""
+    rows = Fact.objects.filter(run=run, kind__in=("RunStarted", "TextsChanged")).order_by("seq")
+    bodies = [(seq, canonical.decode(bytes(body))) for seq, body in rows.values_list("seq", "body")]
+    started = bodies[0][1] if bodies else {}
+    today, asked = prompt_versions(), prompt_names()
     used = str(started.get("prompt_version", "")).partition(":")[0]
-    today = prompt_versions()
-    return [
-        {"name": name, "sha256": sha256, "used": name == used, "same": today.get(name) == sha256}
-        for name, sha256 in sorted(started.get("prompts", {}).items())
-    ]
+
+    def shown(body: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "sha256": sha256, "used": name == used, "same": today.get(name) == sha256}
+            for name, sha256 in sorted(body.get("prompts", {}).items())
+        ]
+
+    known = shown(started)
+    said = [one for one in known if one["name"] not in asked]
+    return {
+        "asked": [one for one in known if one["name"] in asked],
+        "said": said,
+        "said_changed": sum(not one["same"] for one in said),
+        "changed": [(seq, shown(body)) for seq, body in bodies[1:]],
+    }
 
 
 @login_required

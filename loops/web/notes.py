@@ -214,6 +214,16 @@ def _taken_over(body: Body) -> dict[str, Any]:
     return _say("wait", "rotate-ccw", "Taken over by another worker; nothing was repeated", text=said)
 
 
+NAMED = 12
+"""Templates in one note; the Provenance view has them all."""
+
+
+def _texts_changed(body: Body) -> dict[str, Any]:
+    names = sorted(body["prompts"])
+    text = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return _say("idle", "info", "A worker of another version goes on: prompts new or worded otherwise", text=text)
+
+
 _FOUND = {
     "done": ("good", "Looked at the world: the interrupted call took effect"),
     "not_done": ("wait", "Looked at the world: the interrupted call did not take effect, it is begun again"),
@@ -283,6 +293,7 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "Forked": _forked,
     "RunTakenOver": _taken_over,
     "ToolVerified": _verified,
+    "TextsChanged": _texts_changed,
     "PhaseEntered": _phase,
     "ModelFailed": _model_failed,
     "ModelInterrupted": _interrupted,

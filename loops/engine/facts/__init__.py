@@ -57,6 +57,7 @@ from loops.engine.facts.running import RunEnded as RunEnded
 from loops.engine.facts.running import RunStarted as RunStarted
 from loops.engine.facts.running import RunTakenOver as RunTakenOver
 from loops.engine.facts.running import StepCompleted as StepCompleted
+from loops.engine.facts.running import TextsChanged as TextsChanged
 from loops.engine.facts.undoing import CompensationCompleted as CompensationCompleted
 from loops.engine.facts.undoing import CompensationIntended as CompensationIntended
 from loops.engine.facts.undoing import RollbackEnded as RollbackEnded

@@ -46,6 +46,14 @@ class RunTakenOver(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextsChanged(Fact):
+    """A worker of another version goes on: from here on these templates are new or worded otherwise (SPEC U3).
+    ``prompts`` is their SHA-256 (hex) by name. What the fold says stays in the wording of the first fact."""
+
+    prompts: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class PhaseEntered(Fact):
     phase: Phase
     event: Event

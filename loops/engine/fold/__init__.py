@@ -33,6 +33,7 @@ _AFTER_THE_END = (
     f.RunEnded,
     f.RunResumed,
     f.RunTakenOver,
+    f.TextsChanged,
     f.MessageReceived,
     f.GateOpened,
     f.GateDecided,

@@ -22,6 +22,11 @@ def taken_over(state: RunState, fact: f.RunTakenOver) -> RunState:
     return evolve(state, recoveries=state.recoveries + 1, calls=calls)
 
 
+@means(f.TextsChanged)
+def texts_changed(state: RunState, fact: f.TextsChanged) -> RunState:
+    return state
+
+
 @means(f.PhaseEntered)
 def phase_entered(state: RunState, fact: f.PhaseEntered) -> RunState:
     if transition(state.phase, fact.event) is not fact.phase or fact.came_from is not state.phase:
