@@ -12,6 +12,8 @@ from agentops.embedded.paths import Paths, default_state
 from agentops.logs import logging_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+PACKED = BASE_DIR / "agentops" / "pages"  # where an installed package has what lies at the top of a checkout
+PAGES = PACKED if PACKED.is_dir() else BASE_DIR
 env = environ.Env()
 
 
@@ -81,7 +83,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [PAGES / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -97,7 +99,7 @@ USE_TZ, TIME_ZONE = True, "UTC"  # Django exports TZ to its children, Postgres a
 
 # --- Static files: served by the application itself, no collectstatic, no CDN --------------------------------------
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [folder for folder in (BASE_DIR / "static",) if folder.is_dir()]
+STATICFILES_DIRS = [folder for folder in (PAGES / "static",) if folder.is_dir()]
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 

@@ -41,7 +41,7 @@ def beat() -> Command:
 
 def monitor() -> Command:
     """Watches runs from outside the workers; needs the database alone."""
-    return Command("monitor", [_python(), "manage.py", "monitor"])
+    return Command("monitor", [_python(), "-m", "agentops", "monitor"])
 
 
 def check_port(host: str, port: int) -> None:

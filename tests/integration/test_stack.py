@@ -31,7 +31,7 @@ PARTS = {
     "web": "daphne",
     "worker": "agentops worker",
     "beat": "agentops.clock",
-    "monitor": "manage.py monitor",
+    "monitor": "-m agentops monitor",
 }
 APART = ("web", "monitor")
 """What the clock rings does not pass through these."""
