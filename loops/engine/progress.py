@@ -127,11 +127,10 @@ def _by_tests(measured: Measured) -> Progress:
         said += f", out of {counts.widest} seen before"
     if counts.coverage >= 0:
         said += f", {counts.coverage:.0%} covered"
-    source = counts.source or "counts"
+    said += f" ({counts.source or 'counts'})"
     if counts is measured:
-        return Progress(_score_of(counts), "tests", f"{said} ({source})")
-    score = min(_score_of(counts), max(REPORTED_AT_MOST, _score_of(measured)))
-    return Progress(score, REPORTED, f"{said} ({source}, reported by a command)")
+        return Progress(_score_of(counts), "tests", said)
+    return Progress(min(_score_of(counts), max(REPORTED_AT_MOST, _score_of(measured))), REPORTED, said)
 
 
 def _score_of(counts: Counts) -> float:

@@ -70,11 +70,14 @@ def documents(command: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _starts_runner(command: str | Sequence[str], depth: int) -> bool:
-    if isinstance(command, str):
-        if _DEFINES.search(command[:LONGEST]):
-            return False
-        return any(_runs(words, depth) for words in _commands(command))
-    return _runs(list(command), depth)
+    if not isinstance(command, str):
+        return _runs(list(command), depth)
+    commands = list(_commands(command))
+    return not any(_defines(words) for words in commands) and any(_runs(words, depth) for words in commands)
+
+
+def _defines(words: list[str]) -> bool:
+    return words[:1] in (["alias"], ["function"])
 
 
 def _runs(words: list[str], depth: int) -> bool:
@@ -116,11 +119,11 @@ def _python_runs(words: list[str]) -> bool:
 
 # --- the words of a shell line ----------------------------------------------------------------------------------------
 
-_DEFINES = re.compile(r"\(\s*\)|(?:^|[;&|\s])(?:alias|function)\s")
 _TOKEN = re.compile(
     r"""
-      (?P<blank>[ \t\r]+|\\\n)
+      (?P<blank>[ \t\r]+|\\\n|\#[^\n]*)
     | (?P<redirect>\d*(?:<<<|<<-?|[<>]{1,2})(?:&[\d-]+)?)
+    | (?P<function>\([ \t]*\))
     | (?P<cut>[;&|()\n`]+)
     | (?P<word>(?:[^\s;&|()`<>'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*+")+)
     """,
@@ -130,8 +133,8 @@ _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*+)"|\\(.)""", re.DOTALL)
 
 
 def _commands(line: str) -> Iterator[list[str]]:
-    """The simple commands of a shell line, without quotes, redirections, comments and here-documents. What cannot be
-    read ends it."""
+    """The simple commands of a shell line, without quotes, redirections, comments and here-documents; one that makes a
+    function begins with that word. What cannot be read ends it."""
     line, at = line[:LONGEST], 0
     words: list[str] = []
     target, delimiters = "", list[str]()
@@ -140,13 +143,13 @@ def _commands(line: str) -> Iterator[list[str]]:
         match token.lastgroup:
             case "redirect":
                 target = "" if "&" in raw else raw.lstrip("0123456789")
-            case "word" if raw.startswith("#"):
-                at = line.find("\n", at) if "\n" in line[at:] else len(line)
             case "word" if target:
                 delimiters += [_plain(raw)] if target in ("<<", "<<-") else []
                 target = ""
             case "word":
                 words.append(_plain(raw))
+            case "function":
+                words.insert(0, "function")
             case "cut":
                 yield words
                 words = []

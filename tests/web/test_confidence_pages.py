@@ -10,6 +10,7 @@ from django.test import Client
 from gates.models import Decision, Gate
 from loops.engine import confidence
 from loops.engine import facts as f
+from loops.engine.progress import REPORTED
 from loops.models import MailboxItem, Run
 from loops.web.curve import POINTS, curve_of
 from tests import factories as make
@@ -56,6 +57,15 @@ def test_the_curve_says_progress_with_its_method_and_every_judgement(house: Hous
     assert page.count("<circle") == 2
     assert page.count('data-look="bad"') == 1
     assert "it reads and reads" in page
+
+
+@pytest.mark.spec("G1", "R4")
+def test_the_curve_says_that_a_command_counted_the_tests(house: House) -> None:
+    validation = {"progress": 0.9, "method": REPORTED, "detail": "9 of 9 tests pass (text)"}
+    make.step(house.run, 1, progress=0.9, validation=validation)
+    Run.objects.filter(pk=house.run.pk).update(progress=0.9)
+    page = house.client("viewer").get(f"/runs/{house.run.pk}/curve/").content.decode()
+    assert "90 % by tests that a command reported: 9 of 9 tests pass (text)" in page
 
 
 @pytest.mark.spec("S4")

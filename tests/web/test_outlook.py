@@ -3,6 +3,7 @@
 import pytest
 from django.urls import reverse
 
+from loops.engine.progress import REPORTED
 from loops.models import Run, Step
 from loops.web.meters import Meter
 from loops.web.outlook import outlook
@@ -50,6 +51,8 @@ def test_progress_says_how_it_was_measured():
     said = outlook(run(progress=0.625), step(validation={"progress": 0.625, "method": "tests"}), [STEPS])
     assert (said.percent, said.measured) == (62, "by tests")
     assert outlook(run(), step(validation={"method": "none"}), [STEPS]).measured == "nothing measured yet"
+    reported = step(validation={"progress": 0.9, "method": REPORTED})
+    assert outlook(run(progress=0.9), reported, [STEPS]).measured == "by tests that a command reported"
 
 
 @pytest.mark.spec("D3")

@@ -269,3 +269,46 @@ def test_coverage_and_printed_counts_are_measured(desk: Desk) -> None:
     assert (counted.data["passed"], counted.data["source"]) == (2, "junit")
     told = 'printf \'<testsuite><testcase name="t"/></testsuite>\' | tee junit.xml > "$MOCHA_FILE"'
     assert desk.run("run_tests", command=told).data["passed"] == 1, "one run was counted twice"
+
+
+PASSES = "def test_a():\n    pass\n\n\ndef test_b():\n    pass\n"
+
+
+@pytest.mark.spec("G1")
+def test_tests_that_a_command_runs_are_counted_as_its_report(desk: Desk) -> None:
+    (desk.workspace / "test_it.py").write_text(PASSES + "\n\ndef test_c():\n    assert 0\n")
+    printed = desk.shell("python -m pytest -q -p no:cacheprovider test_it.py | tail -3").data
+    assert (printed["passed"], printed["failed"], printed["total"], printed["source"]) == (2, 1, 3, "text")
+    assert printed["reported"] is True
+    named = desk.shell(
+        "mkdir -p out && python -m pytest -q -p no:cacheprovider --junitxml=./out/r.xml > /dev/null"
+    ).data
+    assert (named["passed"], named["failed"], named["source"], named["reported"]) == (2, 1, "junit", True)
+    by_words = desk.run("run_command", argv=["python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]).data
+    assert (by_words["passed"], by_words["reported"]) == (2, True)
+
+
+@pytest.mark.spec("G1")
+def test_what_is_only_printed_or_stood_there_before_counts_nothing(desk: Desk) -> None:
+    old = '<testsuite><testcase name="old"/></testsuite>'
+    (desk.workspace / "junit.xml").write_text(old)
+    (desk.workspace / "r.xml").write_text(old)
+    for command in (
+        "echo '14 passed in 0.1s'",
+        "printf 'Ran 3 tests in 0.1s\\n\\nOK\\n' >&2",
+        f"echo '{old}' > junit.xml",
+        "python -m pytest --version; cat r.xml",
+        "python -m pytest --junitxml=r.xml --version",
+    ):
+        assert "passed" not in desk.shell(command).data, command
+    slow = "import time\n\n\ndef test_a():\n    time.sleep(60)\n"
+    (desk.workspace / "test_slow.py").write_text(slow)
+    cut = desk.shell("python -m unittest -q /dev/null; echo 'Ran 1 test in 1s'; echo; echo OK; sleep 60", timeout_s=3)
+    assert "passed" not in cut.data, "what was cut off counts nothing"
+
+
+@pytest.mark.spec("G1")
+def test_only_the_projects_own_test_command_proves(desk: Desk) -> None:
+    (desk.workspace / "test_it.py").write_text(PASSES)
+    assert "reported" not in desk.run("run_tests").data
+    assert desk.run("run_tests", command="python -m pytest -q").data["reported"] is True

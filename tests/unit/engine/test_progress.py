@@ -132,7 +132,7 @@ def test_a_report_counts_as_progress_by_a_method_of_its_own_and_never_fully() ->
     assert score(says(3, 1)) == 0.75
     assert score(says(9, 0)) == score(says(9, 0, coverage=1.0)) == progress.REPORTED_AT_MOST
     detail = progress.measure(state_of(after(says(3, 1, coverage=0.5)))).detail
-    assert detail == "3 of 4 tests pass, 50% covered (junit, reported by a command)"
+    assert detail == "3 of 4 tests pass, 50% covered (junit)"
 
 
 def test_what_the_project_has_shown_bounds_what_a_report_can_say() -> None:

@@ -1,0 +1,94 @@
+"""A run whose agent runs the tests by a shell command: progress counts, and it completes nothing (SPEC G1, C6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+from django.urls import reverse
+
+from loops.llm.scripted import Script, Turn
+from loops.llm.scripts import never_stops
+from loops.models import AccessRule, Agent, Run, Step, Workspace
+from loops.services.driving import drive
+from loops.services.models import ensure_script
+from loops.services.people import create_project
+from loops.services.tasks import submit_task
+from loops.storage import rebuild
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("G1")]
+
+PASSING = "def test_a():\n    pass\n\n\ndef test_b():\n    pass\n"
+FAILING = PASSING + "\n\ndef test_c():\n    assert 0\n"
+PYTEST = "python -m pytest -q -p no:cacheprovider"
+
+
+@pytest.fixture
+def boss() -> Any:
+    return get_user_model().objects.create_superuser("ana", password="x")
+
+
+def played(boss: Any, place: Path, monkeypatch: pytest.MonkeyPatch, *commands: str, criterion: str = "true") -> Run:
+    """The agent runs the commands one by one and says that it is done."""
+    turns = [Turn(text="I run the tests.", calls=(("run_command", {"command": one}),)) for one in commands]
+    turns.append(Turn(text="That is all.", calls=(("task_completion", {"result": "Tested."}),)))
+    script = Script(name="never_stops", summary="", play=lambda request, number: turns[min(number, len(turns) - 1)])
+    monkeypatch.setattr(never_stops, "SCRIPT", script)
+    project = create_project(actor=boss, name="P", slug="p")
+    AccessRule.objects.create(project=project, agent_type="general", operation="execute", access="allow")
+    agent = Agent.objects.create(project=project, name="tester", actor_model=ensure_script("never_stops", pace=0))
+    workspace = Workspace.objects.create(project=project, name="w", path=str(place))
+    criteria = [{"text": "It works", "command": criterion}]
+    task = {"goal": "Do it", "final_review": "never", "criteria": criteria, "limits": {"max_repairs": 1}}
+    run = submit_task(actor=boss, project=project, agent=agent, workspace=workspace, **task).run
+    drive(run.pk, "test")
+    run.refresh_from_db()
+    return run
+
+
+def methods(run: Run) -> list[tuple[float, str, str]]:
+    found = (
+        Step.objects.filter(execution=run, success=True).order_by("step_number").values_list("progress", "validation")
+    )
+    return [(round(share, 2), said["method"], said.get("detail", "")) for share, said in found]
+
+
+def test_the_head_the_curve_and_the_call_say_who_counted(
+    boss: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "test_it.py").write_text(PASSING)
+    run = played(boss, tmp_path, monkeypatch, PYTEST, criterion="sleep 0")
+    assert methods(run)[0] == (0.9, "tests (command)", "2 of 2 tests pass (text)")
+    assert (run.status, run.end_reason) == ("completed", "criteria_met")
+    browser = Client()
+    browser.force_login(boss)
+    page = browser.get(reverse("run", args=[run.pk])).content.decode()
+    assert "2 passed, the command says" in page
+    assert not rebuild.rebuild(run.pk).differences
+
+
+@pytest.mark.spec("C6")
+def test_what_a_command_reports_completes_nothing(boss: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tests pass, the agent says so, and the criterion fails all the same."""
+    (tmp_path / "test_it.py").write_text(PASSING)
+    run = played(boss, tmp_path, monkeypatch, PYTEST, criterion="false")
+    assert methods(run)[0][1] == "tests (command)"
+    assert (run.status, run.end_reason) == ("failed", "repair_budget")
+
+
+def test_a_program_that_only_prints_counts_nothing(boss: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = played(boss, tmp_path, monkeypatch, "echo '14 passed in 0.1s'")
+    assert methods(run)[0] == (0.0, "none", "")
+
+
+def test_a_report_is_followed_up_and_down(boss: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "test_it.py").write_text(FAILING)
+    better = f"cat > test_it.py <<'EOF'\n{PASSING}\n\ndef test_c():\n    pass\nEOF\n{PYTEST}"
+    run = played(boss, tmp_path, monkeypatch, f"{PYTEST} || true", better, criterion="sleep 0")
+    assert [(share, method) for share, method, _ in methods(run)[:2]] == [
+        (0.67, "tests (command)"),
+        (0.9, "tests (command)"),
+    ]
