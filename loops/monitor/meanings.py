@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from loops.engine.detection.fingerprints import figures
 from loops.engine.detection.meaning import Meaning, Vector, cosine, same_meaning
@@ -86,7 +86,7 @@ class Meanings:
         texts = sight.texts(unread)
         try:
             embedder = self._embedder = self._embedder or self._tried()
-            known = _meanings(embedder, texts)
+            known = meanings_of(embedder, texts)
         except ModelError as error:
             self._embedder, self._not_before = None, self._clock() + AGAIN_S
             self._say(works=False, said=str(error))
@@ -108,8 +108,11 @@ class Meanings:
             self._works = works
 
 
-def _meanings(embedder: Embedder, texts: Mapping[sight.StepOfRun, tuple[str, str]]) -> dict[sight.StepOfRun, Meaning]:
-    """One question for all; a text that comes twice is asked for once."""
+Key = TypeVar("Key")
+
+
+def meanings_of(embedder: Embedder, texts: Mapping[Key, tuple[str, str]]) -> dict[Key, Meaning]:
+    """Of texts of actions and outcomes. One question for all; a text that comes twice is asked for once."""
     pairs = {key: (_ends(action), _ends(outcome)) for key, (action, outcome) in texts.items()}
     different = list(dict.fromkeys(text for pair in pairs.values() for text in pair))
     vectors = dict(zip(different, embedder(different) if different else (), strict=True))

@@ -131,11 +131,11 @@ def false_alarms(folder: Path) -> None:
     for name in ("airline", "swe-agent"):
         if (folder / f"{name}.jsonl.gz").exists():
             winners = [run for run in read(folder, name) if run.won]
-            found = [_found(winners, each) for each in (identical_errors, combined(INSIDE), combined(DETECTORS))]
+            found = [found_in(winners, each) for each in (identical_errors, combined(INSIDE), combined(DETECTORS))]
             print(f"| {name} ({len(winners)}) | {' | '.join(map(str, found))} |")
 
 
-def _found(runs: Sequence[Trajectory], detector: Detector) -> int:
+def found_in(runs: Sequence[Trajectory], detector: Detector) -> int:
     return sum(first_finding(run, detector) is not None for run in runs)
 
 

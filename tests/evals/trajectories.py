@@ -29,6 +29,8 @@ class Trajectory:
     rewards: tuple[float, ...]
     submitted: bool
     """Its score came only with the last word, "submit": the scores before it say nothing."""
+    texts: tuple[tuple[str, str], ...] = ()
+    """Of each step: what it called or said, and what came of it."""
 
     @property
     def half(self) -> str:
@@ -58,6 +60,7 @@ def _trajectory(run: Mapping[str, Any], measured: bool) -> Trajectory:
         steps=tuple(steps),
         rewards=tuple(rewards),
         submitted=any(call["input"] == {"command": "submit"} for call in last),
+        texts=tuple(_texts(answer, results) for answer, results in turns),
     )
 
 
@@ -91,6 +94,12 @@ def _seen(
         progress=progress,
         measured=measured,
     )
+
+
+def _texts(answer: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    calls = [f"{call['name']} {json.dumps(call['input'], ensure_ascii=False)}" for call in answer.get("calls") or []]
+    said = [result["text"] or "" for result in results if result["role"] == "tool"]
+    return "\n".join(calls) or answer["text"] or "", "\n".join(said)
 
 
 def _won(outcome: Mapping[str, Any]) -> bool:
