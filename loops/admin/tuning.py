@@ -14,7 +14,6 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from loops import models as m
 from loops.admin.scoped import Everywhere, OfMyProjects, Reasoned, Versioned
 from loops.engine import loops
-from loops.models.agents import PRICES
 
 ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
 THINKING = re.compile(r"off|adaptive|[1-9][0-9]{2,6}")
@@ -145,7 +144,8 @@ class ModelConfigAdmin(Everywhere):
         "context_window",
         "thinking",
         "fallback",
-        *PRICES,
+        "input_usd_per_mtok",
+        "output_usd_per_mtok",
     )
     list_filter = ("provider",)
     list_select_related = ("fallback",)
