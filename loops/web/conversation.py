@@ -13,12 +13,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from loops.engine import canonical
-from loops.engine.codec import from_plain
-from loops.engine.context.turns import Turn
-from loops.engine.values import ModelRequest, ToolSpec
-from loops.llm import anthropic_request, openai_request
-from loops.models import Fact, ModelCall, Run
-from loops.services.models import model_configs
+from loops.models import Fact
+from loops.services import conversations as service
 from loops.storage import conversations, reader
 from loops.web import access, words
 from loops.web.run import page
@@ -40,7 +36,7 @@ def conversation(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         told, pruned = conversations.told(run.pk, until), False
     except reader.Pruned:
         told, pruned = conversations.Told(), True
-    said = _said(told, whole=until is None)
+    said = service.said(told, whole=until is None)
     end = min(_number(request.GET.get("until", "")) or len(said), len(said))
     shown = said[max(0, end - SAID_PAGE) : end]
     more = {
@@ -52,7 +48,7 @@ def conversation(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         "number": number,
         "requests": len(asked),
         "sizes": _sizes(told.asked) if told.asked else (),
-        "counted": _counted(run, until) if until else None,
+        "counted": service.counted(run, until) if until else None,
         "tools": [canonical.clean_json(tool) for tool in told.tools],
     }
     return render(request, "console/run_conversation.html", page(request, run, "run-conversation", **more))
@@ -89,62 +85,16 @@ def as_sent(request: HttpRequest, run_id: uuid.UUID, number: int) -> HttpRespons
         told = conversations.told(run.pk, asked[number - 1][0])
     except reader.Pruned:
         raise Http404 from None
-    body = canonical.clean_json(_body(told), levels=10**6)
-    response = HttpResponse(json.dumps(body, indent=2, ensure_ascii=False), content_type="application/json")
+    response = HttpResponse(
+        json.dumps(service.as_sent(told), indent=2, ensure_ascii=False), content_type="application/json"
+    )
     response["Content-Disposition"] = f'attachment; filename="request-{number}-{run.pk}.json"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
 
 
-def _said(told: conversations.Told, *, whole: bool) -> list[dict[str, Any]]:
-    """System prompt and messages as the template shows them; of a request only what it sent."""
-    turns = told.transcript.turns
-    if not turns:
-        return []
-    system = {"number": 0, "role": "system", "content": [{"type": "text", "text": told.transcript.system}]}
-    shown = turns if whole else turns[: told.sent]
-    return [canonical.clean_json(system), *(_message(number, turn) for number, turn in enumerate(shown, 1))]
-
-
-def _message(number: int, turn: Turn) -> dict[str, Any]:
-    blocks = list(turn.blocks)
-    if turn.summary_at >= 0:
-        blocks[turn.summary_at] = {**blocks[turn.summary_at], "type": "summary"}
-    found: dict[str, Any] = canonical.clean_json({"role": turn.message["role"], "content": blocks})
-    return {"number": number, **found}
-
-
 def _sizes(asked: Any) -> list[tuple[str, str]]:
     return [(label, words.compact(asked.tokens[part])) for part, label in PARTS if part in asked.tokens]
-
-
-def _counted(run: Run, seq: int) -> ModelCall | None:
-    """What the provider counted of the request ``seq``."""
-    found: ModelCall | None = ModelCall.objects.filter(run=run, seq__gt=seq, role="actor").order_by("seq").first()
-    return found
-
-
-def _body(told: conversations.Told) -> dict[str, Any]:
-    """By today's configuration of the model; a script, and a model that is gone, have no form of their own."""
-    asked = told.asked
-    assert asked is not None
-    specs = tuple(from_plain(ToolSpec, tool) for tool in told.tools)
-    sent = told.transcript.messages[: told.sent]
-    config = model_configs().get(asked.model)
-    made = ModelRequest(
-        role=asked.role,
-        model=asked.model,
-        system=told.transcript.system,
-        messages=sent,
-        tools=specs,
-        max_tokens=asked.max_tokens or 8192,
-        thinking=config.thinking if config else "off",
-    )
-    if config is not None and config.provider == "anthropic":
-        return anthropic_request.request_body(made, config, xml=config.xml_tools)
-    if config is not None and config.provider == "openai":
-        return openai_request.request_body(made, config, xml=config.xml_tools)
-    return {"system": made.system, "tools": list(told.tools), "messages": list(sent), "max_tokens": made.max_tokens}
 
 
 def _number(text: str) -> int:

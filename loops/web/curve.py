@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from loops.engine import canonical
-from loops.models import Fact, Run
+from loops.models import Run
+from loops.services.curve import course_of
 from loops.web import access
 from loops.web.notes import text_of
 from loops.web.outlook import METHODS
 
 WIDTH, HEIGHT, LEFT, TOP = 640, 96, 52, 12
-POINTS = 200
-"""More steps than this are drawn in even samples."""
 HOW = {"model": "judged by a model", "measured": "measured"}
 
 
@@ -76,14 +73,9 @@ def curve(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 
 
 def curve_of(run: Run) -> Curve:
-    """Two queries, however long the run is: every n-th step, and the judgements."""
-    last = max(1, run.total_steps)
-    every = -(-last // POINTS)
-    ended = run.steps.filter(success__isnull=False).annotate(at=F("step_number") % every).filter(at=last % every)
-    steps = list(ended.order_by("step_number").values_list("step_number", "progress", "validation"))
-    stored = Fact.objects.filter(run=run, kind="ConfidenceChecked").order_by("-seq")[:POINTS]
-    points = [_point(canonical.decode(bytes(body)), last) for body in stored.values_list("body", flat=True)][::-1]
-    validation = (steps[-1][2] or {}) if steps else {}
+    """The drawing of its course."""
+    last, course = max(1, run.total_steps), course_of(run)
+    steps, points = course.steps, [_point(body, last) for body in course.judgements]
     return Curve(
         progress=_steps_path([(_x(number, last), _y(share)) for number, share, _ in steps]),
         points=points,
@@ -91,11 +83,11 @@ def curve_of(run: Run) -> Curve:
         threshold_y=_y(points[-1].threshold) if points else None,
         steps=run.total_steps,
         percent=round(100 * run.progress),
-        measured=_measured(validation),
+        measured=_measured(steps[-1][2]) if steps else "",
     )
 
 
-def _point(body: dict[str, Any], last: int) -> Point:
+def _point(body: Mapping[str, Any], last: int) -> Point:
     score, threshold = body["score"], body["threshold"]
     return Point(
         step=body["step"],
@@ -110,7 +102,7 @@ def _point(body: dict[str, Any], last: int) -> Point:
     )
 
 
-def _measured(validation: dict[str, Any]) -> str:
+def _measured(validation: Mapping[str, Any]) -> str:
     method = validation.get("method") or ""
     if method not in METHODS:
         return ""

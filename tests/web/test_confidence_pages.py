@@ -12,7 +12,8 @@ from loops.engine import confidence
 from loops.engine import facts as f
 from loops.engine.progress import REPORTED
 from loops.models import MailboxItem, Run
-from loops.web.curve import POINTS, curve_of
+from loops.services.curve import POINTS
+from loops.web.curve import curve_of
 from tests import factories as make
 from tests.integration.gates.making import World, make_world, open_gate, tool_view
 from tests.web.conftest import House
