@@ -18,20 +18,18 @@ from django.utils import timezone
 
 from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
-from agentops.ops import pruning
+from agentops.ops import pruning, watched
+from agentops.ops.found import ERROR, OK, WARNING, Found
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
-from loops.monitor import telling, watching
 from loops.services import retention
 from loops.storage import chain
 from loops.storage.journal import TTL_S
 
-OK, WARNING, ERROR = "ok", "warning", "error"
 OLDEST_SERVER = 14
 SANDBOX_KEY = "agentops:sandbox"
 CLOCKS_APART_S = 2.0
 UNTAKEN_S = 60
-OLDEST_LOOK_S = 30
 BACKUP_DAYS = 7
 SAMPLE = 20
 GB = 1_000_000_000
@@ -79,9 +77,6 @@ def everything(*, all_chains: bool = False) -> list[Check]:
     """All there is to check, workers and chains too: takes seconds, with ``all_chains`` as long as history is."""
     workers = _run("parts", {"workers": _workers})
     return [*standing(), *moving(), *workers, *_run("history", {"chains": lambda: _chains(all_chains)})]
-
-
-Found = tuple[str, str] | tuple[str, str, str]
 
 
 def _run(group: str, checks: dict[str, Callable[[], Found]]) -> list[Check]:
@@ -280,18 +275,6 @@ def _retention() -> Found:
     return OK, f"Old runs are pruned: {said}"
 
 
-def _embeddings() -> Found:
-    if not settings.MONITOR_EMBEDDINGS:
-        return OK, "Circles are found by word pairs, without embeddings"
-    if (told := telling.embeddings()) is None:
-        return OK, f"The embedding model {settings.MONITOR_EMBEDDINGS} was not needed yet"
-    works, said = told
-    if not works:
-        todo = f"see the model {settings.MONITOR_EMBEDDINGS} in Admin and the server behind it"
-        return WARNING, f"No embeddings{telling.INSTEAD}; {said}", todo
-    return OK, f"Circles are found by word pairs, and by {said}"
-
-
 # --- Disk ---------------------------------------------------------------------------------------------------------
 
 
@@ -332,15 +315,6 @@ def _clock() -> Found:
     if age > OLDEST_BEAT:
         return ERROR, f"silent for {age:.0f} s", "start the clock (beat) and a worker"
     return OK, f"rang {age:.0f} s ago"
-
-
-def _monitor() -> Found:
-    silent = watching.silent_s()
-    if silent is None:
-        return ERROR, "nobody watches the runs", "start `manage.py monitor`"
-    if silent > OLDEST_LOOK_S:
-        return ERROR, f"silent for {silent:.0f} s", "restart `manage.py monitor`"
-    return OK, f"looked {silent:.0f} s ago"
 
 
 def _sandbox() -> Found:
@@ -411,7 +385,7 @@ WORK = {
     "waiting": _untaken,
     "backup": _backup,
     "retention": _retention,
-    "embeddings": _embeddings,
+    "embeddings": watched.embeddings,
 }
 DISK = {"room": _room}
-PARTS = {"broker": _broker, "clock": _clock, "monitor": _monitor, "sandbox": _sandbox}
+PARTS = {"broker": _broker, "clock": _clock, "monitor": watched.monitor, "sandbox": _sandbox}
