@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -104,11 +104,11 @@ def entries(state: RunState | None, *facts: f.Fact) -> Entries:
     return made
 
 
-def started(run: Run, **changes: Any) -> f.RunStarted:
+def started(run: Run, wording: Mapping[str, str] | None = None, **changes: Any) -> f.RunStarted:
     bounds = {"max_steps": 1000, "max_tokens": 10**9, "max_seconds": 10**6, "max_cost_microusd": 10**12}
     limits = replace(Limits(), **bounds, circles=OFF)  # steps of these tests are all alike on purpose
     spec = fakes.spec(run_id=str(run.pk), project_id=run.project_id, task_id=run.task_id, limits=limits, **changes)
-    return f.RunStarted(spec=spec, system="Be good.", prompt_version="p", tools_sha256="t")
+    return f.RunStarted(spec=spec, system="Be good.", prompt_version="p", tools_sha256="t", wording=wording or {})
 
 
 def new_run(project: Project | None = None) -> Run:
