@@ -157,6 +157,21 @@ class TestHistory:
             counts.append(len(queries))
         assert counts[0] == counts[1] <= 30
 
+    @pytest.mark.spec("U3")
+    def test_what_was_taken_over_reads_as_it_did_there(self, folders: Path, ledger: Ledger) -> None:
+        older = texts.of_journal({"goal": "# Older words\n{{goal}}\n"})
+        mine = forks.parent_in(folders / "parent", wording=older.contents())
+        assert mine.drive([fakes.says("look", ("look", {})), fakes.done()], ledger.tools()) == "ended"
+        ours = forked(mine)
+        taken = reader.conversation(ours.run.pk)
+        assert len(taken) > 2
+        assert "# Older words" in str(taken[1])
+        assert taken == reader.conversation(mine.run.pk)[: len(taken)]
+        (first,) = reader.history(ours.run.pk, until=1)
+        assert isinstance(first, f.RunStarted)
+        assert first.prompts["goal"] == older.templates["goal"].sha256
+        assert first.prompts["no_tool_call"] == texts.TODAY.templates["no_tool_call"].sha256
+
 
 class TestPermission:
     @pytest.mark.spec("Q5")
@@ -227,21 +242,6 @@ class TestPermission:
         ours = forked(mine, seq=decided.seq)
         assert ours.drive([], ledger.tools()) == "gate:final_review"
         assert Gate.objects.get(run=ours.run).status == "open"
-
-    @pytest.mark.spec("U3")
-    def test_what_was_taken_over_reads_as_it_did_there(self, folders: Path, ledger: Ledger) -> None:
-        older = texts.of_journal({"goal": "# Older words\n{{goal}}\n"})
-        mine = forks.parent_in(folders / "parent", wording=older.contents())
-        assert mine.drive([fakes.says("look", ("look", {})), fakes.done()], ledger.tools()) == "ended"
-        ours = forked(mine)
-        taken = reader.conversation(ours.run.pk)
-        assert len(taken) > 2
-        assert "# Older words" in str(taken[1])
-        assert taken == reader.conversation(mine.run.pk)[: len(taken)]
-        (first,) = reader.history(ours.run.pk, until=1)
-        assert isinstance(first, f.RunStarted)
-        assert first.prompts["goal"] == older.templates["goal"].sha256
-        assert first.prompts["no_tool_call"] == texts.TODAY.templates["no_tool_call"].sha256
 
     @pytest.mark.spec("J2")
     def test_a_call_under_way_is_not_begun_again_and_the_model_is_told(self, folders: Path, ledger: Ledger) -> None:

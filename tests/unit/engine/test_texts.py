@@ -227,11 +227,11 @@ def test_a_later_version_with_other_words_folds_journals_as_they_were(tmp_path: 
     """The engine as it would be with every text reworded, in a process of its own."""
     shutil.copytree(SOURCES / "engine", tmp_path / "loops/engine", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "loops/__init__.py").touch()
-    for path in list((tmp_path / "loops/engine/texts").rglob("*.md")):
-        content = path.read_text()
-        path.write_text(f"LATER {content}")
+    for template in TODAY.templates.values():
+        (path,) = (tmp_path / "loops/engine/texts").rglob(f"{template.name}.md")
+        path.write_text(f"LATER {template.content}")
         if path.parent.name == "folded":
-            path.with_name(f"{path.stem}.first.md").write_text(content)
+            path.with_name(f"{template.name}.first.md").write_text(FIRST.templates[template.name].content)
     ran = subprocess.run(
         [sys.executable, "-c", LATER, str(OLD_JOURNAL), json.dumps(FIRST.contents()), json.dumps(TODAY.versions())],
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
