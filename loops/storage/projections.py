@@ -317,12 +317,13 @@ def _outcomes(rows: Rows, state: RunState) -> None:
 
 
 def _checked(rows: Rows, fact: f.ChecksCompleted, state: RunState) -> None:
-    rows.step(state.step, state.seq)["validation"] = {
+    validation = {
         "progress": state.progress,
         "method": state.progress_method,
         "success": state.failures_in_row == 0,
         "checks": clean_json(to_plain(fact.checks), SHOWN_CHARS),
     }
+    rows.step(state.step, state.seq).update(progress=state.progress, validation=validation)
 
 
 def _ended(rows: Rows, fact: f.RunEnded, state: RunState) -> None:

@@ -82,9 +82,9 @@ def _ended(run: Run) -> str:
 
 def _measured(percent: int, method: str) -> str:
     """Empty while a step is under way: the score is then an earlier step's."""
-    if not percent:
-        return "nothing measured yet"
-    return f"by {METHODS[method]}" if method in METHODS else ""
+    if method in METHODS:
+        return f"by {METHODS[method]}"
+    return "" if percent else "nothing measured yet"
 
 
 def _running(run: Run, latest: Step | None) -> str:

@@ -6,6 +6,7 @@ from loops.engine import facts as f
 from loops.engine.evolving import evolve
 from loops.engine.fold.circling import with_diagnosis
 from loops.engine.fold.parts import CHARS_PER_TOKEN, means, with_call
+from loops.engine.progress import measure
 from loops.engine.state import RunState
 
 
@@ -22,7 +23,9 @@ def checks_started(state: RunState, fact: f.ChecksStarted) -> RunState:
 
 @means(f.ChecksCompleted)
 def checks_completed(state: RunState, fact: f.ChecksCompleted) -> RunState:
-    return evolve(state, checking=False, checks=fact.checks)
+    checked = evolve(state, checking=False, checks=fact.checks)
+    found = measure(checked)
+    return evolve(checked, progress=found.score, progress_method=found.method)
 
 
 @means(f.DiagnosisMade)

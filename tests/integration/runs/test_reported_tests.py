@@ -62,7 +62,8 @@ def test_the_head_the_curve_and_the_call_say_who_counted(
     (tmp_path / "test_it.py").write_text(PASSING)
     run = played(boss, tmp_path, monkeypatch, PYTEST, criterion="sleep 0")
     assert methods(run)[0] == (0.9, "tests (command)", "2 of 2 tests pass (text)")
-    assert (run.status, run.end_reason) == ("completed", "criteria_met")
+    assert (run.status, run.end_reason, run.progress) == ("completed", "criteria_met", 1.0)
+    assert methods(run)[-1][:2] == (1.0, "checks")
     browser = Client()
     browser.force_login(boss)
     page = browser.get(reverse("run", args=[run.pk])).content.decode()
@@ -76,7 +77,7 @@ def test_what_a_command_reports_completes_nothing(boss: Any, tmp_path: Path, mon
     (tmp_path / "test_it.py").write_text(PASSING)
     run = played(boss, tmp_path, monkeypatch, PYTEST, criterion="false")
     assert methods(run)[0][1] == "tests (command)"
-    assert (run.status, run.end_reason) == ("failed", "repair_budget")
+    assert (run.status, run.end_reason, run.progress) == ("failed", "repair_budget", 0.0)
 
 
 def test_a_program_that_only_prints_counts_nothing(boss: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
