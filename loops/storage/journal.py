@@ -31,7 +31,8 @@ from loops.models import Checkpoint
 from loops.storage import bell, ledger, reader
 from loops.storage.encoding import encode_fact
 from loops.storage.feed import Publisher
-from loops.storage.projections import final_status, project, status
+from loops.storage.projections import project
+from loops.storage.status import final_status, status
 from loops.uptime import uptime
 
 TTL_S = 15.0

@@ -16,11 +16,9 @@ from loops.engine.canonical import clean, clean_json, encode, sha256
 from loops.engine.codec import to_plain
 from loops.engine.context import tool_content
 from loops.engine.fold import answer_call_id
-from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 from loops.engine.values import ArtifactRef, ModelRole, Usage
 from loops.engine.windowing import window
-from loops.storage.breakers import waiting_for
 
 REASONING_CHARS = 20_000
 SHOWN_CHARS = 2_000
@@ -367,43 +365,3 @@ _HANDLERS: dict[type[f.Fact], Any] = {
     f.ChecksCompleted: _checked,
     f.RunEnded: _ended,
 }
-
-
-def status(state: RunState) -> tuple[str, str]:
-    """(what a person is told, what it waits on) (SPEC A2)."""
-    if state.phase in ENDED:
-        return "escalated" if _escalated(state) else ENDED[state.phase], state.gate.kind if state.gate else ""
-    if state.paused:  # first, so that a person can resume it while its gate still waits
-        return "paused", state.gate.kind if state.gate else ""
-    if state.gate is not None:
-        return "waiting", state.gate.kind
-    if state.awaiting_message and not state.answered:
-        return "waiting", "message"
-    return _working(state)
-
-
-def _working(state: RunState) -> tuple[str, str]:
-    if state.outage.until:
-        moment = datetime.fromtimestamp(state.outage.until / 1e6, UTC)
-        return "thinking", f"{waiting_for(state.outage.model)} next try at {moment:%H:%M:%S} UTC"
-    if state.wake_at:
-        return "thinking", "model not reachable, trying again" if state.model_attempt else "waiting before another try"
-    running = next((call.call.name for call in state.calls if call.status == "intended"), "")
-    if running or state.checking:
-        return "executing_tool", running or "acceptance checks"
-    if state.recovering.must_reflect:
-        return "thinking", "reflecting on what went wrong"
-    return ("thinking" if state.step else "initializing"), ""
-
-
-ENDED = {Phase.COMMIT: "completed", Phase.FAIL: "failed", Phase.HALT: "interrupted"}
-FINAL = {Phase.COMMIT: "success", Phase.FAIL: "failed", Phase.HALT: "interrupted"}
-
-
-def final_status(state: RunState) -> str:
-    """How it ended, in D83's words; empty while it goes on (SPEC W1)."""
-    return "escalated" if _escalated(state) else FINAL.get(state.phase, "")
-
-
-def _escalated(state: RunState) -> bool:
-    return state.phase is Phase.FAIL and state.end_reason == "escalated"

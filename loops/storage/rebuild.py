@@ -19,7 +19,8 @@ from loops.engine.fold import apply, initial
 from loops.engine.state import RunState
 from loops.models import Run
 from loops.storage import reader
-from loops.storage.projections import final_status, project, status
+from loops.storage.projections import project
+from loops.storage.status import final_status, status
 
 TABLES = {
     "agent_execution_steps": "execution_id",

@@ -13,7 +13,7 @@ from loops.engine.lifecycle import Phase
 from loops.engine.outages import MAX_SECONDS_PARKED
 from loops.engine.ports import ModelError
 from loops.engine.values import Access, FailureKind, ModelReply, ModelRequest, ToolResult
-from loops.storage.projections import status
+from loops.storage.status import status
 from tests import fakes
 from tests.fakes import Tools, done, says
 from tests.unit.driver.outage_world import MAIN, Shared, World

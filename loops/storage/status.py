@@ -1,0 +1,49 @@
+"""The status of a run, in the words people and SQL read (SPEC A2, W1). Pure: a function of the state."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from loops.engine.lifecycle import Phase
+from loops.engine.state import RunState
+from loops.storage.breakers import waiting_for
+
+
+def status(state: RunState) -> tuple[str, str]:
+    """(what a person is told, what it waits on) (SPEC A2)."""
+    if state.phase in ENDED:
+        return "escalated" if _escalated(state) else ENDED[state.phase], state.gate.kind if state.gate else ""
+    if state.paused:  # first, so that a person can resume it while its gate still waits
+        return "paused", state.gate.kind if state.gate else ""
+    if state.gate is not None:
+        return "waiting", state.gate.kind
+    if state.awaiting_message and not state.answered:
+        return "waiting", "message"
+    return _working(state)
+
+
+def _working(state: RunState) -> tuple[str, str]:
+    if state.outage.until:
+        moment = datetime.fromtimestamp(state.outage.until / 1e6, UTC)
+        return "thinking", f"{waiting_for(state.outage.model)} next try at {moment:%H:%M:%S} UTC"
+    if state.wake_at:
+        return "thinking", "model not reachable, trying again" if state.model_attempt else "waiting before another try"
+    running = next((call.call.name for call in state.calls if call.status == "intended"), "")
+    if running or state.checking:
+        return "executing_tool", running or "acceptance checks"
+    if state.recovering.must_reflect:
+        return "thinking", "reflecting on what went wrong"
+    return ("thinking" if state.step else "initializing"), ""
+
+
+ENDED = {Phase.COMMIT: "completed", Phase.FAIL: "failed", Phase.HALT: "interrupted"}
+FINAL = {Phase.COMMIT: "success", Phase.FAIL: "failed", Phase.HALT: "interrupted"}
+
+
+def final_status(state: RunState) -> str:
+    """How it ended, in D83's words; empty while it goes on (SPEC W1)."""
+    return "escalated" if _escalated(state) else FINAL.get(state.phase, "")
+
+
+def _escalated(state: RunState) -> bool:
+    return state.phase is Phase.FAIL and state.end_reason == "escalated"
