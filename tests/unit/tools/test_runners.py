@@ -138,7 +138,7 @@ PRINTED: dict[str, tuple[int, int, int, int]] = {
     "jest": (2, 1, 2, 0),
     "vitest": (2, 1, 2, 0),
     "mocha": (2, 1, 1, 0),
-    "go": (0, 1, 0, 0),
+    "go": (1, 1, 0, 0),
     "go-verbose": (2, 1, 1, 0),
     "cargo": (2, 1, 1, 0),
     "rspec": (2, 1, 1, 0),
