@@ -245,6 +245,13 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "ENUM_NAME_OVERRIDES": {
+        "BreakerKind": "loops.models.breakers.BreakerKind",
+        "BreakerStatus": "loops.models.breakers.Breaker.Status",
+        "DetectionKind": "loops.models.detections.Detection.Kind",
+        "GateKind": "gates.models.Gate.Kind",
+        "GateStatus": "gates.models.Gate.Status",
+    },
 }
 UNFOLD = {"SITE_TITLE": "AgentOps", "SITE_HEADER": "AgentOps", "SITE_URL": "/"}
 

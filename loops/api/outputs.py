@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from loops.models import Agent, ModelConfig, Project, Run, Step, Task, ToolCallRecord
+from loops.models import Agent, Detection, ModelConfig, Project, Run, Step, Task, ToolCallRecord
 from loops.services import models
 
 
@@ -33,6 +33,8 @@ class AgentOutput(serializers.ModelSerializer):
 
 class ModelOutput(serializers.ModelSerializer):
     usable = serializers.SerializerMethodField(help_text="Is its key present on this installation?")
+    context_window = serializers.SerializerMethodField(help_text="Tokens it takes, question and answer together.")
+    fallback = serializers.CharField(source="fallback.name", default=None, help_text="Asked while it is out of reach.")
 
     class Meta:
         model = ModelConfig
@@ -41,6 +43,8 @@ class ModelOutput(serializers.ModelSerializer):
             "provider",
             "model_id",
             "max_tokens",
+            "context_window",
+            "fallback",
             "thinking",
             "xml_tools",
             "input_usd_per_mtok",
@@ -53,6 +57,10 @@ class ModelOutput(serializers.ModelSerializer):
     def get_usable(self, model: ModelConfig) -> bool:
         """Never the key itself."""
         return models.key_is_present(model)
+
+    def get_context_window(self, model: ModelConfig) -> int:
+        """As an admin said, or as is known of it."""
+        return models.window_of(model)
 
 
 class CriterionOutput(serializers.Serializer):
@@ -211,6 +219,14 @@ class ToolCallOutput(serializers.ModelSerializer):
             "duration_ms",
             "sandbox_level",
         ]
+
+
+class DetectionOutput(serializers.ModelSerializer):
+    steps = serializers.ListField(child=serializers.IntegerField())
+
+    class Meta:
+        model = Detection
+        fields = ["id", "at", "kind", "method", "evidence", "steps", "confidence", "seq"]
 
 
 class FactOutput(serializers.Serializer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from rest_framework.routers import DefaultRouter
 
-from loops.api import forks, tokens, views
+from loops.api import breakers, conversations, forks, tokens, views
 
 router = DefaultRouter(use_regex_path=False)
 router.include_format_suffixes = False
@@ -14,11 +14,17 @@ router.register("agents", views.Agents, basename="agent")
 router.register("models", views.Models, basename="model")
 router.register("tasks", views.Tasks, basename="task")
 router.register("runs", views.Runs, basename="run")
+router.register("breakers", breakers.Breakers, basename="breaker")
 
 urlpatterns = [
     path("me/", views.Me.as_view(), name="me"),
     path("me/token/", tokens.MyToken.as_view(), name="my-token"),
     path("runs/<uuid:pk>/fork/", forks.ForkRun.as_view(), name="run-fork"),
     path("runs/<uuid:pk>/compare/<uuid:other>/", forks.CompareRuns.as_view(), name="run-compare"),
+    path("runs/<uuid:pk>/conversation/", conversations.Conversation.as_view(), name="run-told"),
+    path("runs/<uuid:pk>/conversation/<int:seq>/", conversations.LeftOut.as_view(), name="run-untold"),
+    path("runs/<uuid:pk>/requests/<int:sent>/", conversations.AsSent.as_view(), name="run-sent"),
+    path("runs/<uuid:pk>/curve/", conversations.Curve.as_view(), name="run-course"),
+    path("runs/<uuid:pk>/output/<str:sha256>/", conversations.WholeOutput.as_view(), name="run-whole-output"),
     *router.urls,
 ]

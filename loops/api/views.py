@@ -78,7 +78,7 @@ class Agents(Door, viewsets.ReadOnlyModelViewSet):
 class Models(Door, viewsets.ReadOnlyModelViewSet):
     """Configured models. Keys are never shown; they are not even stored."""
 
-    queryset = ModelConfig.objects.all()
+    queryset = ModelConfig.objects.select_related("fallback")
     serializer_class = outputs.ModelOutput
     pagination_class = pagination.ByName
     lookup_field = "name"
@@ -155,6 +155,12 @@ class Runs(Door, viewsets.ReadOnlyModelViewSet):
         """Tool calls with the matrix's verdict, state and outcome."""
         return self._page(self.get_object().tool_calls.all(), outputs.ToolCallOutput)
 
+    @extend_schema(responses=outputs.DetectionOutput(many=True), filters=False)
+    @action(detail=True, pagination_class=pagination.NewestFirst, filterset_class=None)
+    def detections(self, request: Request, pk: Any = None) -> Response:
+        """What the monitor saw of it from outside: circles, stalls, a worker that hangs, spending too fast."""
+        return self._page(self.get_object().detections.all(), outputs.DetectionOutput)
+
     @extend_schema(responses={200: outputs.FactsOutput, **PROBLEMS}, parameters=[AFTER, LIMIT], filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None)
     def facts(self, request: Request, pk: Any = None) -> Response:
@@ -195,7 +201,11 @@ class Runs(Door, viewsets.ReadOnlyModelViewSet):
     @extend_schema(request=inputs.SteerInput, responses={202: outputs.AcceptedOutput, **PROBLEMS}, filters=False)
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def steer(self, request: Request, pk: Any = None) -> Response:
-        """Stop, pause or resume. Operators and admins of the project only."""
+        """Stop, pause or resume; try again what failed by a fault of AgentOps or its model (retry); have the confidence
+        judged before the next step (check_confidence). Operators and admins of the project only.
+
+        What waits for a person (a limit to extend, a long task to confirm) is a gate: decide it under /gates/.
+        """
         cleaned = inputs.SteerInput(data=request.data)
         cleaned.is_valid(raise_exception=True)
         item = STEERING[cleaned.validated_data["action"]](actor=request.user, run=self.get_object())

@@ -8,12 +8,21 @@ from typing import Any
 from django.db import transaction
 
 from loops.engine import breakers as b
-from loops.models import Breaker, Membership, Run
+from loops.models import Breaker, BreakerEvent, Membership, Run
 from loops.querysets import OPERATE
 from loops.services import audit
 from loops.services.access import NotAllowed
 from loops.storage import journal
-from loops.storage.breakers import Holder, change_row, waiting_for
+from loops.storage.breakers import Holder, change_row, rule_of, waiting_for
+
+SHOWN = 50
+
+
+def may_see(actor: Any) -> bool:
+    """Whoever works here, in whatever project."""
+    if not actor.is_authenticated or not actor.is_active:
+        return False
+    return actor.is_staff or actor.is_superuser or Membership.objects.filter(user=actor).exists()
 
 
 def may_reset(actor: Any) -> bool:
@@ -44,3 +53,17 @@ def waiting_runs(actor: Any, models: list[str]) -> Counter[str]:
     waiting = Run.objects.visible_to(actor).live().filter(waiting_on__startswith="model ")
     found = waiting.values_list("waiting_on", flat=True)
     return Counter(model for said in found for model in models if said.startswith(waiting_for(model)))
+
+
+def rule_in_force(breaker: Breaker) -> b.Rule:
+    """When it opens: by its own rule, the one for all of its kind, or the default."""
+    return rule_of(journal.raw_connection(), breaker.kind, breaker.name)
+
+
+def history(actor: Any, breaker: Breaker) -> list[BreakerEvent]:
+    """The latest of what happened to it; whose run that was only where ``actor`` may see the run."""
+    events = list(BreakerEvent.objects.filter(kind=breaker.kind, name=breaker.name).select_related("actor")[:SHOWN])
+    seen = Run.objects.visible_to(actor).in_bulk({event.run for event in events if event.run})
+    for event in events:
+        event.run = event.run if event.run in seen else None
+    return events

@@ -27,8 +27,12 @@ def model_configs(environ: Mapping[str, str] = os.environ) -> dict[str, config.M
 
 def windows() -> dict[str, int]:
     """Tokens that each configured model takes, by its name."""
-    rows = ModelConfig.objects.values_list("name", "provider", "model_id", "context_window")
-    return {name: window or default_window(provider, model_id) for name, provider, model_id, window in rows}
+    return {row.name: window_of(row) for row in ModelConfig.objects.all()}
+
+
+def window_of(row: ModelConfig) -> int:
+    """As an admin said, or as is known of the model."""
+    return row.context_window or default_window(row.provider, row.model_id)
 
 
 def ensure_default_models(environ: Mapping[str, str] = os.environ) -> list[ModelConfig]:
