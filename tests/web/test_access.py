@@ -9,9 +9,9 @@ from tests import factories as make
 RUN_PAGES = ["run", "run-earlier", "run-lifecycle", "run-files", "run-conversation", "run-provenance", "run-raw"]
 PAGES = ["runs", "new-task", "tools", "system", "system-live", "badge", "find"]
 OK, GONE, LOGIN, NO = 200, 404, 302, 403
+pytestmark = pytest.mark.spec("S4")
 
 
-@pytest.mark.spec("S4")
 @pytest.mark.parametrize("name", RUN_PAGES)
 @pytest.mark.parametrize(
     ("who", "status"),

@@ -52,6 +52,7 @@ def versus(one: Run, other: Run) -> str:
     return reverse("run-compare", args=[one.pk, other.pk])
 
 
+@pytest.mark.spec("S4")
 class TestWho:
     @pytest.mark.parametrize(
         ("who", "status"),

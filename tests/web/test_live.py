@@ -95,6 +95,7 @@ async def leave(*sockets) -> None:
     await hub().close()
 
 
+@pytest.mark.spec("S4")
 @pytest.mark.parametrize(("who", "code"), [("anonymous", 4401), ("outsider", 4404)])
 def test_only_people_who_may_see_a_run_may_watch_it(house, who, code):
     session = "" if who == "anonymous" else cookie(getattr(house, who))
@@ -189,6 +190,7 @@ def test_no_gap_and_no_double_over_many_reconnects(house, broker):
     assert set(asyncio.run(both())) == {str(number) for number in range(1, total + 1)}
 
 
+@pytest.mark.spec("S4")
 @pytest.mark.parametrize("how", ["revoked", "demoted", "logged out", "switched off"])
 def test_access_lost_closes_the_socket_within_five_seconds(house, how):
     session = cookie(house.operator)

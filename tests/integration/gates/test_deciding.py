@@ -89,9 +89,18 @@ def test_withdrawn_gate_needs_no_decision(world: World) -> None:
         decide(world, gate)
 
 
+@pytest.mark.spec("Q4")
+@pytest.mark.parametrize(("kind", "verdict"), [("question", "approve"), ("tool_approval", "extend")])
+def test_a_verdict_that_does_not_fit_the_kind_is_refused(world: World, kind: str, verdict: str) -> None:
+    gate = open_gate(world, kind)
+    with pytest.raises(services.InvalidDecision, match="does not fit"):
+        decide(world, gate, verdict, payload={"max_steps": 50} if verdict == "extend" else {})
+    assert not Decision.objects.exists()
+
+
 def test_digest_of_another_view_is_refused(world: World) -> None:
     gate = open_gate(world)
-    with pytest.raises(services.GateChanged):
+    with pytest.raises(services.GateChanged, match="since the page was loaded"):
         decide(world, gate, digest=open_gate(world).digest)
     refused("changed")
 
@@ -106,6 +115,7 @@ def test_rewriting_the_row_voids_it(world: World, change: dict[str, Any]) -> Non
         decide(world, gate)
 
 
+@pytest.mark.spec("Q7")
 def test_decision_after_expiry_is_neither_approval_nor_rejection(world: World) -> None:
     gate = open_gate(world)
     expire_now(gate)
@@ -289,6 +299,7 @@ def test_bulk_never_crosses_kinds_or_risks(world: World, more: dict[str, Any]) -
     assert not Decision.objects.exists()
 
 
+@pytest.mark.spec("O1", "Q7")
 def test_bulk_never_approves_what_cannot_be_undone(world: World) -> None:
     gate = open_gate(world, "irreversible_action")
     with pytest.raises(services.InvalidDecision, match="one by one"):

@@ -135,7 +135,6 @@ def test_the_step_limit_asks_a_person_and_an_extension_goes_on() -> None:
     world = World(lambda request: says("", LOOK), limits={"max_steps": 3})
     assert world.drive() == "gate:limit_reached"
     assert world.state.step == 3
-    assert [fact.limit for fact in world.journal.of(f.LimitWarned)] == ["max_steps"] or world.state.limits.max_steps < 5
     world.decide("extend", max_steps=5)
     assert world.drive() == "gate:limit_reached"
     assert world.state.step == 5

@@ -14,7 +14,7 @@ from loops.engine.detection.thresholds import OFF, THRESHOLDS
 from loops.engine.detection.window import LENGTH, Seen, Window, observe
 from tests.unit.engine.effort import examples
 
-pytestmark = pytest.mark.spec("F1", "F3")
+pytestmark = pytest.mark.spec("F1", "F2", "F3")
 LONG = "the quick brown fox jumps over the lazy dog and reads every file of the project once more for number"
 
 

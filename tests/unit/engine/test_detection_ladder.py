@@ -10,8 +10,10 @@ import pytest
 
 from loops.engine import circling
 from loops.engine import facts as f
-from loops.engine.detection.ladder import LEFT_AFTER, Rung
+from loops.engine.detection.fingerprints import mark, result_mark
+from loops.engine.detection.ladder import LEFT_AFTER, Circle, Rung
 from loops.engine.detection.thresholds import OFF
+from loops.engine.detection.window import Seen
 from loops.engine.ports import Mail
 from loops.engine.state import PendingCall
 from loops.engine.values import Compensation, ModelRole, ToolCall, ToolResult
@@ -58,6 +60,14 @@ def test_the_model_is_told_something_else_on_every_rung() -> None:
     assert len(set(told)) == len(told) == 3
     read = str(run.models.requests[-1].messages)
     assert all(text[:40] in read for text in told)
+
+
+@pytest.mark.parametrize(("since", "counts"), [(1, False), (2, True)])
+def test_what_was_told_gets_two_steps_to_help(since: int, counts: bool) -> None:
+    circle = Circle(rung=1, broken_at=3, steps=(1, 2, 3))
+    again = tuple(Seen(step, action=mark("read a"), outcome=result_mark("alpha")) for step in range(1, 4 + since))
+    state = replace(world().state, recent=again, circle=circle, step=3 + since)
+    assert (circling.look(state) is not None) is counts
 
 
 def test_the_call_that_went_in_circles_is_refused() -> None:
@@ -175,7 +185,7 @@ def test_calls_that_were_cut_off_are_no_circle() -> None:
     learnt = replace(cut, said="no such account")
     for call, has_marks in ((cut, False), (learnt, True)):
         marks = circling.marks(replace(world().state, calls=(call,)))
-        assert bool(marks.action and marks.outcome) is has_marks
+        assert (bool(marks.action), bool(marks.outcome)) == (has_marks, has_marks)
 
 
 def test_a_command_that_worked_lets_what_went_round_be_tried_again() -> None:

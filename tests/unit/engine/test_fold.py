@@ -75,6 +75,7 @@ IMPOSSIBLE = {
     "work after the end": ([PHASES[1]], REQUESTED),
     "a message after the end": ([PHASES[1]], f.MessageReceived(text="hello")),
     "a phase that is not the present one": ([PHASES[2]], PHASES[2]),
+    "an end of another phase": ([], f.PhaseEntered(phase=Phase.FAIL, event=Event.ERROR, came_from=Phase.ACT)),
     "a kind nobody knows": ([], f.Fact()),
 }
 

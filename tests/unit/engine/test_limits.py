@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from loops.engine import limits
 from loops.engine.detection.thresholds import OFF
+from loops.engine.effects import CallModel, End
+from loops.engine.lifecycle import Event, Phase
 from loops.engine.limits import LimitHit, answer_tokens, extended, reached, suggested, tokens_left, usage, warnings
+from loops.engine.loop import decide
 from loops.engine.spec import Limits
 from loops.engine.state import RunState
 from tests.fakes import World, says, spec
@@ -185,6 +188,16 @@ def test_a_large_limit_is_written_out_for_people() -> None:
     world = World(lambda request: says("", LOOK, usage=_usage(1_234_567)), limits={"max_tokens": 1_300_000})
     world.drive()
     assert world.gatekeeper.opened[0].title == "Limit reached: 1,234,567 of 1,300,000 tokens"
+
+
+@pytest.mark.spec("A6")
+def test_nobody_can_grant_more_answers_than_the_cap() -> None:
+    """Twenty thousand, written out: whoever changes the figure is to mean it."""
+    most = Limits(
+        **dict.fromkeys(("max_steps", "max_seconds", "max_tokens", "max_cost_microusd"), limits.LARGEST_BOUND)
+    )
+    assert isinstance(decide(state(limits=most, phase=Phase.ACT, model_calls=19_999)), CallModel)
+    assert decide(state(limits=most, phase=Phase.ACT, model_calls=20_000)) == End(Event.BUDGET_EXCEEDED, "global_cap")
 
 
 def _usage(tokens: int) -> Any:

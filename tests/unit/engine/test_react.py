@@ -12,10 +12,12 @@ from loops.engine import texts
 from loops.engine.detection.ladder import Circle
 from loops.engine.detection.window import Seen
 from loops.engine.effects import CallModel, Effect, End, JudgeCall, OpenGate, Record, RecoverTool, Rest, RunTool, Wait
+from loops.engine.facts import Check
 from loops.engine.lifecycle import Event, Phase
 from loops.engine.loop import decide
 from loops.engine.loops import UnknownLoop, get, names
 from loops.engine.loops.react import VOIDED_AT_MOST, React
+from loops.engine.outages import Outage
 from loops.engine.state import OpenGate as Gate
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import Access, StopReason, ToolCall, ToolResult
@@ -38,6 +40,12 @@ def call(name: str = "look", number: int = 0, error: str = "", **pending: Any) -
 
 def judged(name: str = "look", access: Access = Access.ALLOW, **more: Any) -> PendingCall:
     return call(name, status="judged", access=access, **more)
+
+
+def verified(*checks: Check, **more: Any) -> RunState:
+    """A result that was checked; a person is asked where no command proves it."""
+    reviewed = spec(final_review="unless_verified")
+    return replace(state(phase=Phase.VERIFY, result="r", checks=checks, **more), spec=reviewed)
 
 
 def finished(name: str = "look", ok: bool = True, **more: Any) -> PendingCall:
@@ -73,6 +81,7 @@ STATES = {
     "a pause waits": (state(paused=True, fatal="refused"), "rest paused"),
     "a fatal reason ends": (state(fatal="refused", wake_at=9), "end refused"),
     "backoff waits": (state(wake_at=9), "Wait"),
+    "a run without a model waits for one": (state(outage=Outage(model="m", until=9)), "AwaitModel"),
     "converse waits for a message": (state(awaiting_message=True), "rest message"),
     "the step of converse is closed first": (
         state(finished("converse"), awaiting_message=True),
@@ -156,12 +165,20 @@ STATES = {
     "a repaired result is verified": (state(result="r", phase=Phase.REPAIR, repairs=1), "record PhaseEntered"),
     "a repair asks the model": (state(phase=Phase.REPAIR, repairs=1), "CallModel"),
     "repairs end": (state(phase=Phase.REPAIR, repairs=4), "end repair_budget"),
+    "a proven result is committed": (verified(Check("a", "passed", method="command")), "end criteria_met"),
+    "a result that fails a check is not": (verified(Check("a", "failed")), "record PhaseEntered"),
+    "what nothing proves is put before a person": (verified(Check("a", "unproven")), "gate final_review"),
+    "what a person accepted is committed": (verified(Check("a", "unproven"), reviewed=True), "end criteria_met"),
+    "what a person sent back is not": (
+        verified(Check("a", "passed", method="command"), review_rejection="no"),
+        "record PhaseEntered",
+    ),
     "planning passes through": (state(phase=Phase.PLAN), "record PhaseEntered PhaseEntered PhaseEntered"),
     "a halted plan goes on where it was": (state(phase=Phase.RETRIEVE), "record PhaseEntered"),
 }
 
 
-@pytest.mark.spec("B2", "C3", "C4", "D1")
+@pytest.mark.spec("B2", "C3", "C4", "C6", "D1", "E6", "I3", "J2", "J5", "K1", "Q5")
 @pytest.mark.parametrize("name", STATES)
 def test_what_comes_next(name: str) -> None:
     given, expected = STATES[name]

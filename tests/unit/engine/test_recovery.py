@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,14 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
+from loops.engine import recovery
 from loops.engine.attempts import fingerprint
 from loops.engine.detection.thresholds import OFF
-from loops.engine.errors import Recovery
+from loops.engine.effects import OpenGate
+from loops.engine.errors import Failure, Recovery, Source
+from loops.engine.fold import apply
 from loops.engine.lifecycle import Phase
-from loops.engine.recovering import ATTEMPTS_REMEMBERED, FAILED_REMEMBERED
+from loops.engine.loop import decide
+from loops.engine.recovering import ATTEMPTS_REMEMBERED, FAILED_REMEMBERED, Recovering
 from loops.engine.recovery import REFLECTION_CHARS
 from loops.engine.reflection import CUT_HERE, quoted
 from loops.engine.retry import delay_s
+from loops.engine.state import PendingCall
 from loops.engine.values import Access, Compensation, FailureKind, ToolCall, ToolResult
 from tests.fakes import Tools, World, done, says
 from tests.unit.engine.adversary import check_conversation
@@ -127,6 +133,34 @@ def test_what_a_person_put_right_may_be_tried_again_as_it_was() -> None:
 CRITICAL = FailureKind.CRITICAL
 
 
+@pytest.mark.spec("E1", "K2")
+def test_a_message_takes_no_decision_from_a_person() -> None:
+    """It clears the way for whatever failed, and not for a breach of safety."""
+    breach = Recovering(next=Recovery.ESCALATE, why="look: a breach")
+    state = replace(world([], tools("seen")).state, phase=Phase.ACT, recovering=breach)
+    effect = decide(apply(state, f.MessageReceived(text="hurry up", by="ana")))
+    assert isinstance(effect, OpenGate)
+    assert (effect.kind, effect.reasons) == ("escalation", ("look: a breach",))
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize(
+    ("source", "strayed", "decision"),
+    [
+        (Source.POLICY, False, Recovery.CONTINUE),
+        (Source.POLICY, True, Recovery.ESCALATE),
+        (Source.SANDBOX, False, Recovery.ESCALATE),
+    ],
+)
+def test_the_first_place_outside_is_a_slip_if_nothing_ran(source: Source, strayed: bool, decision: Recovery) -> None:
+    failure = Failure(source=source, text="'../x' leads outside the workspace", tool="look")
+    pending = PendingCall(ToolCall("c1.0", "look", {}), status="done", ok=False, failure=failure)
+    state = replace(world([], tools("seen")).state, calls=(pending,), recovering=Recovering(strayed=strayed))
+    (fact,) = recovery.classified(state)
+    assert (fact.kind, fact.decision) == (CRITICAL, decision)
+    assert apply(state, fact).recovering.strayed
+
+
 @pytest.mark.spec("E1", "E7", "A5")
 def test_what_nothing_can_put_right_ends_with_a_report() -> None:
     made = world([says("", ("look", {"at": 1})), says("", LOOK)], tools("seen", failing("it is gone", UNRECOVERABLE)))
@@ -174,6 +208,14 @@ def test_when_something_changed_it_may_be_tried_again(between: list[Any], ran: i
     made = world([says("", LOOK), *between, says("", LOOK), done()], tools(failing(), "seen"))
     made.drive()
     assert len([call for call in made.tools.ran if call.name == "look"]) == ran
+
+
+@pytest.mark.spec("E2")
+def test_a_look_elsewhere_that_worked_changes_nothing() -> None:
+    answers = [says("", LOOK), says("", ("look", {"at": "that"})), says("", LOOK), done()]
+    made = world(answers, tools(failing(), "seen"))
+    made.drive()
+    assert [call.arguments["at"] for call in made.tools.ran] == ["it", "that"]
 
 
 @pytest.mark.spec("E2", "K2")

@@ -27,7 +27,8 @@ OTHERS = (
     "you can't stop now", "stop words must be removed", "it should stop", "if it fails stop", "", "   ", "stopwatch",
     "unstoppable", "stop loss", "make the loop stop", "terminate the process 12", "add a /stop command", "quit vim",
     "can it stop?", "do you stop?", "I don't want you to stop", "stop " + "x" * 100, "no", "enough", "wait", "please",
-    "cancel order 7", "go on, don't stop", "stop being so careful", "stop running the tests twice", "stop\x00the app",
+    "stop " * 20, "cancel order 7", "go on, don't stop", "stop being so careful", "stop running the tests twice",
+    "stop\x00the app",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine import windowing
 from loops.engine.context import Transcript
-from loops.engine.context.pruning import LEVELS, kept_from, plan, pruned
+from loops.engine.context.pruning import LEVELS, plan, pruned
 from loops.engine.context.turns import size_of
 from loops.engine.fold import replay
 from loops.engine.values import FailureKind, ModelReply, ModelRequest, StopReason, ToolResult, Usage
@@ -75,10 +75,11 @@ def test_pruning_keeps_pairs_whole_and_what_must_stay(history: list[Exchange], m
     places = [heard.find(words) for words in said_by_people(history)]
     assert -1 not in places
     exchanges = LEVELS[fact.level].exchanges
-    kept = before.turns[kept_from(before.turns, exchanges) :]
+    pairs = [before.turns[at : at + 2] for at in range(1, len(before.turns), 2)]
+    kept = [turn for pair in pairs[-exchanges:] for turn in pair]
     tail = after.turns[len(after.turns) - len(kept) :]
     if not LEVELS[fact.level].all_results and len(after.turns) > 1:
-        assert [turn.message for turn in tail[1:]] == [turn.message for turn in kept[1:]]
+        assert [turn.message for turn in tail] == [turn.message for turn in kept]
     assert after.dropped == fact.dropped_messages
 
 
@@ -131,6 +132,20 @@ def renumbered(fact: Any, by: int) -> Any:
         return fact
     answer, _, position = fact.call_id[1:].partition(".")
     return replace(fact, call_id=f"c{int(answer) + by}.{position}")
+
+
+@pytest.mark.spec("U1")
+@pytest.mark.parametrize("most", [2500, 5000, 8000, 11_000])
+def test_what_is_left_out_ends_between_two_exchanges(most: int) -> None:
+    """Oldest first, each call with its results, and never one of the latest four."""
+    before = told([Exchange(results=(400, 400))] * 20)
+    after, fact = shorter(before, most)
+    check_conversation(after.messages)
+    assert fact.dropped_messages > 0
+    assert fact.dropped_messages % 2 == 0
+    assert len(after.turns) == len(before.turns) - fact.dropped_messages
+    if fact.level == 0:
+        assert [turn.message for turn in after.turns[-8:]] == [turn.message for turn in before.turns[-8:]]
 
 
 @pytest.mark.spec("U1", "C5")
@@ -305,6 +320,14 @@ def test_a_conversation_that_cannot_be_made_to_fit_ends_the_run(windows: dict[st
     assert world.drive() == "ended"
     assert world.state.end_reason == "context_exceeded"
     assert len(world.journal.of(f.ModelFailed)) <= 3
+
+
+@pytest.mark.spec("U1", "D1")
+def test_what_nothing_can_make_shorter_is_not_asked_again() -> None:
+    world = a_run(Honest(1, window=400), windows={})
+    assert world.drive() == "ended"
+    assert world.state.end_reason == "context_exceeded"
+    assert len(world.models.requests) == 1
 
 
 @pytest.mark.spec("U1", "C3")

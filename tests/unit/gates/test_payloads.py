@@ -78,6 +78,7 @@ def test_only_irreversible_actions_ask_for_a_word() -> None:
     assert confirmation_word("irreversible_action", "") != ""
 
 
+@pytest.mark.spec("D3")
 @pytest.mark.parametrize(
     "payload",
     [

@@ -45,7 +45,11 @@ WRONG: dict[str, tuple[RunSeen, Memory, str]] = {
     "a model call that never ends": (replace(RUN, idle_s=721), memory(), "silent"),
     "a tool that never ends": (replace(RUN, status="executing_tool", idle_s=961), memory(), "silent"),
     "between two effects": (replace(RUN, status="initializing", idle_s=121), memory(), "silent"),
-    "money": (replace(RUN, cost_microusd=2_100_000), memory((60, 0, 0)), "runaway_spend"),
+    "money": (
+        replace(RUN, cost_microusd=2_100_000),
+        Memory(limits=replace(LIMITS, max_cost_microusd=100_000_000), samples=memory((60, 0, 0)).samples),
+        "runaway_spend",
+    ),
     "tokens": (replace(RUN, tokens=1_100_000), memory((60, 0, 0)), "runaway_spend"),
     "its own budget": (
         replace(RUN, cost_microusd=1_900_000),

@@ -30,6 +30,7 @@ def test_ordinary_text_is_not_touched(text: str) -> None:
     assert clean_text(text.encode()) == text
 
 
+@pytest.mark.spec("C5")
 def test_what_is_hidden_becomes_visible() -> None:
     assert clean_text("a\x1b[31mred\x00\ud800\r\n\t") == "a\\x1b[31mred\\x00\\ud800\r\n\t"
     assert clean_text(b"caf\xe9 \xc3\xa9") == "caf\\xe9 é"

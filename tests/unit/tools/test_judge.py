@@ -58,6 +58,7 @@ def test_arguments_that_do_not_fit_are_named(tmp_path: Path, arguments: dict[str
     assert part in " | ".join(judgement.reasons)
 
 
+@pytest.mark.spec("I2")
 def test_a_deep_or_a_long_argument_is_refused_at_once(tmp_path: Path) -> None:
     deep: Any = "x"
     for _ in range(1_000):
@@ -67,6 +68,7 @@ def test_a_deep_or_a_long_argument_is_refused_at_once(tmp_path: Path) -> None:
     assert "the limit is 1000" in desk.judge("write_file", path="a", content="x" * 2_000).reasons[0]
 
 
+@pytest.mark.spec("C3", "I2")
 def test_a_call_that_could_not_be_parsed_keeps_its_reason(tmp_path: Path) -> None:
     """Row 17: the adapter refuses a duplicate key; nothing runs with what is left of the arguments."""
     desk = Desk(tmp_path)
@@ -76,6 +78,7 @@ def test_a_call_that_could_not_be_parsed_keeps_its_reason(tmp_path: Path) -> Non
     assert not asyncio.run(desk.service.execute(call, desk.context, desk.heard)).ok
 
 
+@pytest.mark.spec("I2")
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -205,6 +208,7 @@ def test_a_weaker_sandbox_permits_less(tmp_path: Path, level: int, command: Acce
         assert not (desk.workspace / "made").exists()
 
 
+@pytest.mark.spec("I3")
 def test_what_is_denied_does_not_run_when_called_directly(tmp_path: Path) -> None:
     desk = Desk(tmp_path, [AccessRule(Access.DENY, tool="write_file", note="frozen")])
     result = desk.run("write_file", path="a", content="x")
@@ -222,7 +226,7 @@ def test_tools_that_end_a_step_are_offered_and_never_run(tmp_path: Path, name: s
     assert spec.loop_breaking
     field = str(spec.parameters["required"][0])  # type: ignore[index,call-overload]
     assert desk.judge(name, **{field: "text"}).access is Access.ALLOW
-    assert not desk.run(name, **{field: "text"}).ok
+    assert "ends the step and is not executed" in desk.run(name, **{field: "text"}).error
 
 
 @pytest.mark.parametrize(

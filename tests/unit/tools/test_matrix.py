@@ -76,6 +76,7 @@ def test_hosts_are_judged_like_paths() -> None:
     assert evaluate(rules, FETCH, "coder", hosts=["example.org.evil.net"]).access is DENY
 
 
+@pytest.mark.spec("I3")
 def test_a_tool_is_hidden_only_when_every_call_is_denied() -> None:
     assert not may_ask([AccessRule(DENY, tool="write_file")], WRITE, "coder")
     assert may_ask([AccessRule(DENY, tool="write_file"), AccessRule(ASK, paths=("src/**",))], WRITE, "coder")

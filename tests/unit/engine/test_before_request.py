@@ -1,0 +1,106 @@
+"""What stands before a request to a model, line by line of its table: what makes it speak, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from loops.engine import facts as f
+from loops.engine.before_request import BEFORE, next_effect
+from loops.engine.detection.fingerprints import mark, result_mark
+from loops.engine.detection.ladder import Circle
+from loops.engine.detection.window import Seen
+from loops.engine.effects import CallModel, CheckConfidence, Effect, OpenGate, PruneContext, Record
+from loops.engine.errors import Recovery
+from loops.engine.lifecycle import Phase
+from loops.engine.loop import decide
+from loops.engine.recovering import Recovering
+from loops.engine.spec import ConfidenceTerms, Limits
+from loops.engine.standing import Confidence
+from loops.engine.state import RunState
+from loops.engine.windowing import Windowing
+from tests.fakes import spec
+
+SPEC = replace(spec(windows={"scripted": 10_000}), confidence=ConfidenceTerms(every_steps=99))
+CALM = RunState(
+    spec=SPEC, limits=Limits(max_steps=100, max_seconds=100, confirm_after=50, reflect_after=3), phase=Phase.ACT, step=4
+)
+"""Nothing stands before the next request."""
+AGAIN = tuple(Seen(step, action=mark("read a"), outcome=result_mark("alpha")) for step in (2, 3, 4))
+
+Spoken = type[f.Fact] | type[Effect] | str
+CASES: dict[str, tuple[str, dict[str, Any], Spoken]] = {
+    "_ask_about_limit": ("D3", {"reached": "max_steps"}, "limit_reached"),
+    "break_or_ask": ("F3", {"loop_found": "again", "circle": Circle(method="x", steps=(1, 2))}, f.LoopBroken),
+    "look_for_loops": ("F1", {"recent": AGAIN}, f.LoopDetected),
+    "act": ("E1", {"recovering": Recovering(next=Recovery.ESCALATE, why="look: a breach")}, "escalation"),
+    "warn": ("U1", {"context_tokens": 8_100}, f.ContextWarned),
+    "make_room": ("U1", {"context_tokens": 9_900, "windowing": Windowing(warned=True)}, PruneContext),
+    "_look_at_limits": ("D1", {"active_us": 100_000_000}, f.LimitReached),
+    "check_confidence": ("G2", {"confidence": Confidence(asked=True)}, CheckConfidence),
+    "confirm_long_task": ("D4", {"step": 50}, "long_task"),
+    "_warn": ("D3", {"active_us": 80_000_000}, f.LimitWarned),
+    "force_reflection": ("E4", {"recovering": Recovering(errors_in_row=3)}, f.ReflectionForced),
+    "wait_out": ("E2", {"recovering": Recovering(wait_for=1, why="look: busy")}, f.BackoffStarted),
+}
+"""By the name of the step: the row that it keeps, what makes it speak, and the fact, effect or gate it asks for."""
+MARKED = [pytest.param(name, marks=pytest.mark.spec(CASES[name][0]), id=name) for name in CASES]
+
+
+def spoken(effect: Effect | None) -> Spoken | None:
+    match effect:
+        case None:
+            return None
+        case Record(facts):
+            return type(facts[0])
+        case OpenGate():
+            return effect.kind
+        case _:
+            return type(effect)
+
+
+def test_every_step_of_the_table_has_a_case() -> None:
+    assert list(CASES) == [step.__name__ for step in BEFORE]
+
+
+@pytest.mark.spec("D1")
+def test_where_nothing_is_to_be_done_the_model_is_asked() -> None:
+    assert next_effect(CALM) is None
+    assert isinstance(decide(CALM), CallModel)
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_it_is_done_before_the_model_is_asked(name: str) -> None:
+    _, changes, expected = CASES[name]
+    state = replace(CALM, **changes)
+    assert spoken(next_effect(state)) == expected
+    assert spoken(decide(state)) == expected
+
+
+@pytest.mark.spec("D1")
+def test_of_everything_at_once_each_has_its_turn() -> None:
+    """Taken away one by one in the order of the table: whatever is left, the first of it is done."""
+    recovering = {"next": Recovery.ESCALATE, "why": "look: a breach", "errors_in_row": 3, "wait_for": 1}
+    everything = {name: value for _, changes, _ in reversed(CASES.values()) for name, value in changes.items()}
+    gone: dict[str, dict[str, Any]] = {
+        "_ask_about_limit": {"reached": ""},
+        "break_or_ask": {"loop_found": "", "circle": CALM.circle},
+        "look_for_loops": {"recent": ()},
+        "act": {"recovering": Recovering(errors_in_row=3, wait_for=1, why="look: busy")},
+        "warn": {"windowing": Windowing(warned=True)},
+        "make_room": {"context_tokens": 0},
+        "_look_at_limits": {"active_us": 80_000_000},
+        "check_confidence": {"confidence": CALM.confidence},
+        "confirm_long_task": {"step": 4},
+        "_warn": {"active_us": 0},
+        "force_reflection": {"recovering": Recovering(wait_for=1, why="look: busy")},
+        "wait_out": {"recovering": Recovering()},
+    }
+    state = replace(CALM, **everything | {"recovering": Recovering(**recovering), "windowing": Windowing()})
+    state = replace(state, context_tokens=9_900, active_us=100_000_000, step=50)
+    for name, (_, _, expected) in CASES.items():
+        assert spoken(next_effect(state)) == expected, name
+        state = replace(state, **gone[name])
+    assert next_effect(state) is None
