@@ -38,6 +38,16 @@ def icon(name: str, css: str = "") -> SafeString:
     )
 
 
+@register.simple_tag
+def copy(what: str) -> SafeString:
+    """A button that copies the text beside it; inside ``.copyable``, above a ``pre`` or ``code``."""
+    return format_html(
+        '<button type="button" class="copy" data-copy-near title="Copy" aria-label="Copy {}">{}</button>',
+        what,
+        icon("copy", "small"),
+    )
+
+
 @register.filter
 def when(moment: datetime | None) -> SafeString:
     """Relative time, the exact one on hover and in the markup; the page keeps it fresh."""

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -83,6 +84,7 @@ def _live(request: HttpRequest) -> dict[str, Any]:
         "shaky": [row for row in rows if row.status == Breaker.Status.CLOSED and row.failed_at],
         "events": [(event, *EVENT_LOOKS[event.what], titles.get(event.run)) for event in events],
         "may_reset": service.may_reset(request.user),
+        "now": timezone.now(),
     }
 
 

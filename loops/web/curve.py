@@ -19,7 +19,8 @@ from loops.web import access
 from loops.web.notes import text_of
 from loops.web.outlook import METHODS
 
-WIDTH, HEIGHT, LEFT, TOP = 640, 96, 52, 12
+WIDTH, HEIGHT = 1000, 100
+"""Of the drawing, which a page stretches to the room there is."""
 HOW = {"model": "judged by a model", "measured": "measured"}
 
 
@@ -67,9 +68,16 @@ class Curve:
 def curve(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """The drawing alone: the page of the run asks for it."""
     run = access.run_or_404(request, run_id)
-    size = {"width": WIDTH + LEFT + 8, "height": HEIGHT + TOP + 20, "left": LEFT, "right": LEFT + WIDTH}
-    lines = [(_y(share), f"{share:.0%}") for share in (0.0, 0.5, 1.0)]
-    return render(request, "console/_curve.html", {"run": run, "curve": curve_of(run), "size": size, "lines": lines})
+    return render(request, "console/_curve.html", {"run": run, **drawing(run)})
+
+
+def drawing(run: Run) -> dict[str, Any]:
+    """What ``console/_curve.html`` draws: on the page at once, and again when the run moves."""
+    return {
+        "curve": curve_of(run),
+        "size": {"width": WIDTH, "height": HEIGHT},
+        "lines": [_y(share) for share in (0.0, 0.5, 1.0)],
+    }
 
 
 def curve_of(run: Run) -> Curve:
@@ -111,11 +119,11 @@ def _measured(validation: Mapping[str, Any]) -> str:
 
 
 def _x(step: int, last: int) -> float:
-    return round(LEFT + WIDTH * step / last, 1)
+    return round(WIDTH * step / last, 1)
 
 
 def _y(share: float) -> float:
-    return round(TOP + HEIGHT * (1 - min(1.0, max(0.0, share))), 1)
+    return round(HEIGHT * (1 - min(1.0, max(0.0, share))), 1)
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
@@ -126,7 +134,7 @@ def _steps_path(points: Sequence[tuple[float, float]]) -> str:
     """A score holds until the next step has ended."""
     if not points:
         return ""
-    path, before = f"M{LEFT} {_y(0)}", _y(0)
+    path, before = f"M0 {_y(0)}", _y(0)
     for x, y in points:
         path += f" L{x} {before} L{x} {y}"
         before = y

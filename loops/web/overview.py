@@ -43,11 +43,17 @@ def overview(request: HttpRequest) -> HttpResponse:
         return redirect("/review/")
     projects = Project.objects.visible_to(request.user).values("pk")
     now = timezone.now()
+    kinds = _kinds(waiting.waiting_for(request.user), now)
+    needing = sum(kind["n"] for kind in kinds)
+    live = list(_live(projects))
     context = {
         "roles": roles,
         "gates": waiting.waiting_for(request.user).ranked().with_names()[:GATES],
-        "kinds": _kinds(waiting.waiting_for(request.user), now),
-        "live": _live(projects),
+        "kinds": kinds,
+        "needing": needing,
+        "hidden_gates": max(0, needing - GATES),
+        "live": live[:LIVE],
+        "more_live": len(live) > LIVE,
         "figures": _figures(projects, now),
         "waits": _waits(projects, now),
         "failures": _failures(projects),
@@ -65,7 +71,7 @@ def _kinds(gates: Any, now: Any) -> list[dict[str, Any]]:
 
 
 def _live(projects: Any) -> QuerySet[Any]:
-    return Run.objects.live().filter(project__in=projects).with_names()[:LIVE]
+    return Run.objects.live().filter(project__in=projects).with_names()[: LIVE + 1]
 
 
 def _failures(projects: Any) -> QuerySet[Any]:

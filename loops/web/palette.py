@@ -19,6 +19,7 @@ PAGES = (
     ("New task", "new-task", "plus", "g t"),
     ("Tools", "tools", "wrench", ""),
     ("System", "system", "server", "g s"),
+    ("Circuit breakers", "breakers", "zap", ""),
 )
 REVIEW = ("Review", "/review/", "inbox", "g r")
 MOST = 8

@@ -15,7 +15,7 @@ from loops.engine import canonical
 from loops.models import Fact, Run
 from loops.services import lineage
 from loops.storage import reader
-from loops.web import access, machine, waiting
+from loops.web import access, curve, machine, waiting
 from loops.web import timeline as trace
 from loops.web.heading import heading
 
@@ -43,7 +43,7 @@ def timeline(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     run = access.run_or_404(request, run_id)
     cards = trace.latest(run)
     first = next((card.number for card in cards if card.step), 0)
-    more = {"cards": cards, "earlier": first if first > 1 else 0, "report": _report(run)}
+    more = {"cards": cards, "earlier": first if first > 1 else 0, "report": _report(run), **curve.drawing(run)}
     return render(request, "console/run.html", page(request, run, "run", **more))
 
 

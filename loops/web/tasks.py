@@ -143,9 +143,10 @@ def _with_blank_rows(draft: dict[str, Any]) -> dict[str, Any]:
 
 def _choices(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
     projects = list(_own_projects(request))
-    if projects and not any(project.pk == draft["project"] for project in projects):
-        draft["project"] = draft["project"] or projects[0].pk
     agents = list(Agent.objects.filter(project__in=projects, is_active=True).select_related("project", "actor_model"))
+    if projects and not draft["project"]:
+        able = {agent.project_id for agent in agents}
+        draft["project"] = next((project.pk for project in projects if project.pk in able), projects[0].pk)
     mine = [agent for agent in agents if agent.project_id == draft["project"]]
     if not draft["agent"] and mine:
         draft["agent"] = mine[0].pk

@@ -59,7 +59,7 @@ def amount(limit: str, value: float) -> str:
 def usd(amount: Decimal | float | None, *, unknown: bool = False) -> str:
     """Dollars; ``≥`` where some price was not known."""
     value = Decimal(str(amount or 0))
-    digits = 2 if value == 0 or value >= 10 else 3 if value >= Decimal("0.1") else 4
+    digits = 2 if value == 0 or value >= 1 else 3 if value >= Decimal("0.1") else 4
     return f"{'≥ ' if unknown else ''}${value:,.{digits}f}"
 
 

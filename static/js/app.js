@@ -47,8 +47,8 @@ document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-open]");
   if (opener) open(opener.dataset.open);
   if (event.target.matches("dialog.sheet")) event.target.close();
-  const copier = event.target.closest("[data-copy]");
-  if (copier) navigator.clipboard?.writeText(copier.dataset.copy).then(() => toast("Copied"));
+  const copier = event.target.closest("[data-copy-near]");
+  if (copier) copy(copier.parentElement.querySelector("pre, code").textContent);
 });
 
 // Arrow keys walk the palette; Enter on the field follows the first hit.
@@ -89,6 +89,12 @@ window.addEventListener("pageshow", (event) => {
   if (event.persisted) for (const button of document.querySelectorAll("form button:disabled")) button.disabled = false;
 });
 
+// Without https a browser offers no clipboard: then the text is at least selected by hand.
+function copy(text) {
+  if (!navigator.clipboard) { toast("This browser copies only over https. Select the text and press Ctrl C.", "error"); return; }
+  navigator.clipboard.writeText(text).then(() => toast("Copied"), () => toast("The browser did not let it be copied.", "error"));
+}
+
 export function toast(text, look = "info") {
   const line = document.createElement("p");
   line.className = "toast";
@@ -97,6 +103,19 @@ export function toast(text, look = "info") {
   document.getElementById("toasts").append(line);
   setTimeout(() => line.remove(), look === "error" ? 9000 : 4000);
 }
+
+// The tab says how many decisions wait, in its title and on its icon.
+const FAVICON = (count) => `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#1f5f8b"/><text x="16" y="23.5" text-anchor="middle" font-family="sans-serif" font-weight="700" font-size="${count > 9 ? 18 : 22}" fill="#fff">${count > 99 ? "99" : count}</text></svg>`)}`;
+const icon = document.getElementById("favicon");
+const plain = icon?.href;
+function tellTab() {
+  const count = parseInt(document.getElementById("review-badge")?.textContent ?? "", 10) || 0;
+  const title = document.title.replace(/^\(\d+\) /, "");
+  document.title = count ? `(${count}) ${title}` : title;
+  if (icon) icon.href = count ? FAVICON(count) : plain;
+}
+document.addEventListener("htmx:afterSettle", tellTab);
+tellTab();
 
 startTimes();
 if (document.body.dataset.socket && !document.querySelector("[data-run-socket]")) watchQueue(document.body.dataset.socket);

@@ -69,6 +69,7 @@ function talk() {
   const head = document.getElementById("run-head");
   if (!field || !head) return;
   const may = head.dataset.talk === "yes";
+  field.form.hidden = !may;
   for (const part of [field, field.form.querySelector("button")]) part.disabled = !may;
   field.placeholder = may ? "Tell the agent something, or /stop, /pause, /resume" : "This run has ended";
 }

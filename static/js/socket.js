@@ -6,11 +6,19 @@ const DENIED = new Set([4401, 4403, 4404]);
 
 const WORDS = { live: "Live", reconnecting: "Reconnecting", stale: "Stale", off: "Not live" };
 
+const LOST = 4000; // a line that is away for longer is worth a sentence: what is on the page may be old
+let lost;
+
 export function badge(state) {
   const element = document.getElementById("live");
   if (!element || element.dataset.state === state) return;
   element.dataset.state = state;
   element.querySelector(".live-word").textContent = WORDS[state];
+  const sentence = document.getElementById("lost");
+  if (!sentence || state === "stale") return;
+  clearTimeout(lost);
+  if (state === "reconnecting") lost = setTimeout(() => { sentence.hidden = false; }, LOST);
+  else sentence.hidden = true;
 }
 
 export class Socket {

@@ -37,10 +37,14 @@ function follow() {
     for (const option of select.options) {
       option.hidden = option.disabled = Boolean(option.dataset.project) && option.dataset.project !== project;
     }
-    if (select.selectedOptions[0]?.disabled) select.value = [...select.options].find((option) => !option.disabled)?.value ?? "";
+    if (!select.selectedOptions[0] || select.selectedOptions[0].disabled) select.value = [...select.options].find((option) => !option.disabled)?.value ?? "";
   }
 }
 form?.querySelector("#project").addEventListener("change", follow);
+
+form?.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); form.requestSubmit(form.querySelector("[aria-keyshortcuts]")); }
+});
 
 const goal = form?.querySelector("#goal");
 function count() {

@@ -40,8 +40,8 @@ def page_of(house: Any, who: str = "operator", name: str = "breakers") -> str:
 
 def test_an_empty_page_says_that_everything_is_called(house: Any) -> None:
     page = page_of(house)
-    assert "Everything is called" in page
-    assert "Nothing has happened yet" in page
+    assert "None is open" in page
+    assert "No breaker has opened yet" in page
     assert "No model has a fallback" in page
 
 

@@ -55,7 +55,7 @@ def test_the_curve_says_progress_with_its_method_and_every_judgement(house: Hous
     page = house.client("viewer").get(f"/runs/{run.pk}/curve/").content.decode()
     assert "50 % by tests: 3 of 6 tests pass (junit)" in page
     assert "confidence 0.30, judged by a model at step 3" in page
-    assert page.count("<circle") == 2
+    assert page.count('class="point"') == 2
     assert page.count('data-look="bad"') == 1
     assert "it reads and reads" in page
 
