@@ -9,6 +9,7 @@ from django import template
 from gates.models import Gate
 from gates.policy.queue import waiting
 from gates.web import cards, shown
+from loops.web.circles import METHODS
 
 register = template.Library()
 register.filter("reveal", shown.reveal)
@@ -75,6 +76,12 @@ def undone(reversibility: str) -> str:
 @register.filter
 def percent(share: float | None) -> str:
     return "" if share is None else f"{share * 100:.0f} %"
+
+
+@register.filter
+def circle(method: str) -> str:
+    """How a loop was found, in words."""
+    return METHODS.get(str(method), str(method).replace("_", " "))
 
 
 @register.filter

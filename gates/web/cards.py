@@ -17,13 +17,15 @@ from gates.policy.verdicts import REVIEWABLE_BYTES, Verdict, again_from
 from gates.services import objections_of, verdicts_for
 from gates.services.deciding import view_bytes
 from gates.services.refusals import already_decided
-from gates.web import arguments, shown
+from gates.web import arguments, shown, words
 from loops.models import Step
+from loops.web.words import one_line
 
 LONG_BYTES = 20_000
 """A view longer than this must have been on the screen whole before it can be approved."""
 
 STEPS_AROUND = 3
+STEPS_REPEATED = 10
 _LIMITS = {
     "max_steps": "Steps",
     "max_seconds": "Seconds of work",
@@ -45,12 +47,14 @@ _JUDGED = {"score", "threshold", "why", "method", "features", "weights", "versio
 """What a low confidence comes from, laid out as a table."""
 _BLOCKED = {"alternatives", "specialist"}
 _ESCALATED = {"failure", "rule", "tried", "files_changed"}
+_LOOP = {"evidence", "method", "steps"}
 _LONG = {
     "steps", "steps_since", "asks_again_after", "progress", "spent_usd", "tokens", "failures_in_row",
 }  # fmt: skip
 _OF_KIND: Mapping[str, Set[str]] = {
     Gate.Kind.IN_DOUBT: _DOUBT,
     Gate.Kind.LIMIT_REACHED: {"label"},
+    Gate.Kind.LOOP_DETECTED: _LOOP,
     Gate.Kind.LOW_CONFIDENCE: _JUDGED,
     Gate.Kind.PERMISSION_BLOCKED: _BLOCKED,
     Gate.Kind.ESCALATION: _ESCALATED,
@@ -122,6 +126,25 @@ class Card:
     is_own_claim: bool = False
     again_from: datetime | None = None
     """A call in doubt may be run again from then on, not yet."""
+    repeated: list[tuple[Step, list[str]]] = field(default_factory=list)
+    """The steps of a loop, each with its calls in one line."""
+
+    @property
+    def words(self) -> words.Words:
+        """What the buttons say."""
+        return words.of_kind(self.gate.kind)
+
+    @property
+    def advised(self) -> str:
+        """The button that the run itself recommends."""
+        return words.advised(self.gate.kind, self.gate.recommended) if self.gate.recommended else ""
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why a person is asked; a limit is called as people call it."""
+        name = f"{self.limit.name}: " if self.limit else ""
+        said = f"{self.limit.label}: " if self.limit else ""
+        return [said + reason.removeprefix(name) for reason in map(str, self.gate.reasons)]
 
     @property
     def open_pane(self) -> str:
@@ -189,12 +212,21 @@ class Card:
 
     @property
     def features(self) -> list[Feature]:
-        """What was measured against the run, the heaviest first."""
+        """What took something off the confidence, the heaviest first."""
+        heavy = [feature for feature in self._measured if float(feature.off)]
+        return sorted(heavy, key=lambda feature: feature.off, reverse=True)
+
+    @property
+    def harmless(self) -> list[str]:
+        """Names of what was measured and took nothing off."""
+        return [feature.name for feature in self._measured if not float(feature.off)]
+
+    @property
+    def _measured(self) -> list[Feature]:
         found, weights = self.view.get("features"), self.view.get("weights")
         weights = weights if isinstance(weights, dict) else {}
         names = found if isinstance(found, dict) else {}
-        made = [Feature.of(name, _number(names, name), _number(weights, name)) for name in names]
-        return sorted(made, key=lambda feature: feature.off, reverse=True)
+        return [Feature.of(name, _number(names, name), _number(weights, name)) for name in names]
 
     @property
     def argv(self) -> list[str]:
@@ -232,6 +264,7 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         typed=typed,
         again_from=again,
         is_own_claim=gate.claimed_by_id is not None and gate.claimed_by_id == user.pk,
+        repeated=_repeated(gate, view),
     )
 
 
@@ -239,6 +272,19 @@ def _steps(gate: Gate) -> list[Step]:
     """The last steps before the gate, oldest first."""
     before = Step.objects.filter(execution_id=gate.run_id, step_number__lte=gate.step_number)
     return list(reversed(before.order_by("-step_number").defer("result", "validation")[:STEPS_AROUND]))
+
+
+def _repeated(gate: Gate, view: Mapping[str, Any]) -> list[tuple[Step, list[str]]]:
+    numbers = view.get("steps") if gate.kind == Gate.Kind.LOOP_DETECTED else None
+    if not isinstance(numbers, list):
+        return []
+    wanted = [number for number in numbers if isinstance(number, int)][-STEPS_REPEATED:]
+    found = Step.objects.filter(execution_id=gate.run_id, step_number__in=wanted).order_by("step_number")
+    return [(step, [_call(call) for call in (step.action or {}).get("calls") or []]) for step in found]
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    return f"{call['tool']} {one_line(call['arguments'])}"
 
 
 def _number(values: Mapping[str, Any], name: str) -> float:

@@ -123,10 +123,10 @@ def _queue(request: HttpRequest, filters: Filters) -> Queue:
 def _page(request: HttpRequest, filters: Filters, gate: Gate | None, *, moved: bool = False) -> HttpResponse:
     """Page and fragment are one template. ``moved``: the browser's address has to follow."""
     found = _queue(request, filters)
+    context: dict[str, Any] = {"queue": found, "is_one": gate is not None, "place": "review"}
     if gate is None and found.gates:
         gate = visible_gate(request.user, found.gates[0].pk)
-    context: dict[str, Any] = {"queue": found, "gate": gate, "selected": str(gate.pk) if gate else ""}
-    context["place"] = "review"
+    context |= {"gate": gate, "selected": str(gate.pk) if gate else ""}
     context["is_fragment"] = is_fragment = bool(request.headers.get("HX-Request"))
     response = render(request, "gates/_review.html" if is_fragment else "gates/review.html", context)
     if moved and is_fragment:
@@ -169,7 +169,7 @@ def _refused(
     if not request.headers.get("HX-Request"):
         found = _queue(request, Filters.of(request.GET))
         context = {"queue": found, "gate": gate, "selected": str(gate.pk), "errors": errors, "typed": typed}
-        return render(request, "gates/review.html", {**context, "place": "review"}, status=status)
+        return render(request, "gates/review.html", {**context, "is_one": True, "place": "review"}, status=status)
     response = _card(request, gate, status, errors=errors, typed=typed if errors else None, refused=refused)
     response["X-Message"] = refusal.message.encode("ascii", "replace").decode()[:200]
     response["HX-Retarget"], response["HX-Reswap"] = f"#gate-{gate.pk}", "outerHTML"
