@@ -229,6 +229,8 @@ def test_whole_output_is_a_download_never_a_page(house):
     assert b"".join(response.streaming_content) == body
     other = make.run(house.project)
     assert house.client("viewer").get(reverse("run-output", args=[other.pk, "a" * 64])).status_code == 404
+    Artifact.objects.create(run=house.run, seq=2, kind="output", name="pruned", sha256="b" * 64, size=9)
+    assert house.client("viewer").get(reverse("run-output", args=[house.run.pk, "b" * 64])).status_code == 404
 
 
 @pytest.mark.spec("A1")
