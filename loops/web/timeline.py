@@ -24,14 +24,14 @@ OPEN = 3
 SAID = {"wait": "Waiting for a person", "busy": "In progress", "good": "Done", "bad": "Failed", "idle": ""}
 
 
-def look_of(step: Any, gates: Iterable[Any]) -> str:
-    """How a step stands: idle (there is none), wait, busy, good or bad."""
+def look_of(step: Any, gates: Iterable[Any], *, ended: bool = False) -> str:
+    """How a step stands: idle (there is none, or its run ended before it), wait, busy, good or bad."""
     if step is None:
         return "idle"
     if any(gate.status == "open" for gate in gates):
         return "wait"
     if step.success is None:
-        return "busy"
+        return "idle" if ended else "busy"
     return "good" if step.success else "bad"
 
 
@@ -53,14 +53,16 @@ class Card:
     """Name of that text: the request's own, so that a second attempt never continues the first."""
     lazy: bool = False
     open: bool = False
+    ended: bool = False
+    """The run is over: nothing here goes on."""
 
     @property
     def look(self) -> str:
-        return look_of(self.step, self.gates)
+        return look_of(self.step, self.gates, ended=self.ended)
 
     @property
     def said_look(self) -> str:
-        return SAID[self.look]
+        return SAID[self.look] or ("Not finished" if self.step else "")
 
     @property
     def reused(self) -> Mapping[str, Any]:
@@ -148,7 +150,7 @@ def gates_of(run: Run) -> Any:
 
 def build(run: Run, rows: Rows) -> list[Card]:
     """A card for each step that something is known of."""
-    cards: dict[int, Card] = {step.step_number: Card(step.step_number, step) for step in rows.steps}
+    cards: dict[int, Card] = {step.step_number: Card(step.step_number, step, ended=run.is_ended) for step in rows.steps}
     for call in rows.calls:
         if call.step_number in cards:
             cards[call.step_number].calls.append(call)
@@ -178,7 +180,8 @@ def _add_notes(run: Run, cards: dict[int, Card], rows: Rows) -> None:
     for number, seq in asked.items():
         if (asking := cards.get(number)) and asking.step:
             asking.stream = f"m{seq}"
-            asking.streams = asking.step.success is None and all(model.seq < seq for model in asking.models)
+            under_way = asking.step.success is None and not run.is_ended
+            asking.streams = under_way and all(model.seq < seq for model in asking.models)
 
 
 def _noted(run_id: uuid.UUID, steps: Sequence[Step], first: int, last: int | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -34,9 +35,9 @@ def test_the_tab_says_how_many_decisions_wait(desk: Any) -> None:
     settled(desk)
     for left, gate in enumerate(gates):
         desk.locator(f"#gate-{gate.pk} [data-approve]").click()
+        expect(desk.locator("#review-badge")).to_have_text(re.compile("^0" if left else "^1"))
         expect(desk).to_have_title("Review · AgentOps" if left else "(1) Thing 1 · Review · AgentOps")
-    expect(desk.locator("#favicon")).not_to_have_attribute("href", "data:")
-    assert not desk.locator("#favicon").get_attribute("href").startswith("data:")
+    expect(desk.locator("#favicon")).to_have_attribute("href", re.compile("favicon.*svg$"))
 
 
 @pytest.mark.spec("Q7")
@@ -140,6 +141,18 @@ def test_a_task_is_sent_by_its_key(house: Any, phone: Any) -> None:
     phone.keyboard.press("Control+Enter")
     phone.wait_for_url("**/runs/*/")
     expect(phone.locator("h1")).to_have_text("Write the report.")
+
+
+@pytest.mark.spec("A2")
+def test_no_clock_ticks_on_a_run_that_is_over(house: Any, phone: Any) -> None:
+    make.step(house.run, 1, success=None, reasoning="")
+    phone.goto(phone.site + reverse("run", args=[house.run.pk]))
+    expect(phone.locator("#step-1 [data-since]")).to_have_count(1)
+    house.run.status, house.run.completed_at = "failed", house.run.started_at
+    house.run.save(update_fields=["status", "completed_at"])
+    phone.reload()
+    expect(phone.locator("#step-1")).to_contain_text("Not finished")
+    expect(phone.locator("#step-1 [data-since]")).to_have_count(0)
 
 
 @pytest.mark.spec("F1", "Q3")

@@ -25,6 +25,7 @@ PAGES = {
     "new-task": "/tasks/new/",
     "tools": "/tools/",
     "system": "/system/",
+    "breakers": "/system/breakers/",
     "missing": "/no-such-page/",
 }
 TABS = ("", "lifecycle/", "files/", "conversation/", "provenance/", "raw/")
