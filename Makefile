@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run setup test unit adversary check fix smoke faults bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
+.PHONY: help run setup test unit adversary check fix smoke faults controls bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ bench: .venv/.development ## measure
 
 eval-confidence: .venv/.development ## how well measured confidence foretells failure, on recorded runs
 	@$(BIN)/python -m tests.evals.confidence $(ARGS)
+
+controls: .venv/.development system-tools ## switch every guard off once: a test has to fail
+	@$(BIN)/python -m tests.controls $(ARGS)
 
 eval-errors: .venv/.development ## measure how failures are sorted, against labels
 	@$(BIN)/python -m tests.evals.errors

@@ -143,9 +143,23 @@ def test_what_is_left_out_ends_between_two_exchanges(most: int) -> None:
     check_conversation(after.messages)
     assert fact.dropped_messages > 0
     assert fact.dropped_messages % 2 == 0
+    assert after.turns.size <= most
     assert len(after.turns) == len(before.turns) - fact.dropped_messages
     if fact.level == 0:
         assert [turn.message for turn in after.turns[-8:]] == [turn.message for turn in before.turns[-8:]]
+
+
+@pytest.mark.spec("U1", "K2")
+def test_the_goal_and_what_people_said_outlive_a_pruning() -> None:
+    spoken = Exchange(results=(400,), people=("message", "answer"))
+    after, fact = shorter(told([spoken, *[Exchange(results=(400, 400))] * 20]), 2500)
+    assert fact.dropped_messages > 20
+    opening = texts(after)[0]
+    assert GOAL in opening
+    assert CONSTRAINT in opening
+    assert CRITERION in opening
+    heard = "\n".join(texts(after))
+    assert all(words in heard for words in said_by_people([spoken]))
 
 
 @pytest.mark.spec("U1", "C5")

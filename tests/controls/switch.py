@@ -1,0 +1,112 @@
+"""Switch a guard off for a while, for everybody who uses it: whoever imported a function holds the same function, so it
+is its code that changes; a constant is replaced in every module that holds it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import reduce
+from types import CodeType, FunctionType
+from typing import Any
+
+from tests.controls.guards import Guard
+
+
+class Stale(Exception):
+    """The table names something that is not there any more."""
+
+
+@contextmanager
+def off(guard: Guard) -> Iterator[None]:
+    """Without the guard while this lasts. Raises Stale."""
+    found = _find(guard.path)
+    function = _function(found)
+    with _constant(guard, found) if function is None else _code(guard, function):
+        _forget()
+        try:
+            yield
+        finally:
+            _forget()
+
+
+def _find(path: str) -> Any:
+    parts = path.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        try:
+            module = importlib.import_module(".".join(parts[:length]))
+            return reduce(inspect.getattr_static, parts[length:], module)
+        except ModuleNotFoundError:
+            continue
+        except AttributeError:
+            break
+    raise Stale(f"{path} is not there")
+
+
+def _function(found: Any) -> FunctionType | None:
+    """The plain function under a method, a property or a decorator; None for a constant."""
+    plain = found.fget if isinstance(found, property) else inspect.unwrap(getattr(found, "__func__", found))
+    return plain if isinstance(plain, FunctionType) else None
+
+
+def _forget() -> None:
+    """Let go of answers that were remembered from before."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("loops.", "gates.")):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
+@contextmanager
+def _constant(guard: Guard, value: Any) -> Iterator[None]:
+    home, _, name = guard.path.rpartition(".")
+    instead = eval(guard.says, vars(sys.modules[home]) | {"was": value})
+    holders = [module for module in list(sys.modules.values()) if vars(module).get(name) is value]
+    for module in holders:
+        setattr(module, name, instead)
+    try:
+        yield
+    finally:
+        for module in holders:
+            setattr(module, name, value)
+
+
+@contextmanager
+def _code(guard: Guard, function: FunctionType) -> Iterator[None]:
+    code, function.__code__ = function.__code__, _compiled(_source(guard, function), function)
+    try:
+        yield
+    finally:
+        function.__code__ = code
+
+
+def _source(guard: Guard, function: FunctionType) -> str:
+    """What stands in place of the function."""
+    if guard.says:
+        return f"def {function.__name__}(*given, **named):\n    return {guard.says}\n"
+    source = textwrap.dedent(inspect.getsource(function))
+    if source.count(guard.was) != 1:
+        raise Stale(f"{guard.path} does not have {guard.was!r} once")
+    return source.replace(guard.was, guard.becomes)
+
+
+def _compiled(source: str, function: FunctionType) -> CodeType:
+    """The code of ``source`` without its decorators. It closes over what ``function`` does (``super()`` needs that)."""
+    held = ", ".join(function.__code__.co_freevars)
+    inside = textwrap.indent(f"global {function.__name__}\n{source}", "    ")
+    tree = ast.parse(f"from __future__ import annotations\ndef around({held}):\n{inside}")
+    around = tree.body[1]
+    assert isinstance(around, ast.FunctionDef)
+    definition = around.body[1]
+    assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
+    definition.decorator_list = []
+    names = dict(function.__globals__)
+    exec(compile(tree, f"<{function.__name__} switched off>", "exec"), names)
+    names["around"](*function.__code__.co_freevars)
+    made: FunctionType = names[function.__name__]
+    return made.__code__
