@@ -16,7 +16,8 @@ from loops.engine.windowing import answer_room
 
 SMALLEST_ANSWER = 256
 """Tokens: with less than this left a request is not worth sending."""
-DEFAULT_ANSWER = 8192
+LARGEST_ANSWER = 32_768
+"""Tokens, thinking included. What one model may write at most stands in its own settings."""
 LARGEST_BOUND = 2**53
 HARD_CAP_MODEL_CALLS = 20_000
 """Global iteration cap of a run: no extension passes it (SPEC A6)."""
@@ -65,7 +66,7 @@ def tokens_left(state: RunState) -> int:
 
 
 def answer_tokens(state: RunState) -> int:
-    return min(DEFAULT_ANSWER, tokens_left(state), max(SMALLEST_ANSWER, answer_room(state)))
+    return min(LARGEST_ANSWER, tokens_left(state), max(SMALLEST_ANSWER, answer_room(state)))
 
 
 def _full(name: str) -> Callable[[RunState], LimitHit | None]:

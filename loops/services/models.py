@@ -74,11 +74,12 @@ def key_is_present(row: ModelConfig, environ: Mapping[str, str] = os.environ) ->
     return not row.api_key_env or bool(environ.get(row.api_key_env)) or bool(row.base_url)
 
 
-def _claude(environ: Mapping[str, str]) -> dict[str, str]:
-    """Our own choice thinks in any case; unless it is told so, it hides what it thinks (SPEC C2)."""
+def _claude(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Our own choice thinks in any case; unless it is told so, it hides what it thinks (SPEC C2). What it thinks counts
+    as a part of its answer, which has to have room for a whole file besides."""
     chosen = environ.get("AGENTOPS_ANTHROPIC_MODEL") or DEFAULT_CLAUDE
-    thinking = "adaptive" if chosen == DEFAULT_CLAUDE else "off"
-    return {"model_id": chosen, "thinking": thinking, "base_url": environ.get("ANTHROPIC_BASE_URL", "")}
+    more = {"thinking": "adaptive", "max_tokens": 32_768} if chosen == DEFAULT_CLAUDE else {"thinking": "off"}
+    return {"model_id": chosen, "base_url": environ.get("ANTHROPIC_BASE_URL", ""), **more}
 
 
 def _ensure(name: str, **fields: Any) -> ModelConfig:

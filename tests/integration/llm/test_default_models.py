@@ -8,6 +8,7 @@ import pytest
 from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from anthropic.types import Model
 
+from loops.engine import limits
 from loops.engine.values import Usage
 from loops.llm.prices import cost_microusd
 from loops.models import ModelConfig
@@ -35,6 +36,7 @@ def test_the_default_claude_has_its_own_price_size_and_thinking(db) -> None:
     config = models.model_configs(KEYS)["claude"]
     assert config.thinking == "adaptive", "nobody sees what it thinks otherwise"
     assert models.windows()["claude"] == 1_000_000
+    assert config.max_tokens == limits.LARGEST_ANSWER, "what it thinks is a part of its answer"
     # 2 of input, 10 of output, 0.10 of cache reads and 2.50 of cache writes
     assert cost_microusd(MILLIONS, config.model_id, config) == 14_600_000
 

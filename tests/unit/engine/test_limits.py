@@ -113,7 +113,7 @@ def _warned() -> type[Any]:
 def test_an_answer_never_gets_more_than_is_left(tokens: int, context: int) -> None:
     asked = state(tokens=tokens, context_tokens=context)
     if reached(asked) is None:
-        assert limits.SMALLEST_ANSWER <= answer_tokens(asked) <= limits.DEFAULT_ANSWER
+        assert limits.SMALLEST_ANSWER <= answer_tokens(asked) <= limits.LARGEST_ANSWER
         assert tokens + context + answer_tokens(asked) <= BOUNDS.max_tokens
     else:
         assert tokens_left(asked) < limits.SMALLEST_ANSWER
