@@ -315,3 +315,10 @@ def test_a_refused_order_says_why(house):
     )
     assert response.status_code == 204
     assert "already ended" in json.loads(response["HX-Trigger"])["say"]["text"]
+
+
+def test_the_overview_says_how_many_decisions_it_leaves_out(house):
+    for number in range(8):
+        make.gate(house.run, call_id=f"c{number}", title=f"Thing {number}")
+    page = text_of(house.client("admin").get("/"))
+    assert "2 more wait for you" in page

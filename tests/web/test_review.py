@@ -301,3 +301,31 @@ def test_every_kind_has_its_buttons(world: World, kind: str) -> None:
     if kind == "long_task":
         assert "20 of them since a person last looked" in page
         assert "Guidance" in page
+
+
+@pytest.mark.parametrize(
+    ("kind", "button", "hint"),
+    [
+        ("tool_approval", "Reject", "tries to do better"),
+        ("limit_reached", "End the run", "The run ends here"),
+        ("long_task", "Halt the run", "can be resumed"),
+        ("permission_blocked", "Leave it refused", "goes on without the call"),
+        ("question", "Do not answer", "goes on without an answer"),
+    ],
+)
+def test_the_button_of_a_rejection_says_what_it_does(world: World, kind: str, button: str, hint: str) -> None:
+    view = {"limit": "max_steps", "used": 8, "bound": 8, "steps": 8, "progress": 0.5, "tokens": 9}
+    gate = open_gate(world, kind, view=view)
+    pane = text(browser(world.reviewer).get(f"/review/{gate.pk}/")).split('data-verdict="reject"')[1]
+    assert button in pane
+    assert hint in pane
+
+
+def test_a_limit_and_a_recommendation_are_called_as_people_call_them(world: World) -> None:
+    view = {"limit": "max_steps", "used": 8, "bound": 8}
+    reasons = ("max_steps: 8 used, 8 allowed",)
+    gate = open_gate(world, "limit_reached", view=view, reasons=reasons, recommended="reject")
+    page = text(browser(world.reviewer).get(f"/review/{gate.pk}/")).split("Exactly what a decision binds to")[0]
+    assert "Steps: 8 used, 8 allowed" in page
+    assert "max_steps: 8" not in page
+    assert "<dd>End the run</dd>" in page

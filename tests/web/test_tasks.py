@@ -1,6 +1,7 @@
 """New task: what is submitted, what is refused, and that no word is ever lost."""
 
 import pytest
+from django.test import Client
 from django.urls import reverse
 
 from loops.models import Run, Task, Workspace
@@ -123,3 +124,18 @@ def test_the_preview_says_what_will_happen_and_stores_nothing(house, agent):
     for text in ("33", "yours", "<code>execute</code>", "1 of 1 criteria are proved by a command"):
         assert text in page
     assert Task.objects.count() == before
+
+
+def test_an_empty_installation_leads_its_admin_to_a_project(db):
+    client = Client()
+    client.force_login(make.superuser("root"))
+    page = client.get(FORM).content.decode()
+    assert "No project yet" in page
+    assert reverse("admin:loops_project_add") in page
+    assert "You may not submit tasks" not in page
+
+
+def test_the_form_begins_with_a_project_that_has_an_agent(house, agent):
+    assert house.elsewhere.name < house.project.name
+    page = house.client("admin").get(FORM).content.decode()
+    assert f'<option value="{house.project.pk}" selected>' in page
