@@ -33,6 +33,7 @@ def test_everything_that_is_asked_has_its_test(level: str, what: str) -> None:
     assert any(row[0] == level and row[1].startswith(what) for row in ROWS)
 
 
-@pytest.mark.parametrize(("name", "file"), sorted({(row[2], row[3]) for row in ROWS}))
-def test_every_test_that_is_named_exists(name: str, file: str) -> None:
+@pytest.mark.parametrize(("level", "name", "file"), sorted({(row[0], *row[2:]) for row in ROWS}))
+def test_every_test_that_is_named_exists_on_its_level(level: str, name: str, file: str) -> None:
+    assert file.startswith(f"tests/{level}/")
     assert re.search(rf"^ *(async )?def {name}\(", (ROOT / file).read_text(), re.MULTILINE)

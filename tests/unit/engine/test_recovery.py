@@ -379,11 +379,16 @@ def test_a_text_cannot_leave_its_quotation(text: str) -> None:
 
 @pytest.mark.spec("E3", "J2")
 def test_after_a_restart_the_conversation_is_the_same() -> None:
-    made = three_failures()
-    driver = made.driver()
-    made.drive()
-    assert made.driver()._desk.transcript.messages != driver._desk.transcript.messages
-    assert made.driver()._desk.transcript.messages[:3] == made.models.requests[-1].messages[:3]
+    """A worker that has nothing but the journal goes on where the one before it was."""
+    looks_about = [says("", ("look", {"at": place})) for place in (1, 2, 3)]
+    made = world([*looks_about, ASKS, done()], tools(failing()))
+    assert made.drive() == "gate:question"
+    assert made.journal.of(f.Backtracked)
+    made.decide("respond", answer="that one")
+    assert made.drive() == "ended"
+    before, after = (request.messages for request in made.models.requests[-2:])
+    assert after[: len(before)] == before
+    assert len(after) == len(before) + 2
 
 
 # --- circuits (E4) --------------------------------------------------------------------------------------------------
