@@ -399,6 +399,19 @@ def test_approved_bytes_run_or_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("Q5")
+def test_every_script_that_changed_is_named(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, [AccessRule(Access.ASK)], level=levels.probe())
+    names = ("one.sh", "same.sh", "two.sh")
+    for name in names:
+        (desk.workspace / name).write_text("echo approved\n")
+    command = "; ".join(f"bash {name}" for name in names)
+    desk.judge("run_command", command=command)
+    for name in ("one.sh", "two.sh"):
+        (desk.workspace / name).write_text("echo evil\n")
+    assert "changed since it was approved: one.sh, two.sh;" in desk.shell(command).error
+
+
+@pytest.mark.spec("Q5")
 def test_a_script_swapped_after_the_check_does_not_run(tmp_path: Path) -> None:
     """The command itself swaps the file first: the sealed bytes are mounted over the name."""
     desk = Desk(tmp_path, [AccessRule(Access.ASK)], level=levels.probe())
