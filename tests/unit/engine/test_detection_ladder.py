@@ -135,6 +135,15 @@ def test_a_person_starts_everything_anew() -> None:
     assert len(run.tools.ran) == before + 3
 
 
+@pytest.mark.spec("A6")
+def test_a_person_lets_it_go_on_only_so_often() -> None:
+    run, asked = world(limits={**FREE, "max_extensions": 2}), 0
+    while run.drive() == "gate:loop_detected" and asked < 9:
+        asked += 1
+        run.decide("respond", answer="go on")
+    assert (asked, run.state.end_reason) == (3, "loop_detected")
+
+
 def test_without_detection_nothing_is_broken() -> None:
     run = world(limits={**FREE, "circles": OFF, "identical_errors": 99, "max_steps": 20})
     assert run.drive() == "gate:limit_reached"
