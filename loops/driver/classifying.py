@@ -9,12 +9,12 @@ from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.canonical import sha256
-from loops.engine.classifying import ANSWER_TOKENS, model
 from loops.engine.codec import to_plain
 from loops.engine.context.transcript import one_line, text_block
 from loops.engine.context.turns import message_of
 from loops.engine.errors import fingerprint, parse_answer, question
 from loops.engine.evolving import evolve
+from loops.engine.recovery.second_opinion import ANSWER_TOKENS, model
 from loops.engine.values import ModelReply, ModelRequest, ModelRole
 
 LONGEST_S = 20.0

@@ -14,7 +14,7 @@ from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.breakers import MODEL
 from loops.engine.evolving import evolve
-from loops.engine.retry import delay_s
+from loops.engine.recovery.retry import delay_s
 from loops.engine.state import RunState
 from loops.engine.thinking import signed
 from loops.engine.values import ModelReply, ModelRequest

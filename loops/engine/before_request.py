@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from loops.engine import circling, confidence, limits, recovery, texts, windowing
+from loops.engine import circling, confidence, limits, long_task, texts, windowing
 from loops.engine.effects import Effect, OpenGate, Record
 from loops.engine.facts import Fact, LimitReached, LimitWarned, Reminded
+from loops.engine.recovery import acting
 from loops.engine.state import RunState
 
 
@@ -68,14 +69,14 @@ BEFORE: tuple[Callable[[RunState], Effect | None], ...] = (
     _ask_about_limit,
     circling.break_or_ask,
     circling.look_for_loops,
-    recovery.act,
+    acting.act,
     windowing.warn,
     windowing.make_room,
     _look_at_limits,
     confidence.check_confidence,
-    recovery.confirm_long_task,
+    long_task.confirm_long_task,
     _warn,
-    recovery.force_reflection,
-    recovery.wait_out,
+    acting.force_reflection,
+    acting.wait_out,
 )
 """In the order in which they are asked."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from loops.engine import limits
 from loops.engine.exits import REASONS
 from loops.engine.lifecycle import Event
-from loops.engine.recovery import escalated, not_confirmed, too_many_backtracks, unrecoverable
-from loops.engine.silence import no_tool_call
+from loops.engine.long_task import not_confirmed
+from loops.engine.recovery.acting import escalated, too_many_backtracks, unrecoverable
+from loops.engine.recovery.silence import no_tool_call
 from loops.engine.state import RunState
 from loops.engine.verification import passed
 

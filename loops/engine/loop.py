@@ -31,7 +31,7 @@ from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.fold import ImpossibleFact, apply, initial, replay
 from loops.engine.lifecycle import Event, Phase
 from loops.engine.loops.react import entered
-from loops.engine.repair import diagnose
+from loops.engine.recovery.repair import diagnose
 from loops.engine.state import RunState
 from loops.engine.verification import needs_review, passed
 

@@ -82,3 +82,29 @@ class Denials:
 
 
 NOT_MEASURED, NOT_JUDGED, NOTHING_DENIED = Measured(), Confidence(), Denials()
+
+
+@dataclass(frozen=True)
+class Windowing:
+    """``model`` was asked last; ``ratio`` is bytes a token by its count of that request, 0 unknown."""
+
+    model: str = ""
+    asked_bytes: int = 0
+    ratio: float = 0.0
+    counted: int = 0
+    """``context_tokens`` right after the latest answer or pruning: what came since is estimated with the ratio."""
+    tools_sha256: str = ""
+    """Of the tools that the journal holds as offered."""
+    prunings: int = 0
+    overflows: int = 0
+    """Requests in a row that were too long for the model."""
+    too_long: bool = False
+    """The latest one was: it has to become shorter before it is asked again."""
+    quiet_until: int = 0
+    """Estimates up to here lead to no pruning: the latest one could not do better."""
+    warned: bool = False
+    summaries: int = 0
+    """Summaries asked of a model since the latest pruning."""
+
+
+UNMEASURED = Windowing()

@@ -13,9 +13,17 @@ from loops.engine.lifecycle import RETRIABLE, TERMINAL, Phase
 from loops.engine.outages import NO_OUTAGE, Outage
 from loops.engine.recovering import NOTHING_FAILED, Recovering
 from loops.engine.spec import Limits, RunSpec
-from loops.engine.standing import NOT_JUDGED, NOT_MEASURED, NOTHING_DENIED, Confidence, Denials, Measured
+from loops.engine.standing import (
+    NOT_JUDGED,
+    NOT_MEASURED,
+    NOTHING_DENIED,
+    UNMEASURED,
+    Confidence,
+    Denials,
+    Measured,
+    Windowing,
+)
 from loops.engine.values import Access, Json, ToolCall
-from loops.engine.windowing import UNMEASURED, Windowing
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How much of a conversation fits into a model's window (SPEC U1): what the state keeps of it, and the rules.
+"""How much of a conversation fits into a model's window (SPEC U1): the rules.
 
 Sizes are bytes of JSON, tokens are estimates: bytes divided by how many of them the provider counted as one token in
 the latest request. Until it has counted any, and where its count cannot be true, a cautious three bytes make a token.
@@ -6,17 +6,14 @@ the latest request. Until it has counted any, and where its count cannot be true
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
 
 from loops.engine.effects import Effect, PruneContext, Record
 from loops.engine.evolving import evolve
 from loops.engine.facts import ContextWarned
+from loops.engine.standing import Windowing
+from loops.engine.state import RunState
 from loops.engine.values import Usage
-
-if TYPE_CHECKING:
-    from loops.engine.state import RunState
 
 CAUTIOUS, RICHEST, SENSELESS = 3.0, 4.0, 8.0
 """Bytes a token: without a count; at most for what was not counted yet; more than this no tokenizer makes."""
@@ -28,32 +25,6 @@ HARDER = (0.6, 0.35)
 """Of what the provider would not take: for the first overflow in a row, and for the second. A third ends the run."""
 TOO_LONG = frozenset({"prompt_too_long", "context_length_exceeded", "request_too_large"})
 """Codes of a provider that refuses a request for its length."""
-
-
-@dataclass(frozen=True)
-class Windowing:
-    """``model`` was asked last; ``ratio`` is bytes a token by its count of that request, 0 unknown."""
-
-    model: str = ""
-    asked_bytes: int = 0
-    ratio: float = 0.0
-    counted: int = 0
-    """``context_tokens`` right after the latest answer or pruning: what came since is estimated with the ratio."""
-    tools_sha256: str = ""
-    """Of the tools that the journal holds as offered."""
-    prunings: int = 0
-    overflows: int = 0
-    """Requests in a row that were too long for the model."""
-    too_long: bool = False
-    """The latest one was: it has to become shorter before it is asked again."""
-    quiet_until: int = 0
-    """Estimates up to here lead to no pruning: the latest one could not do better."""
-    warned: bool = False
-    summaries: int = 0
-    """Summaries asked of a model since the latest pruning."""
-
-
-UNMEASURED = Windowing()
 
 
 def window(state: RunState) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loops.engine.reflection import last_step
+from loops.engine.recovery.reflection import last_step
 from loops.engine.texts import TODAY
 from loops.engine.values import Message
 

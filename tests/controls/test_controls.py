@@ -94,7 +94,7 @@ WISH, OTHERS = "loops.engine.stopping.wants_to_stop", ("tests/unit/engine/test_s
     ("guard", "fault"),
     [
         (Guard(WISH, "E6", OTHERS, says="False"), "none of its tests is marked E6"),
-        (Guard("loops.engine.retry.CAP_S", "D1", OTHERS, says="0"), "nothing fails with it off"),
+        (Guard("loops.engine.recovery.retry.CAP_S", "D1", OTHERS, says="0"), "nothing fails with it off"),
         (Guard(WISH, "D1", OTHERS, says="1 + str()"), "switching it off breaks the code: TypeError"),
     ],
     ids=["another row", "another guard", "broken code"],

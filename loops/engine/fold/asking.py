@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loops.engine import facts as f
-from loops.engine.attempts import waited
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import ImpossibleFact, answer_call_id, means
 from loops.engine.outages import NO_OUTAGE
+from loops.engine.recovery.attempts import waited
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import StopReason
 from loops.engine.windowing import TOO_LONG, after_answer, overflowed

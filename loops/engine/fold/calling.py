@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
-from loops.engine.attempts import after_outcome, after_refusal, failure_of, failure_of_refusal
 from loops.engine.detection.fingerprints import shortened
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import CHARS_PER_TOKEN, means, with_call
 from loops.engine.progress import after_call
+from loops.engine.recovery.attempts import after_outcome, after_refusal, failure_of, failure_of_refusal
 from loops.engine.state import RunState
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loops.engine import facts as f
-from loops.engine.denial import counted
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import call_of, means, with_call
+from loops.engine.recovery.denial import counted
 from loops.engine.standing import Confidence, StepSeen
 from loops.engine.state import RunState
 

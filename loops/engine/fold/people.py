@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
-from loops.engine.attempts import after_message
 from loops.engine.evolving import evolve
 from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
 from loops.engine.fold.undoing import let_on
 from loops.engine.lifecycle import Phase
 from loops.engine.outages import NO_OUTAGE, let_go
+from loops.engine.recovery.attempts import after_message
 from loops.engine.state import OpenGate, RunState
 
 

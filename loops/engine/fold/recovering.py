@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
-from loops.engine.attempts import after_message, fingerprint
 from loops.engine.errors.failure import Recovery, Source
 from loops.engine.evolving import evolve
 from loops.engine.fold.circling import without_circle
 from loops.engine.fold.parts import CHARS_PER_TOKEN, call_of, means
 from loops.engine.recovering import GIVEN_UP_REMEMBERED, Recovering
-from loops.engine.reflection import line_of
+from loops.engine.recovery.attempts import after_message, fingerprint
+from loops.engine.recovery.reflection import line_of
 from loops.engine.state import RunState
 from loops.engine.values import FailureKind
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
-from loops.engine.attempts import after_step as recovering_after_step
 from loops.engine.evolving import evolve
 from loops.engine.fold.circling import with_step
 from loops.engine.fold.judging import with_step_seen
 from loops.engine.fold.parts import ImpossibleFact, means
 from loops.engine.lifecycle import TERMINAL, Phase, transition
 from loops.engine.progress import after_step
+from loops.engine.recovery.attempts import after_step as recovering_after_step
 from loops.engine.state import PendingCall, RunState
 
 

@@ -6,8 +6,7 @@ their order. A loop-breaking tool ends the answer: what comes after it is not ru
 
 from __future__ import annotations
 
-from loops.engine import before_request, circling, classifying, limits, recovery, silence, texts
-from loops.engine.denial import after_denial
+from loops.engine import before_request, circling, limits, texts
 from loops.engine.detection.fingerprints import error_signature
 from loops.engine.effects import CallModel, Effect, JudgeCall, OpenGate, Record, RecoverTool, RunTool
 from loops.engine.facts import (
@@ -21,7 +20,9 @@ from loops.engine.facts import (
 from loops.engine.lifecycle import Event, Phase, transition
 from loops.engine.loops import register
 from loops.engine.progress import measure
-from loops.engine.recovery import BREAKERS
+from loops.engine.recovery import classifying, second_opinion, silence
+from loops.engine.recovery.denial import after_denial
+from loops.engine.recovery.objections import BREAKERS, objection, reflection
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import Access, ToolResult
 
@@ -43,13 +44,13 @@ class React:
         return Record(tuple(entered(phase, event) for phase, event in todo))
 
     def act(self, state: RunState) -> Effect:
-        if reflection := recovery.reflection(state):
-            return Record((reflection,))
+        if given := reflection(state):
+            return Record((given,))
         for pending in state.calls:
             if pending.status != "done":
                 return _next_for(state, pending)
         if state.answered:
-            return classifying.due(state) or Record(_complete_step(state))
+            return second_opinion.due(state) or Record(_complete_step(state))
         if state.result is not None:
             event = Event.REPAIR_SUCCESS if state.phase is Phase.REPAIR else Event.OUTPUTS_READY
             return Record((entered(state.phase, event),))
@@ -92,7 +93,7 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
 def _judge(state: RunState, pending: PendingCall) -> Effect:
     if pending.voided >= VOIDED_AT_MOST:
         return _refuse(pending, "void", texts.fill("call_kept_changing"))
-    why, message = recovery.objection(state, pending.call)
+    why, message = objection(state, pending.call)
     if why:
         return _refuse(pending, why, message)
     if reason := circling.refusal(state, pending):
@@ -175,4 +176,4 @@ def _complete_step(state: RunState) -> tuple[Fact, ...]:
         outcome=marks.outcome,
         changed=marks.changed,
     )
-    return (*recovery.classified(state), done, *silence.facts_of(state))
+    return (*classifying.classified(state), done, *silence.facts_of(state))

@@ -13,7 +13,7 @@ from django.urls import reverse
 from gates.models import Gate
 from gates.services import decide
 from loops.engine import facts
-from loops.engine.reflection import CUT_HERE
+from loops.engine.recovery.reflection import CUT_HERE
 from loops.llm.scripted import Script, Turn
 from loops.llm.scripts import never_stops
 from loops.models import Agent, Fact, Run, Step, ToolCallRecord, Workspace

@@ -18,9 +18,8 @@ from loops.engine.lifecycle import Phase
 from loops.engine.loop import decide
 from loops.engine.recovering import Recovering
 from loops.engine.spec import ConfidenceTerms, Limits
-from loops.engine.standing import Confidence
+from loops.engine.standing import Confidence, Windowing
 from loops.engine.state import RunState
-from loops.engine.windowing import Windowing
 from tests.fakes import spec
 
 SPEC = replace(spec(windows={"scripted": 10_000}), confidence=ConfidenceTerms(every_steps=99))

@@ -13,12 +13,12 @@ import pytest
 
 from loops.driver import Ports, watch
 from loops.driver import classifying as asking
-from loops.engine import classifying
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.codec import from_plain, to_plain
 from loops.engine.errors import Failure, Recovery, Source, question
 from loops.engine.fold import ImpossibleFact, apply, replay
+from loops.engine.recovery import second_opinion
 from loops.engine.state import RunState
 from loops.engine.values import FailureKind, ModelReply, ModelRequest, ModelRole, ToolResult, Usage
 from loops.engine.windowing import CAUTIOUS
@@ -182,7 +182,7 @@ def test_what_is_left_of_the_tokens_has_to_be_enough_for_it() -> None:
     rich.drive()
     before = replay(rich.journal.facts[: rich.journal.kinds().index("ClassificationRequested")])
     asked = question(before.calls[0].failure)  # type: ignore[arg-type]
-    room = len(asked) / CAUTIOUS + classifying.PROMPT_TOKENS + classifying.ANSWER_TOKENS
+    room = len(asked) / CAUTIOUS + second_opinion.PROMPT_TOKENS + second_opinion.ANSWER_TOKENS
     enough = int(before.tokens + before.context_tokens + room) + 1
     for tokens, questions in ((enough, 1), (enough - 2, 0)):
         world = Judged(ODD[:1], [verdict("transient")], limits={"max_tokens": tokens})
@@ -203,7 +203,7 @@ def test_who_has_spent_everything_asks_nobody() -> None:
 
 def test_the_room_that_is_asked_for_is_enough() -> None:
     longest = question(Failure(Source.TOOL, "\U0001f4a5" * 10_000, tool="\x00" * 200, code="\x00" * 200))
-    assert len(prompts.load("classify").text.encode()) / CAUTIOUS < classifying.PROMPT_TOKENS
+    assert len(prompts.load("classify").text.encode()) / CAUTIOUS < second_opinion.PROMPT_TOKENS
     assert len(longest) == len(longest.encode())
     assert len(longest) < 40_000
 
@@ -213,9 +213,9 @@ def test_a_run_that_is_ending_or_out_of_time_asks_nobody() -> None:
     world = Judged(ODD[:1], [verdict("transient")])
     world.drive()
     state = replay(world.journal.facts[: world.journal.kinds().index("ClassificationRequested")])
-    assert classifying.due(state) is not None
-    assert classifying.due(replace(state, fatal="escalated")) is None
-    assert classifying.due(replace(state, active_us=state.limits.max_seconds * 1_000_000)) is None
+    assert second_opinion.due(state) is not None
+    assert second_opinion.due(replace(state, fatal="escalated")) is None
+    assert second_opinion.due(replace(state, active_us=state.limits.max_seconds * 1_000_000)) is None
 
 
 # --- no answer, or none of use --------------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ def test_a_fork_asks_for_itself() -> None:
     reused = replace(state, reusing=state.spec.run_id)
     forked = apply(reused, f.Forked(run_id=state.spec.run_id, seq=upto, step=1, at=state.last_at))
     assert forked.second_opinions == ()
-    assert classifying.due(forked) is not None
+    assert second_opinion.due(forked) is not None
 
 
 # --- facts ----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from loops.driver import watch
 from loops.engine import confidence
 from loops.engine import facts as f
 from loops.engine.detection.thresholds import OFF
+from loops.engine.doubt import doubt
 from loops.engine.fold import replay
 from loops.engine.lifecycle import Phase
 from loops.engine.ports import ModelError
@@ -397,14 +398,14 @@ SURE = [
 
 @pytest.mark.parametrize("text", DOUBTS)
 def test_doubt_is_heard(text: str) -> None:
-    assert confidence.doubt(text)
+    assert doubt(text)
 
 
 @pytest.mark.parametrize("text", SURE)
 def test_what_only_sounds_like_doubt_is_not(text: str) -> None:
-    assert not confidence.doubt(text)
+    assert not doubt(text)
 
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_read(text: str) -> None:
-    confidence.doubt(text * 50)
+    doubt(text * 50)

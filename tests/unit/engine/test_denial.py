@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from loops.engine import denial
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.detection.thresholds import OFF
 from loops.engine.lifecycle import Phase
+from loops.engine.recovery import denial
 from loops.engine.standing import NOTHING_DENIED
 from loops.engine.values import Access
 from tests.fakes import Tools, World, done, says

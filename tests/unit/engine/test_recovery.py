@@ -13,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
-from loops.engine import recovery
-from loops.engine.attempts import fingerprint
 from loops.engine.detection.thresholds import OFF
 from loops.engine.effects import OpenGate
 from loops.engine.errors import Failure, Recovery, Source
@@ -22,9 +20,11 @@ from loops.engine.fold import apply
 from loops.engine.lifecycle import Phase
 from loops.engine.loop import decide
 from loops.engine.recovering import ATTEMPTS_REMEMBERED, FAILED_REMEMBERED, Recovering
-from loops.engine.recovery import REFLECTION_CHARS
-from loops.engine.reflection import CUT_HERE, quoted
-from loops.engine.retry import delay_s
+from loops.engine.recovery import classifying
+from loops.engine.recovery.attempts import fingerprint
+from loops.engine.recovery.objections import REFLECTION_CHARS
+from loops.engine.recovery.reflection import CUT_HERE, quoted
+from loops.engine.recovery.retry import delay_s
 from loops.engine.state import PendingCall
 from loops.engine.values import Access, Compensation, FailureKind, ToolCall, ToolResult
 from tests.fakes import Tools, World, done, says
@@ -156,7 +156,7 @@ def test_the_first_place_outside_is_a_slip_if_nothing_ran(source: Source, straye
     failure = Failure(source=source, text="'../x' leads outside the workspace", tool="look")
     pending = PendingCall(ToolCall("c1.0", "look", {}), status="done", ok=False, failure=failure)
     state = replace(world([], tools("seen")).state, calls=(pending,), recovering=Recovering(strayed=strayed))
-    (fact,) = recovery.classified(state)
+    (fact,) = classifying.classified(state)
     assert (fact.kind, fact.decision) == (CRITICAL, decision)
     assert apply(state, fact).recovering.strayed
 

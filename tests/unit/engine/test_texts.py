@@ -20,11 +20,11 @@ import pytest
 import loops
 from loops.engine import facts as f
 from loops.engine import texts
-from loops.engine.attempts import failure_of_refusal
 from loops.engine.context import Transcript, extend
 from loops.engine.context.pruning import NOTE_ROOM
 from loops.engine.errors import classify
 from loops.engine.recorded import read_fact
+from loops.engine.recovery.attempts import failure_of_refusal
 from loops.engine.spec import AgentRef
 from loops.engine.texts import FIRST, FOLDED, TODAY, Template
 from loops.engine.values import FailureKind

@@ -11,7 +11,7 @@ from loops.engine.errors.failure import Failure, Recovery, Source, of_result
 from loops.engine.evolving import evolve
 from loops.engine.facts import StepCompleted
 from loops.engine.recovering import ATTEMPTS_REMEMBERED, FAILED_REMEMBERED, Attempt, FailedCall, Recovering
-from loops.engine.reflection import arguments_of, quoted
+from loops.engine.recovery.reflection import arguments_of, quoted
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import ToolCall, ToolResult
 

@@ -1,0 +1,96 @@
+"""What was decided on the latest failure, performed before the next request (SPEC E1-E4)."""
+
+from __future__ import annotations
+
+from loops.engine import texts
+from loops.engine.effects import Effect, End, OpenGate, Record
+from loops.engine.errors import Recovery
+from loops.engine.facts import BackoffStarted, Backtracked, ReflectionForced
+from loops.engine.lifecycle import Event
+from loops.engine.recovery.reflection import files_of, summary_of
+from loops.engine.recovery.retry import delay_s
+from loops.engine.state import RunState
+from loops.engine.values import Json
+
+
+def act(state: RunState) -> Effect | None:
+    """Perform what the latest failure decided."""
+    match state.recovering.next:
+        case Recovery.ESCALATE:
+            return _ask_a_person(state)
+        case Recovery.FAIL_GRACEFULLY:
+            return End(Event.ERROR, "unrecoverable")
+        case Recovery.BACKTRACK:
+            return Record((_backtrack(state),))
+        case _:
+            return None
+
+
+def wait_out(state: RunState) -> Effect | None:
+    """Give what passes the time to pass (SPEC E2). ``last_at`` stands for now: no time has passed since."""
+    number = state.recovering.wait_for
+    if not number:
+        return None
+    seconds = delay_s(number, None, f"{state.spec.run_id}:{state.step}")
+    reason = f"{state.recovering.why} Waiting before attempt {number + 1}."
+    return Record((BackoffStarted(until=state.last_at + int(seconds * 1e6), reason=reason),))
+
+
+def force_reflection(state: RunState) -> Effect | None:
+    """Circuit level 1 (SPEC E4)."""
+    errors, most = state.recovering.errors_in_row, state.limits.reflect_after
+    if not most or errors < most or state.recovering.must_reflect:
+        return None
+    return Record((ReflectionForced(errors=errors, text=texts.fill("reflect", errors=errors)),))
+
+
+def _backtrack(state: RunState) -> Backtracked:
+    memory = state.recovering
+    first = memory.attempts[0].step if memory.attempts else state.step
+    return Backtracked(
+        to_step=first - 1,
+        from_step=first,
+        summary=summary_of(memory.attempts, first, state.step, memory.why),
+        reason=memory.why,
+        number=memory.backtracks + 1,
+        from_call=memory.attempts[0].call_id if memory.attempts else "",
+        files=files_of(memory.attempts),
+    )
+
+
+def _ask_a_person(state: RunState) -> OpenGate:
+    memory = state.recovering
+    tried: list[Json] = [
+        {"step": one.step, "tool": one.tool, "arguments": one.arguments, "outcome": one.outcome}
+        for one in memory.attempts
+        if not one.ok
+    ]
+    return OpenGate(
+        kind="escalation",
+        title=f"A person is needed: {memory.why}",
+        reasons=(memory.why,),
+        risk="medium" if memory.person_can_help else "high",
+        recommended="respond" if memory.person_can_help else "reject",
+        view={
+            "failure": memory.why,
+            "rule": memory.rule,
+            "tried": tried,
+            "files_changed": list(files_of(memory.attempts)),
+        },
+    )
+
+
+# --- guards of the conditions that end a run (``conditions``) -------------------------------------------------------
+
+
+def escalated(state: RunState) -> bool:
+    return state.recovering.next == Recovery.ESCALATE
+
+
+def unrecoverable(state: RunState) -> bool:
+    return state.recovering.next == Recovery.FAIL_GRACEFULLY
+
+
+def too_many_backtracks(state: RunState) -> bool:
+    """Circuit level 2 (SPEC E4)."""
+    return state.recovering.backtracks >= state.limits.max_backtracks
