@@ -104,7 +104,7 @@ def test_the_pages_say_what_happened(boss: Any, place: Path) -> None:
         "Reflecting: 3 tool errors in a row",
         "Systematic failure of read_file",
         "This approach is given up.",
-        "complexity simple (stated with the task)",
+        'title="simple (stated with the task)">simple task</span>',
     ):
         assert words in page
     talk = browser.get(reverse("run-conversation", args=[run.pk])).content.decode()
