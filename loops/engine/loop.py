@@ -106,9 +106,10 @@ def _final_review(state: RunState) -> OpenGate:
     proven = sum(check.status == "passed" for check in checks)
     mode = state.spec.final_review
     reason = "the policy asks for a review of every result" if mode == "always" else "no command proved the criteria"
+    shown = f"{proven} of {len(checks)} criteria proven" if checks else "It has no criteria to prove it by"
     return OpenGate(
         kind="final_review",
-        title=f"Accept the result? {proven} of {len(checks)} criteria proven",
+        title=f"Accept the result? {shown}",
         reasons=(reason,),
         risk="medium",
         recommended="approve" if checks and proven == len(checks) else "",

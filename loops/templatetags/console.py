@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 
 from loops.engine.lifecycle import LABELS, Phase
 from loops.web import diffs, prose, waiting, words
+from loops.web.access import Roles, roles
 
 register = template.Library()
 
@@ -93,6 +94,13 @@ def open_gates(context: dict[str, Any]) -> int:
     """Number on the Review badge: counted by the very query that the Review page lists."""
     request = context.get("request")
     return waiting.count_for(request) if request is not None and request.user.is_authenticated else 0
+
+
+@register.simple_tag(takes_context=True)
+def my_roles(context: dict[str, Any]) -> Roles:
+    """What the person asking may do in any of their projects."""
+    request = context.get("request")
+    return roles(request) if request is not None else Roles()
 
 
 @register.simple_tag

@@ -15,6 +15,7 @@ from loops.engine.values import Access, Reversibility, ToolSpec
 from loops.tools.globs import literal_length, matches
 
 _STRICTNESS = {Access.ALLOW: 0, Access.ASK: 1, Access.DENY: 2}
+_SAID = {Access.ALLOW: "allow", Access.ASK: "ask before", Access.DENY: "deny"}
 _ANY = ("*", "**")
 
 
@@ -32,12 +33,17 @@ class AccessRule:
     note: str = ""
 
     def __str__(self) -> str:
-        scope = "".join(f", {name} {' '.join(globs)}" for name, globs in self._scopes() if globs)
+        """For people: only what the rule speaks of."""
+        tool = "any tool" if self.tool in _ANY else self.tool
+        parts = (
+            ("that does", "" if self.operation in _ANY else self.operation),
+            ("on", " ".join(self.paths)),
+            ("at", " ".join(self.hosts)),
+            ("by", "" if self.agent_type in _ANY else self.agent_type),
+        )
+        scope = "".join(f" {word} {what}" for word, what in parts if what)
         note = f" ({self.note})" if self.note else ""
-        return f"{self.access}: agent {self.agent_type}, tool {self.tool}, operation {self.operation}{scope}{note}"
-
-    def _scopes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return (("paths", self.paths), ("hosts", self.hosts))
+        return f"{_SAID[self.access]} {tool}{scope}{note}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +97,10 @@ def _one(rules: Iterable[AccessRule], spec: ToolSpec, path: str, host: str) -> V
             best = (key, rule)
     subject = f" for {path or host!r}" if path or host else ""
     if best is None:
-        return Verdict(spec.default_access, f"no rule{subject}; the default of {spec.name} is {spec.default_access}")
-    return Verdict(best[1].access, f"rule{subject}: {best[1]}")
+        return Verdict(
+            spec.default_access, f"access matrix: no rule{subject}; the default of {spec.name} is {spec.default_access}"
+        )
+    return Verdict(best[1].access, f"access matrix{subject}: {best[1]}")
 
 
 def _fit(globs: tuple[str, ...], text: str) -> int | None:

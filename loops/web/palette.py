@@ -11,12 +11,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from loops.models import Run
-from loops.web import waiting
+from loops.web import access, waiting
 
+SUBMIT = "new-task"
 PAGES = (
     ("Overview", "overview", "layout-dashboard", "g o"),
     ("Runs", "runs", "activity", "g u"),
-    ("New task", "new-task", "plus", "g t"),
+    ("New task", SUBMIT, "plus", "g t"),
     ("Tools", "tools", "wrench", ""),
     ("System", "system", "server", "g s"),
     ("Circuit breakers", "breakers", "zap", ""),
@@ -39,7 +40,8 @@ def badge(request: HttpRequest) -> HttpResponse:
 def find(request: HttpRequest) -> HttpResponse:
     """Pages whose name holds the words, and the latest runs whose task does."""
     words = request.GET.get("q", "").strip()[:200]
-    pages = [(name, reverse(view), icon, keys) for name, view, icon, keys in PAGES]
+    hidden = () if access.roles(request).may_operate else (SUBMIT,)
+    pages = [(name, reverse(view), icon, keys) for name, view, icon, keys in PAGES if view not in hidden]
     pages.insert(1, REVIEW)
     runs = Run.objects.visible_to(request.user).with_names()
     if words:

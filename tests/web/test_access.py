@@ -43,6 +43,12 @@ def test_people_without_any_role_learn_nothing_of_the_system(house):
     assert client.get(reverse("runs")).status_code == OK
 
 
+@pytest.mark.parametrize(("who", "led"), [("operator", True), ("admin", True), ("reviewer", False), ("viewer", False)])
+@pytest.mark.parametrize("name", ["runs", "find"])
+def test_only_who_may_submit_is_led_to_it(house, name, who, led):
+    assert (reverse("new-task") in house.client(who).get(reverse(name)).content.decode()) is led
+
+
 @pytest.mark.spec("K1")
 @pytest.mark.parametrize(
     ("who", "status"),

@@ -114,7 +114,7 @@ def test_asking_says_which_rule_and_what_exactly(tmp_path: Path) -> None:
     (desk.workspace / "a.txt").write_text("one\n")
     judgement = desk.judge("write_file", path="a.txt", content="two\n")
     assert (judgement.access, judgement.gate_kind, judgement.risk) == (Access.ASK, "tool_approval", "medium")
-    assert judgement.reasons == ("rule for 'a.txt': ask: agent *, tool *, operation *",)
+    assert judgement.reasons == ("access matrix for 'a.txt': ask before any tool",)
     assert judgement.view["diff"] == "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
     assert (desk.workspace / "a.txt").read_text() == "one\n"
     assert desk.events[-1]["event"] == "tool.judged"

@@ -65,9 +65,20 @@ def test_the_winning_rule(rules: list[AccessRule], spec: ToolSpec, paths: tuple[
 def test_the_reason_names_the_rule() -> None:
     rule = AccessRule(DENY, tool="write_file", paths=("secret/**",), note="keys live there")
     reason = evaluate([rule], WRITE, "coder", paths=["secret/a"]).reason
-    assert reason == (
-        "rule for 'secret/a': deny: agent *, tool write_file, operation *, paths secret/** (keys live there)"
-    )
+    assert reason == ("access matrix for 'secret/a': deny write_file on secret/** (keys live there)")
+
+
+@pytest.mark.spec("I3")
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (AccessRule(ASK), "ask before any tool"),
+        (AccessRule(ALLOW, agent_type="coder", operation="read"), "allow any tool that does read by coder"),
+        (AccessRule(DENY, tool="fetch", hosts=("*.example.org",)), "deny fetch at *.example.org"),
+    ],
+)
+def test_a_rule_says_only_what_it_speaks_of(rule: AccessRule, said: str) -> None:
+    assert str(rule) == said
 
 
 def test_hosts_are_judged_like_paths() -> None:
