@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from loops.tools import reports
 from loops.tools.reports import Failure, Report, coverage, junit, text_coverage, text_summary
+from loops.tools.reports.junit import LONGEST_NAME, LONGEST_TEXT, MOST_ELEMENTS
+from loops.tools.reports.report import MOST_FAILURES
 
 pytestmark = pytest.mark.spec("G1", "L2")
 
@@ -81,7 +83,7 @@ HOSTILE = {
     "bytes that are no text": bytes(range(256)) * 10,
     "zeros": b"\0" * 1000,
     "too deep": b"<testsuite>" * 5000 + b"</testsuite>" * 5000,
-    "too many elements": b"<testsuite>" + b"<a/>" * (reports.MOST_ELEMENTS + 1) + b"</testsuite>",
+    "too many elements": b"<testsuite>" + b"<a/>" * (MOST_ELEMENTS + 1) + b"</testsuite>",
     "too large": b"<testsuite>" + b" " * reports.LARGEST + b"</testsuite>",
 }
 
@@ -108,9 +110,9 @@ def test_long_texts_and_many_failures_are_cut() -> None:
     report = junit(f"<testsuite>{case * 80}</testsuite>".encode())
     assert report is not None
     assert report.failed == 80
-    assert len(report.failures) == reports.MOST_FAILURES
-    assert len(report.failures[0].name) == reports.LONGEST_NAME
-    assert len(report.failures[0].message) == reports.LONGEST_TEXT
+    assert len(report.failures) == MOST_FAILURES
+    assert len(report.failures[0].name) == LONGEST_NAME
+    assert len(report.failures[0].message) == LONGEST_TEXT
 
 
 def test_what_hides_in_a_name_is_cleaned() -> None:

@@ -1,0 +1,98 @@
+"""JUnit XML, as nearly every test runner can write it."""
+
+from __future__ import annotations
+
+from loops.tools.clean import clean_text
+from loops.tools.reports.documents import Enough, local_name, parse
+from loops.tools.reports.report import MOST_FAILURES, Failure, Report
+
+MOST_ELEMENTS, DEEPEST = 200_000, 64
+LONGEST_TEXT, LONGEST_NAME = 2_000, 300
+_KEPT_OF_DETAILS = 4_000
+
+
+def junit(data: bytes) -> Report | None:
+    """The counts of a JUnit document as pytest, jest-junit, gotestsum, surefire and their like write it."""
+    reader = _Cases()
+    if not parse(data, reader) or not reader.is_junit:
+        return None
+    return Report(
+        passed=max(0, reader.cases - reader.failed - reader.skipped),
+        failed=reader.failed,
+        skipped=reader.skipped,
+        errors=reader.errors,
+        failures=tuple(reader.failures),
+    )
+
+
+class _Cases:
+    """Counts test cases and keeps the first failures, without keeping the document."""
+
+    def __init__(self) -> None:
+        self.is_junit = False
+        self.cases = self.failed = self.skipped = self.errors = 0
+        self.failures: list[Failure] = []
+        self._elements = self._depth = 0
+        self._case: dict[str, str] = {}
+        self._state = ""
+        self._message = ""
+        self._details: list[str] = []
+        self._size = 0
+        self._reads = False
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._elements += 1
+        self._depth += 1
+        if self._elements > MOST_ELEMENTS or self._depth > DEEPEST:
+            raise Enough
+        match local_name(tag):
+            case "testsuites" | "testsuite":
+                self.is_junit = True
+            case "testcase":
+                self._case, self._state, self._message = dict(attributes), "", ""
+                self._details, self._size = [], 0
+            case "failure" | "error" as kind if not self._state.startswith(("failure", "error")):
+                self._state, self._message, self._reads = kind, attributes.get("message", ""), True
+            case "skipped" if not self._state:
+                self._state = "skipped"
+
+    def data(self, text: str) -> None:
+        if self._reads:
+            self._details.append(text[-_KEPT_OF_DETAILS:])
+            self._size += len(self._details[-1])
+            while self._size > 2 * _KEPT_OF_DETAILS:
+                self._size -= len(self._details.pop(0))
+
+    def end(self, tag: str) -> None:
+        self._depth -= 1
+        name = local_name(tag)
+        if name in ("failure", "error"):
+            self._reads = False
+        elif name == "testcase":
+            self._count()
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+    def _count(self) -> None:
+        self.cases += 1
+        self.skipped += self._state == "skipped"
+        self.errors += self._state == "error"
+        if self._state in ("failure", "error"):
+            self.failed += 1
+            if len(self.failures) < MOST_FAILURES:
+                self.failures.append(_failure(self._case, self._message, "".join(self._details).strip()))
+        self._state = ""
+
+
+def _failure(case: dict[str, str], message: str, details: str) -> Failure:
+    last = details.rsplit("\n", 1)[-1]
+    place = last.split(": ")[0] if last.count(":") >= 2 else case.get("file") or case.get("classname") or ""
+    if case.get("line") and place == case.get("file"):
+        place = f"{place}:{case['line']}"
+    name = f"{case.get('classname', '')}::{case.get('name', '')}"
+    return Failure(
+        name=clean_text(name)[:LONGEST_NAME],
+        message=clean_text(message or details)[:LONGEST_TEXT],
+        location=clean_text(place)[:LONGEST_NAME],
+    )
