@@ -17,9 +17,9 @@ run: .venv/.runtime $(BIN)/agentops ## start AgentOps: database, broker, web, wo
 
 setup: .venv/.development $(BIN)/agentops ## install everything a developer needs
 
-# Each process has servers of its own. `load` deals in order, so that tests with a browser stay the last of each.
+# Each process has servers of its own. Tests are dealt in order, so that those with a browser stay the last of each.
 test: .venv/.development system-tools ## the whole suite, on its own servers
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-usual} $(BIN)/pytest -n logical --maxprocesses 4 --dist load $(ARGS)
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-usual} $(BIN)/pytest -n logical --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 unit: .venv/.development ## the tests that need no server
 	@$(BIN)/pytest -q -p no:playwright tests/unit $(ARGS)

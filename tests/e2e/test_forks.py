@@ -24,7 +24,7 @@ def test_a_run_is_forked_from_a_step_by_keyboard_and_compared(house: House, ente
     page = enter(house.url, house.boss)
     page.goto(f"{house.url}/runs/{parent.pk}/")
     step = page.locator("#step-1")
-    if not step.locator("details.step").get_attribute("open"):
+    if step.locator("details.step").get_attribute("open") is None:
         step.locator("summary").first.press("Enter")
     step.get_by_role("link", name="Fork from here").press("Enter")
     page.get_by_role("heading", name="Fork this run").wait_for()

@@ -37,6 +37,8 @@ SUITE: dict[str, tuple[str, int, int]] = {
 def main(argv: list[str]) -> int:
     asked = _arguments(argv)
     random.seed(asked.seed)
+    if asked.short:
+        stand.side_by_side()
     leftovers.end_on_sigterm()
     print(f"seed {asked.seed}")
     outcomes: list[Outcome] = []

@@ -88,6 +88,7 @@ def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         side.process.wait()
 
 
+@pytest.mark.xdist_group("faults")  # one process of the suite starts the groups, once
 @pytest.mark.timeout(PATIENCE_S + 20)
 @pytest.mark.parametrize(
     "promise", [pytest.param(promise, marks=pytest.mark.spec(*rows)) for promise, rows in SPEC.items()]

@@ -14,7 +14,7 @@ import psutil
 from loops.models import AccessRule, Agent, ModelConfig, Run
 from loops.services import steering
 from tests.faults import house, stand, workers
-from tests.faults.outcome import Found, Outcome
+from tests.faults.outcome import Found, Outcome, first_harm
 
 WITHIN_S = 1.0
 TREES = {
@@ -39,10 +39,9 @@ def check(count: int) -> list[Outcome]:
             outcome.found += found
         p99 = sorted(took)[max(0, round(0.99 * len(took)) - 1)]
         outcome.notes.append(f"seconds from the stop to the last process: p99 {p99:.2f}, longest {max(took):.2f}")
-        if p99 > WITHIN_S:
+        if p99 > stand.within(WITHIN_S):
             outcome.found.broken.append(f"p99 {p99:.2f} s is more than {WITHIN_S:.0f} s")
-        survivors = [stopped("own session", at_work, tool="bare_command")[1] for _ in range(1)]
-        outcome.control = next((harm for found in survivors for harm in found.lost), "").partition(": ")[2]
+        outcome.control = first_harm(lambda: stopped("own session", at_work, tool="bare_command")[1], "survivors", 3)
     return [outcome]
 
 
