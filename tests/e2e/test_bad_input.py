@@ -111,7 +111,7 @@ BAD = {
         breach=True,
     ),
     "tool that may not be used": Bad(
-        "Not allowed: rule for 'a.txt': deny", [("delete_file", {"path": "a.txt"})], audited=True
+        "Not allowed: access matrix for 'a.txt': deny", [("delete_file", {"path": "a.txt"})], audited=True
     ),
 }
 """Name -> what is sent and what is said about it."""

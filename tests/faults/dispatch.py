@@ -25,7 +25,7 @@ def check(count: int) -> list[Outcome]:
         outcome.found += through_celery(pool, through)
     outcome.faults += 6 * through
     outcome.notes.append(f"{count} bells for three forked workers, {2 * through} through Celery, all three times")
-    outcome.control = first_harm(lambda: at_the_same_moment(off=["claim"]), "owners", 5)
+    outcome.control = first_harm(lambda: at_the_same_moment(off=["claim"]), "owners", 20)
     return [outcome]
 
 

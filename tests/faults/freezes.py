@@ -42,11 +42,11 @@ def check(count: int) -> list[Outcome]:
         wakes_up.found += found
         slowest = max(slowest, seconds)
     wakes_up.notes.append(f"slowest takeover {slowest:.1f} s after the lease (allowed {stand.within(LATE_S):.0f} s)")
-    wakes_up.control = first_harm(lambda: frozen(CrashPoint.MODEL_ASKED, off=["fence", "deadline"])[0], "", 4)
+    wakes_up.control = first_harm(lambda: frozen(CrashPoint.MODEL_ASKED, off=["fence", "deadline"])[0], "", 8)
     acts_late = Outcome("P5", faults=count)
     for found in lean.lanes(lambda lane, share: [retried() for _ in range(share)], count, LANES):
         acts_late.found += found
-    acts_late.control = first_harm(lambda: retried(off=["deadline"]), "happened", 4)
+    acts_late.control = first_harm(lambda: retried(off=["deadline"]), "happened", 8)
     return [wakes_up, acts_late]
 
 

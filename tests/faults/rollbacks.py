@@ -28,7 +28,7 @@ def check(count: int) -> list[Outcome]:
         outcome.found += found
         outcome.faults += deaths
     outcome.found += undone(fails=True)[1]
-    outcome.control = first_harm(lambda: undone(off=["undone"])[1], "happened", 3)
+    outcome.control = first_harm(lambda: undone(off=["undone"])[1], "happened", 6)
     return [outcome]
 
 

@@ -145,7 +145,7 @@ class TestForm:
         long.drive([*turns, fakes.done()], Ledger().tools())
         client = house.client("operator")
         for run in (parent.run, long.run):
-            with django_assert_max_num_queries(14 + SESSION_AND_USER):
+            with django_assert_max_num_queries(15 + SESSION_AND_USER):
                 client.get(form(run))
 
 
