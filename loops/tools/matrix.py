@@ -36,7 +36,7 @@ class AccessRule:
         """For people: only what the rule speaks of."""
         tool = "any tool" if self.tool in _ANY else self.tool
         parts = (
-            ("that does", "" if self.operation in _ANY else self.operation),
+            ("whose operation is", "" if self.operation in _ANY else self.operation),
             ("on", " ".join(self.paths)),
             ("at", " ".join(self.hosts)),
             ("by", "" if self.agent_type in _ANY else self.agent_type),

@@ -73,7 +73,7 @@ def test_the_reason_names_the_rule() -> None:
     ("rule", "said"),
     [
         (AccessRule(ASK), "ask before any tool"),
-        (AccessRule(ALLOW, agent_type="coder", operation="read"), "allow any tool that does read by coder"),
+        (AccessRule(ALLOW, agent_type="coder", operation="read"), "allow any tool whose operation is read by coder"),
         (AccessRule(DENY, tool="fetch", hosts=("*.example.org",)), "deny fetch at *.example.org"),
     ],
 )
