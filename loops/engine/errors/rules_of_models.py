@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loops.engine.errors.failure import Source
 from loops.engine.errors.rule import Rule
+from loops.engine.errors.words import RATE_LIMITED
 from loops.engine.values import FailureKind
 
 _TRANSIENT, _SYSTEMATIC, _UNRECOVERABLE = FailureKind.TRANSIENT, FailureKind.SYSTEMATIC, FailureKind.UNRECOVERABLE
@@ -118,6 +119,14 @@ MODEL_RULES = (
             "model_context_window_exceeded",
             "max_tokens",
         ),
+        sources=_MODEL,
+    ),
+    Rule(
+        "provider_rate_limited",
+        _TRANSIENT,
+        "The provider takes no more requests for the moment; the same request may pass later.",
+        words=RATE_LIMITED,
+        statuses=(401, 403),
         sources=_MODEL,
     ),
     Rule(

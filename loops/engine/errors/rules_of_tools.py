@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loops.engine.errors.failure import Source
 from loops.engine.errors.rule import Rule
+from loops.engine.errors.words import CREDENTIALS_REPORTED, NAME_UNRESOLVED, RATE_LIMITED, SERIALISATION, UNREACHABLE
 from loops.engine.values import FailureKind
 
 _TRANSIENT, _SYSTEMATIC, _UNRECOVERABLE = FailureKind.TRANSIENT, FailureKind.SYSTEMATIC, FailureKind.UNRECOVERABLE
@@ -69,9 +70,9 @@ TOOL_RULES = (
         _TRANSIENT,
         "Somebody holds it for the moment; the same call may pass later.",
         words=(
+            *SERIALISATION,
             "index.lock",
             ".lock': file exists",
-            "database is locked",
             "could not get lock",
             "resource temporarily unavailable",
             "device or resource busy",
@@ -84,19 +85,7 @@ TOOL_RULES = (
         "no_network",
         _SYSTEMATIC,
         "Commands have no network; another way is wanted.",
-        words=(
-            "name resolution",
-            "name or service not known",
-            "could not resolve",
-            "unable to resolve",
-            "could not translate host name",
-            "network is unreachable",
-            "failed to establish a new connection",
-            "connection refused",
-            "couldn't connect to server",
-            "getaddrinfo",
-            "econnrefused",
-        ),
+        words=(*NAME_UNRESOLVED, *UNREACHABLE),
         sources=_TOOL,
         tools=_COMMANDS,
     ),
@@ -104,15 +93,26 @@ TOOL_RULES = (
         "remote_refused",
         _UNRECOVERABLE,
         "The other side refuses the credentials; a person can give others.",
-        words=(
-            "permission denied (publickey",
-            "could not read username",
-            "could not read password",
-            "could not read from remote repository",
-            "password authentication failed",
-        ),
+        words=CREDENTIALS_REPORTED,
+        unless=RATE_LIMITED,
         sources=_TOOL,
         person_can_help=True,
+    ),
+    Rule(
+        "command_rate_limited",
+        _TRANSIENT,
+        "The service behind the command takes no more calls for the moment.",
+        words=(
+            "rate limit exceeded",
+            "secondary rate limit",
+            "429 too many requests",
+            "http 429",
+            "status code 429",
+            "error: 429",
+            "toomanyrequests",
+        ),
+        sources=_TOOL,
+        tools=_COMMANDS,
     ),
     Rule(
         "crashed",

@@ -49,6 +49,11 @@ RARE = {
     "reported_transient": Failure(Source.TOOL, "it lost count", tool="mcp_x", known=TRANSIENT),
     "adapter_says_again": Failure(Source.MODEL, "it said so in a header", known=TRANSIENT),
     "server_absent": Failure(Source.TOOL, "Failed to spawn: program not found", tool="mcp_x"),
+    "resource_contended": Failure(Source.TOOL, "the object has been modified; apply your changes again"),
+    "credentials_refused": Failure(Source.TOOL, "Login required.", tool="mcp_x"),
+    "service_refused": Failure(Source.TOOL, "HTTP Error", tool="mcp_x", status=402),
+    "provider_rate_limited": Failure(Source.MODEL, "rate limit of the organization", status=403),
+    "command_rate_limited": Failure(Source.TOOL, "gh: API rate limit exceeded (HTTP 403)", tool="run_command"),
     "element_missing": Failure(Source.TOOL, "Timeout 30000ms exceeded, waiting for locator('x')", tool="browser"),
 }
 """Rules that no row of the table needs, with a failure that needs them."""
@@ -172,9 +177,120 @@ def test_a_missing_network_is_lasting_for_commands_and_passing_for_services() ->
     assert classify(replace(failure, tool="remote_shell")).kind is TRANSIENT
 
 
+UNRESOLVED_OR_UNREACHABLE = [
+    "Error: getaddrinfo EAI_AGAIN api.stripe.com",
+    "Error: queryA ENOTFOUND db.internal",
+    "java.net.UnknownHostException: repo.maven.apache.org",
+    'Get "https://proxy.golang.org/": dial tcp: lookup proxy.golang.org on 127.0.0.53:53: no such host',
+    "error sending request: error trying to connect: dns error: failed to lookup address information",
+    "requests.exceptions.ConnectionError: Failed to establish a new connection: [Errno 111] Connection refused",
+    "httpx.ConnectError: All connection attempts failed",
+    "wget: bad address 'files.internal'",
+    "No connection could be made because the target machine actively refused it.",
+    "java.net.ConnectException: Verbindungsaufbau abgelehnt",
+    "Error: connect ENETUNREACH 2606:4700::6810:85e5:443",
+    "could not connect to server: Host is unreachable",
+]
+BROKEN_OFF = [
+    "TypeError: fetch failed",
+    'Get "https://api.cluster:6443/version": net/http: TLS handshake timeout',
+    "read tcp 10.0.0.2:51442->10.0.0.9:443: i/o timeout",
+    'Post "https://hooks.internal/": unexpected EOF',
+    "http.client.RemoteDisconnected: Remote end closed connection without response",
+    "OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to api.internal:443",
+    "An existing connection was forcibly closed by the remote host.",
+    "FetchError: Invalid response body: Premature close",
+    "Error: write EPIPE",
+]
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize("text", [*UNRESOLVED_OR_UNREACHABLE, *BROKEN_OFF])
+def test_trouble_of_the_network_is_known_in_the_words_of_any_client(text: str) -> None:
+    found = classify(Failure(Source.TOOL, text, tool="mcp_x"))
+    assert (found.kind, found.certain) == (TRANSIENT, True)
+
+
+@pytest.mark.spec("E1", "I7")
+@pytest.mark.parametrize("text", UNRESOLVED_OR_UNREACHABLE)
+def test_a_command_that_reaches_nobody_is_told_that_it_has_no_network(text: str) -> None:
+    assert classify(Failure(Source.TOOL, text, tool="run_command", exit_code=1)).rule == "no_network"
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/bin/sh: 3: Syntax error: Unexpected EOF while looking for matching quote",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'prices.csv'",
+    ],
+)
+def test_words_that_only_look_like_the_network_are_not_taken_for_it(text: str) -> None:
+    assert classify(Failure(Source.TOOL, text, tool="terminal", exit_code=1)).kind is SYSTEMATIC
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fatal: Authentication failed for 'https://git.internal/team/app.git/'",
+        "npm error code E401\nnpm error Incorrect or missing password.",
+        'Unable to locate credentials. You can configure credentials by running "aws configure".',
+        "denied: requested access to the resource is denied",
+        "To get started with GitHub CLI, please run:  gh auth login",
+        "An error occurred (ExpiredToken) when calling the ListBuckets operation: The provided token has expired.",
+        "ERROR 1045 (28000): Access denied for user 'app'@'localhost' (using password: YES)",
+        "error: failed to get token: 401 Unauthorized",
+    ],
+)
+def test_credentials_that_a_command_reports_go_to_a_person(text: str) -> None:
+    found = classify(Failure(Source.TOOL, text, tool="run_command", exit_code=1))
+    assert (found.kind, found.decision) == (UNRECOVERABLE, Recovery.ESCALATE)
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (Source.TOOL, '{"message":"API rate limit exceeded for user ID 583231."}'),
+        (Source.TOOL, "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."),
+        (Source.TOOL, '{"error":{"code":403,"errors":[{"reason":"userRateLimitExceeded"}]}}'),
+        (Source.TOOL, "Forbidden: Too Many Requests"),
+        (Source.MODEL, "HTTP 403: Rate limit exceeded for this organization, retry later"),
+    ],
+)
+def test_a_rate_limit_behind_a_403_passes(source: Source, text: str) -> None:
+    assert classify(Failure(source, text, tool="mcp_x", status=403)).kind is TRANSIENT
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize("source", [Source.TOOL, Source.MODEL])
+def test_a_403_without_such_words_stays_a_matter_of_rights(source: Source) -> None:
+    assert classify(Failure(source, "HTTP 403: not for you", tool="mcp_x", status=403)).kind is UNRECOVERABLE
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize("tool", ["run_command", "mcp_x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ERROR:  could not serialize access due to concurrent update",
+        "psycopg.errors.SerializationFailure: could not serialize access due to read/write dependencies",
+        "SQLSTATE[40001]: Serialization failure: 1213 Deadlock found when trying to get lock",
+        "ERROR: restart transaction: TransactionRetryWithProtoRefreshError: WriteTooOldError",
+        "ORA-08177: can't serialize access for this transaction",
+        "Snapshot isolation transaction aborted due to update conflict.",
+        "Transaction (Process ID 52) was deadlocked on lock resources with another process",
+        "sqlite3.OperationalError: database is locked",
+    ],
+)
+def test_a_transaction_that_lost_a_race_may_be_run_again(text: str, tool: str) -> None:
+    assert classify(Failure(Source.TOOL, text, tool=tool, exit_code=1)).kind is TRANSIENT
+
+
 @pytest.mark.spec("E1")
 def test_what_a_file_tool_quotes_is_no_trouble_of_a_service() -> None:
-    quoted = "hunk 1 does not fit. Line 1 is 'raise Forbidden(401, \"rate limit\")', but the diff expects 'pass'."
+    quoted = "hunk 1 does not fit. Line 1 is 'raise Forbidden(401)', but the diff expects 'pass'."
     assert classify(Failure(Source.TOOL, quoted, tool="apply_diff")).rule == "file_tool_failed"
     assert classify(Failure(Source.TOOL, quoted, tool="mcp_x")).kind is UNRECOVERABLE
     assert {spec.name for spec in builtin_registry().specs()} >= set(FILE_TOOLS)
