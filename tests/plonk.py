@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _CODE = """
-from loops.engine.values import ToolResult, ToolSpec
+from loops.engine.values import Danger, Reversibility, ToolResult, ToolSpec
 from loops.tools.registry import Tool
 
 PARAMETERS = {
@@ -21,7 +21,8 @@ async def _plonk(arguments, run):
 
 
 def register(registry):
-    registry.add(Tool(ToolSpec(name="plonk", description="Fails.", parameters=PARAMETERS), _plonk))
+    declared = {"operation": "read", "reversibility": Reversibility.PURE, "danger": Danger.LOW}
+    registry.add(Tool(ToolSpec(name="plonk", description="Fails.", parameters=PARAMETERS, **declared), _plonk))
 """
 
 

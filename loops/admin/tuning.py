@@ -14,6 +14,8 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from loops import models as m
 from loops.admin.scoped import Everywhere, OfMyProjects, Reasoned, Versioned
 from loops.engine import loops
+from loops.engine.values import Access
+from loops.tools.matrix import AccessRule, may_allow
 
 ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
 THINKING = re.compile(r"off|adaptive|[1-9][0-9]{2,6}")
@@ -77,6 +79,15 @@ class AccessRuleForm(Reasoned):
         if bad := [path for path in paths if path.startswith("/") or any(sign in path for sign in LOOKS_LIKE_NO_PATH)]:
             raise ValidationError(f"{bad[0]!r} does not name something inside the workspace.")
         return paths
+
+    def clean(self) -> dict[str, Any]:
+        """What is allowed is named; the matrix would read anything else as ask."""
+        given = super().clean() or {}
+        allows = given.get("access") == m.AccessRule.Access.ALLOW
+        rule = AccessRule(Access.ALLOW, tool=given.get("tool") or "*", operation=given.get("operation") or "*")
+        if allows and not may_allow(rule):
+            raise ValidationError({"operation": "Name a tool or an operation: what no rule names is asked for."})
+        return given
 
 
 @admin.register(m.AccessRule)

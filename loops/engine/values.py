@@ -82,6 +82,10 @@ class FailureKind(StrEnum):
     """Safety: sandbox escape attempted, refusal, policy breach."""
 
 
+UNDECLARED = "undeclared"
+"""The operation of a tool that does not say what it does."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A registered tool, as the registry, the matrix, the gates and the model see it (SPEC I2).
@@ -89,18 +93,22 @@ class ToolSpec:
     ``parameters`` is a JSON Schema (draft 2020-12) of an object; ``additionalProperties`` is false in every built-in.
     ``timeout_s`` bounds one execution in seconds. ``retriable`` means that running the very same call again after an
     unknown outcome is harmless (RELIABILITY 3.2); a tool that is not retriable goes to a human instead.
+
+    What a tool does not declare is taken at its worst: it does something that nobody named, cannot be undone, and a
+    person is asked before each call. ``default_access`` is what holds where no rule of the matrix names the tool or its
+    operation; there, ALLOW counts for tools that end a step only (``loops.tools.matrix.without_rule``).
     """
 
     name: str
     description: str
     parameters: Mapping[str, Json]
-    operation: str = "read"
-    reversibility: Reversibility = Reversibility.PURE
-    danger: Danger = Danger.LOW
+    operation: str = UNDECLARED
+    reversibility: Reversibility = Reversibility.IRREVERSIBLE
+    danger: Danger = Danger.HIGH
     timeout_s: float = 30.0
     retriable: bool = False
     loop_breaking: bool = False
-    default_access: Access = Access.ALLOW
+    default_access: Access = Access.ASK
     version: str = "1"
     server: str = ""
     """Identity of the MCP server that offers the tool; empty for built-ins."""

@@ -24,6 +24,7 @@ from loops.engine.ports import CallContext
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
 from loops.engine.texts import of_journal
+from loops.engine.values import Reversibility
 from loops.models import Fact, Fork, Run, ToolCallRecord
 from loops.services.instructions import prompt_versions, system_prompt
 from loops.services.tasks import run_spec
@@ -184,4 +185,5 @@ def _changed_since(fork: Fork, there: RunState) -> bool:
 
 def _only_reading() -> set[str]:
     """Tools of our own that change nothing; what a server says of its tools is only its word."""
-    return {spec.name for spec in tool_registry().specs() if spec.operation == "read" and not spec.server}
+    reading = (spec for spec in tool_registry().specs() if spec.operation == "read" and not spec.server)
+    return {spec.name for spec in reading if spec.reversibility is Reversibility.PURE}

@@ -4,6 +4,9 @@ The most specific rule wins: first the one whose path or host pattern has more f
 secrets/**" holds against "allow write_file"), then the one with more exact names; among equals deny beats ask beats
 allow. A call that touches several paths or hosts is
 judged for each, and the strictest answer holds. IRREVERSIBLE tools are never below ask, whatever a rule says (O1).
+
+Silence means ask. Only a rule that names the tool or its operation can allow a call; where no rule speaks of it, or
+only one for anything at all, a person is asked, whatever the tool says of itself.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from loops.engine.values import Access, Reversibility, ToolSpec
+from loops.engine.values import UNDECLARED, Access, Reversibility, ToolSpec
 from loops.tools.globs import literal_length, matches
 
 _STRICTNESS = {Access.ALLOW: 0, Access.ASK: 1, Access.DENY: 2}
@@ -78,6 +81,18 @@ def may_ask(rules: Sequence[AccessRule], spec: ToolSpec, agent_type: str) -> boo
     return any(rule.access is not Access.DENY for rule in usable if rule.paths or rule.hosts)
 
 
+def without_rule(spec: ToolSpec) -> Access:
+    """What holds for a tool of which no rule speaks: at least ask, but for one that ends a step and runs nothing."""
+    if spec.loop_breaking:
+        return spec.default_access
+    return max(spec.default_access, Access.ASK, key=_STRICTNESS.__getitem__)
+
+
+def may_allow(rule: AccessRule) -> bool:
+    """Does the rule name what it speaks of? Who may and where is not enough: it would allow what nobody thought of."""
+    return bool(literal_length(rule.tool) or literal_length(rule.operation))
+
+
 def _concerns(rule: AccessRule, spec: ToolSpec, agent_type: str) -> bool:
     return (
         matches(rule.agent_type, agent_type)
@@ -97,10 +112,18 @@ def _one(rules: Iterable[AccessRule], spec: ToolSpec, path: str, host: str) -> V
             best = (key, rule)
     subject = f" for {path or host!r}" if path or host else ""
     if best is None:
-        return Verdict(
-            spec.default_access, f"access matrix: no rule{subject}; the default of {spec.name} is {spec.default_access}"
-        )
-    return Verdict(best[1].access, f"access matrix{subject}: {best[1]}")
+        access = without_rule(spec)
+        return Verdict(access, f"access matrix: no rule{subject} names {_named(spec)}: {access}")
+    rule = best[1]
+    if rule.access is Access.ALLOW and not may_allow(rule):
+        reason = f"access matrix{subject}: {rule}, but that names neither a tool nor an operation: ask"
+        return Verdict(Access.ASK, reason)
+    return Verdict(rule.access, f"access matrix{subject}: {rule}")
+
+
+def _named(spec: ToolSpec) -> str:
+    undeclared = "which it does not declare" if spec.operation == UNDECLARED else repr(spec.operation)
+    return f"{spec.name} or its operation ({undeclared})"
 
 
 def _fit(globs: tuple[str, ...], text: str) -> int | None:

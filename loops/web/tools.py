@@ -11,7 +11,9 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from loops.engine.values import Access
 from loops.models import AccessRule, Project
+from loops.tools import matrix
 from loops.web import access
 
 
@@ -22,18 +24,24 @@ def tools(request: HttpRequest) -> HttpResponse:
     """The registry beside the matrix of each project you work in."""
     projects = Project.objects.visible_to(request.user)
     rules = AccessRule.objects.filter(project__in=projects.values("pk")).select_related("project")
-    by_project: dict[str, list[AccessRule]] = {}
+    by_project: dict[str, list[tuple[AccessRule, bool]]] = {}
     for rule in rules.order_by("project__name", "agent_type", "tool", "operation"):
-        by_project.setdefault(rule.project.name, []).append(rule)
+        by_project.setdefault(rule.project.name, []).append((rule, _speaks(rule)))
     context = {"specs": _specs(), "matrix": by_project, "roles": access.roles(request)}
     return render(request, "console/tools.html", context)
 
 
-def _specs() -> list[Any] | None:
-    """Registered tools by name; None where this process cannot know them."""
+def _speaks(rule: AccessRule) -> bool:
+    """False for a row that allows without naming a tool or an operation: the matrix reads it as ask."""
+    read = matrix.AccessRule(Access(rule.access), tool=rule.tool, operation=rule.operation)
+    return read.access is not Access.ALLOW or matrix.may_allow(read)
+
+
+def _specs() -> list[tuple[Any, Access]] | None:
+    """Registered tools by name, with what holds where no rule names each; None where this process cannot know them."""
     try:
         registry = importlib.import_module("loops.wiring").tool_registry()
     except (ImportError, AttributeError):
         return None
     specs = registry.specs() if hasattr(registry, "specs") else registry
-    return sorted(specs, key=lambda spec: (spec.server, spec.name))
+    return [(spec, matrix.without_rule(spec)) for spec in sorted(specs, key=lambda spec: (spec.server, spec.name))]

@@ -50,7 +50,7 @@ class RealTools:
         ending = Tool(ToolSpec("task_completion", "ends", {"type": "object"}, loop_breaking=True))
         registry = ToolRegistry([*(self.tool(name) for name in NAMES), ending])
         rules = (
-            AccessRule(Access.ALLOW),
+            AccessRule(Access.ALLOW, operation="look"),
             AccessRule(Access.ASK, tool="ask"),
             AccessRule(Access.DENY, tool="deny"),
         )
@@ -64,7 +64,7 @@ class RealTools:
                 raise ValueError("inside")
             return ToolResult(ok=True, content=f"{name} done")
 
-        return Tool(ToolSpec(name, name, SCHEMA, reversibility=Reversibility.PURE), run)
+        return Tool(ToolSpec(name, name, SCHEMA, operation="look", reversibility=Reversibility.PURE), run)
 
 
 @pytest.fixture(params=[FakeTools, RealTools], ids=["fake", "real"])

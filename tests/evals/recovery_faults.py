@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loops.engine.values import Access, Json, ToolResult, ToolSpec
+from loops.engine.values import Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.registry import Tool, ToolRun
 from tests.wire.say import Raw, Say, Seen, Wire
 
@@ -163,8 +163,9 @@ class Flaky:
             description="Look the answer up.",
             parameters={"type": "object", "properties": {"about": {"type": "string"}}, "additionalProperties": False},
             timeout_s=0.2,
+            operation="read",
+            reversibility=Reversibility.PURE,
             retriable=True,
-            default_access=Access.ALLOW,
         )
         return Tool(spec, self.run)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from loops.engine.values import Access, Compensation, Reversibility, ToolResult, ToolSpec
+from loops.engine.values import Compensation, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import schema, string, text
 from loops.tools.registry import Arguments, Tool, ToolRegistry, ToolRun
 from tests.faults import ledger, payloads
@@ -13,6 +13,8 @@ from tests.faults import ledger, payloads
 LONG = "receipt " * 3000
 """Long enough to be stored as a blob, in a transaction of several statements."""
 
+
+OPERATION = "bank"
 
 refuses = ""
 """The label of an effect that cannot be taken back."""
@@ -40,10 +42,9 @@ def _tool(name: str, *, drops_repeated_keys: bool = False, behind: Any = None, *
         return ToolResult(ok=True, content=f"{label} done. {LONG if text(arguments, 'long') else ''}")
 
     words: dict[str, Any] = {name: string(name) for name in ("label", "long", "pause")} | {"payload": {}}
-    given = {"description": name, "parameters": schema(("label",), **words), "operation": "bank"}
-    return Tool(
-        ToolSpec(name=name, default_access=Access.ALLOW, timeout_s=2.0, **{**given, **spec}), run=run, **(behind or {})
-    )
+    given = {"description": name, "parameters": schema(("label",), **words), "operation": OPERATION}
+    given |= {"reversibility": Reversibility.PURE}
+    return Tool(ToolSpec(name=name, timeout_s=2.0, **{**given, **spec}), run=run, **(behind or {}))
 
 
 def _refund(arguments: Arguments, run: ToolRun) -> Compensation:
@@ -73,7 +74,8 @@ TOOLS = (
             name="bare_command",
             description="bare",
             parameters=schema(("command",), command=string("c")),
-            default_access=Access.ALLOW,
+            operation=OPERATION,
+            reversibility=Reversibility.PURE,
             timeout_s=60.0,
         ),
         run=_bare,
@@ -84,7 +86,8 @@ TOOLS = (
             name="poisoned",
             description="poisoned",
             parameters=schema(("kind",), kind=string("k")),
-            default_access=Access.ALLOW,
+            operation=OPERATION,
+            reversibility=Reversibility.PURE,
             retriable=True,
         ),
         run=_poisoned,

@@ -6,8 +6,9 @@ import time
 from typing import Any
 
 from gates.models import Gate
-from loops.models import Agent, Project, Run
+from loops.models import AccessRule, Agent, Project, Run
 from tests.faults import ledger
+from tests.faults.bank import OPERATION
 
 SLUG = "faults"
 PATIENCE_S = 20.0
@@ -22,6 +23,7 @@ def project() -> Project:
     if found is None:
         boss = get_user_model().objects.create_superuser("boss", password="boss")
         found = people.create_project(actor=boss, name="Faults", slug=SLUG)
+        AccessRule.objects.create(project=found, operation=OPERATION, access="allow")
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loops.engine.values import Json, ToolSpec
+from loops.engine.values import Access, Danger, Json, Reversibility, ToolSpec
 from loops.tools.arguments import schema, string
 from loops.tools.registry import Tool
 
@@ -25,6 +25,9 @@ TOOLS = (
                 summary=string("One sentence for lists."),
             ),
             operation="finish",
+            reversibility=Reversibility.PURE,
+            danger=Danger.LOW,
+            default_access=Access.ALLOW,
             loop_breaking=True,
         )
     ),
@@ -34,6 +37,9 @@ TOOLS = (
             description="Ask the person something that only they can answer, then wait for the answer.",
             parameters=schema(("question",), question=string("One clear question.", minLength=1), choices=_CHOICES),
             operation="ask",
+            reversibility=Reversibility.PURE,
+            danger=Danger.LOW,
+            default_access=Access.ALLOW,
             loop_breaking=True,
         )
     ),
@@ -43,6 +49,9 @@ TOOLS = (
             description="Say something to the person without doing anything else.",
             parameters=schema(("message",), message=string("What to say.", minLength=1)),
             operation="ask",
+            reversibility=Reversibility.PURE,
+            danger=Danger.LOW,
+            default_access=Access.ALLOW,
             loop_breaking=True,
         )
     ),

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from loops.engine.values import Json, ToolResult, ToolSpec
+from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import PATH, flag, schema, string, text, whole
 from loops.tools.clean import clean_text, is_binary, sha256_hex, show
 from loops.tools.execution import in_thread
@@ -150,6 +150,10 @@ TOOLS = (
             name="list_files",
             description="List files and folders of the workspace with sizes; folders end with /.",
             parameters=schema(path=PATH, glob=_GLOB, recursive={"type": "boolean", "description": "Default true."}),
+            operation="read",
+            reversibility=Reversibility.PURE,
+            danger=Danger.LOW,
+            default_access=Access.ASK,
             retriable=True,
         ),
         list_files,
@@ -165,6 +169,10 @@ TOOLS = (
                 offset=_COUNT | {"description": "First line, from 1."},
                 limit=_COUNT | {"description": f"How many lines; default {_READ_LINES}."},
             ),
+            operation="read",
+            reversibility=Reversibility.PURE,
+            danger=Danger.LOW,
+            default_access=Access.ASK,
             retriable=True,
         ),
         read_file,
@@ -181,6 +189,10 @@ TOOLS = (
                 glob=_GLOB,
                 ignore_case={"type": "boolean"},
             ),
+            operation="read",
+            reversibility=Reversibility.PURE,
+            danger=Danger.LOW,
+            default_access=Access.ASK,
             retriable=True,
         ),
         search_files,

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from loops.engine.ports import Verified
-from loops.engine.values import Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
+from loops.engine.values import Access, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import objects, schema, text
 from loops.tools.changes import difference
 from loops.tools.execution import in_thread
@@ -192,6 +192,7 @@ TOOLS = (
             operation="write",
             reversibility=Reversibility.COMPENSABLE,
             danger=Danger.HIGH,
+            default_access=Access.ASK,
             timeout_s=300.0,
             retriable=True,
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loops.engine.ports import Verified
-from loops.engine.values import Danger, Json, Reversibility, ToolResult, ToolSpec
+from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import PATH, flag, objects, schema, string, text
 from loops.tools.changes import as_text, describe, read_before, report
 from loops.tools.clean import sha256_hex
@@ -112,6 +112,7 @@ TOOLS = (
             operation="write",
             reversibility=Reversibility.REVERSIBLE,
             danger=Danger.MEDIUM,
+            default_access=Access.ASK,
             retriable=True,
         ),
         write_file,
@@ -138,6 +139,7 @@ TOOLS = (
             operation="write",
             reversibility=Reversibility.REVERSIBLE,
             danger=Danger.MEDIUM,
+            default_access=Access.ASK,
         ),
         apply_diff,
         _writes_edits,

@@ -72,7 +72,8 @@ class Story:
         self.boss = get_user_model().objects.create_superuser("ana", password="x")
         self.project = create_project(actor=self.boss, name="P", slug="p")
         AccessRule.objects.filter(project=self.project).delete()
-        AccessRule.objects.create(project=self.project, access="allow", tool="*", operation="*", agent_type="*")
+        for operation in ("read", "write", "delete", "execute"):
+            AccessRule.objects.create(project=self.project, access="allow", operation=operation)
         self.origin = tmp_path / "origin"
         before(self.origin)
         self.was = look(self.origin)

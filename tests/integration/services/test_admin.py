@@ -106,6 +106,14 @@ def test_cells_of_the_matrix_are_edited_in_the_list_as_one_version(world, root):
     assert PolicyVersion.objects.filter(project=world.project).count() == before + 1
 
 
+@pytest.mark.spec("I3")
+@pytest.mark.parametrize(("names", "saved"), [({}, False), ({"tool": "pay*"}, True), ({"operation": "read"}, True)])
+def test_what_is_allowed_is_named(world, root, names, saved):
+    form = {"project": world.project.pk, "agent_type": "*", "tool": "*", "operation": "*", "access": "allow"}
+    root.post(url("accessrule", "add"), {**form, **names, "paths": "[]", "reason": "r"})
+    assert AccessRule.objects.filter(project=world.project).count() == len(policies.DEFAULT_MATRIX) + saved
+
+
 @pytest.mark.spec("I3", "S1")
 def test_deleting_a_rule_makes_a_version(world, root):
     rule = AccessRule.objects.filter(project=world.project).first()

@@ -1,4 +1,4 @@
-"""A tool access service on a workspace of its own, without Django; blobs and audit events stay in memory."""
+"""A tool access service on a workspace of its own, without a server; blobs and audit events stay in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from loops.engine.ports import CallContext, Judgement
-from loops.engine.values import ToolCall, ToolResult
+from loops.engine.values import Access, ToolCall, ToolResult
+from loops.services.policies import DEFAULT_MATRIX
 from loops.tools.builtin import builtin_registry
 from loops.tools.clean import sha256_hex
 from loops.tools.limits import Limits
@@ -17,10 +18,14 @@ from loops.tools.registry import ToolRegistry
 from loops.tools.sandbox.levels import FULL, SandboxLevel
 from loops.tools.service import ToolAccessService
 
+MATRIX = tuple(AccessRule(Access(access), operation=operation) for operation, access, _ in DEFAULT_MATRIX)
+"""What a project begins with."""
 FULL_LEVEL = SandboxLevel(FULL, "bubblewrap")
 
 
 class Desk:
+    """``rules`` come on top of ``matrix``."""
+
     def __init__(
         self,
         folder: Path,
@@ -30,6 +35,7 @@ class Desk:
         limits: Limits | None = None,
         registry: ToolRegistry | None = None,
         environment: dict[str, str] | None = None,
+        matrix: Sequence[AccessRule] = MATRIX,
     ) -> None:
         self.workspace = folder / "ws-1"
         self.workspace.mkdir(exist_ok=True)
@@ -38,7 +44,7 @@ class Desk:
         self.streamed: list[tuple[str, bytes]] = []
         self.service = ToolAccessService(
             registry or builtin_registry(),
-            rules,
+            (*matrix, *rules),
             "policy-1",
             level,
             save_blob=self.save,

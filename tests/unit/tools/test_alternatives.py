@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from loops.engine.ports import Specialist
-from loops.engine.values import Access, ToolSpec
+from loops.engine.values import Access, Reversibility, ToolSpec
 from loops.tools.alternatives import MOST, alternatives, specialist_for
 from loops.tools.matrix import AccessRule
 from loops.tools.sandbox.levels import FILES_ONLY, SandboxLevel
@@ -21,15 +21,17 @@ NO_DELETE = AccessRule(Access.DENY, operation="delete")
 
 
 def tool(name: str, operation: str = "read", **more: Any) -> ToolSpec:
-    return ToolSpec(name=name, description="", parameters={"type": "object"}, operation=operation, **more)
+    declared: dict[str, Any] = {"operation": operation, "reversibility": Reversibility.REVERSIBLE, **more}
+    return ToolSpec(name=name, description="", parameters={"type": "object"}, **declared)
 
 
 READ, WRITE, DELETE, RUN = tool("r"), tool("w", "write"), tool("d", "delete"), tool("x", "execute")
+ALLOWED = tuple(AccessRule(Access.ALLOW, operation=name) for name in ("read", "write", "delete", "execute", "odd"))
 OFFERED = (READ, WRITE, DELETE, RUN, tool("ask", "ask", loop_breaking=True), tool("odd", "odd"))
 
 
 def others(denied: ToolSpec, *rules: AccessRule, paths: tuple[str, ...] = ()) -> tuple[str, ...]:
-    return alternatives(OFFERED, rules, denied, "coder", paths)
+    return alternatives(OFFERED, (*ALLOWED, *rules), denied, "coder", paths)
 
 
 def test_only_tools_that_do_the_same_or_less_are_named_nearest_first() -> None:
@@ -55,7 +57,7 @@ def test_an_operation_nobody_ranked_compares_with_itself_only() -> None:
 
 def test_the_list_is_bounded() -> None:
     many = [tool(f"t{number:03}") for number in range(100)]
-    assert len(alternatives(many, (), WRITE, "coder")) == MOST
+    assert len(alternatives(many, ALLOWED, WRITE, "coder")) == MOST
 
 
 def test_a_specialist_is_another_type_that_may_and_one_who_asks_nobody_comes_first() -> None:

@@ -110,7 +110,7 @@ def test_a_pattern_in_a_schema_cannot_hang() -> None:
 
 @pytest.mark.spec("I3")
 def test_asking_says_which_rule_and_what_exactly(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, ASK_ALL)
+    desk = Desk(tmp_path, ASK_ALL, matrix=())
     (desk.workspace / "a.txt").write_text("one\n")
     judgement = desk.judge("write_file", path="a.txt", content="two\n")
     assert (judgement.access, judgement.gate_kind, judgement.risk) == (Access.ASK, "tool_approval", "medium")
@@ -138,7 +138,7 @@ def _subject(desk: Desk, name: str, **arguments: Any) -> dict[str, Any]:
 
 @pytest.mark.spec("Q5")
 def test_every_change_of_what_would_happen_changes_the_subject(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, ASK_ALL)
+    desk = Desk(tmp_path, ASK_ALL, matrix=())
     script = desk.workspace / "run.sh"
     script.write_text("echo one\n")
     original = _subject(desk, "run_command", command="bash run.sh", timeout_s=5)
@@ -157,7 +157,7 @@ def test_every_change_of_what_would_happen_changes_the_subject(tmp_path: Path) -
     digests.add(digest(_subject(desk, "run_command", command="bash run.sh", timeout_s=5)))
     other = tmp_path / "other"
     other.mkdir()
-    elsewhere = Desk(other, ASK_ALL)
+    elsewhere = Desk(other, ASK_ALL, matrix=())
     (elsewhere.workspace / "run.sh").write_text("echo one\n")
     digests.add(digest(_subject(elsewhere, "run_command", command="bash run.sh", timeout_s=5)))
     assert len(digests) == 9
@@ -165,13 +165,13 @@ def test_every_change_of_what_would_happen_changes_the_subject(tmp_path: Path) -
 
 def test_the_same_action_has_the_same_subject(tmp_path: Path) -> None:
     """The control of the test above."""
-    desk = Desk(tmp_path, ASK_ALL)
+    desk = Desk(tmp_path, ASK_ALL, matrix=())
     first = _subject(desk, "run_command", command="ls", timeout_s=5)
     assert digest(first) == digest(_subject(desk, "run_command", timeout_s=5, command="ls"))
 
 
 def test_subject_of_a_write_binds_to_the_file_before(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, ASK_ALL)
+    desk = Desk(tmp_path, ASK_ALL, matrix=())
     before = _subject(desk, "write_file", path="a", content="x")
     (desk.workspace / "a").write_text("changed meanwhile")
     assert digest(before) != digest(_subject(desk, "write_file", path="a", content="x"))
@@ -197,7 +197,7 @@ def test_without_a_rule_commands_and_deletions_ask(tmp_path: Path) -> None:
     ],
 )
 def test_a_weaker_sandbox_permits_less(tmp_path: Path, level: int, command: Access, write: Access) -> None:
-    allowed = (AccessRule(Access.ALLOW, operation="execute"),)
+    allowed = (AccessRule(Access.ALLOW, "coder", operation="execute"),)
     desk = Desk(tmp_path, allowed, level=SandboxLevel(level, "test", (), "it is weak"))
     assert desk.judge("run_command", command="ls").access is command
     assert desk.judge("run_tests").access is command
@@ -245,7 +245,7 @@ def test_either_or_is_explained(tmp_path: Path, name: str, arguments: dict[str, 
 
 
 def test_an_edit_that_does_not_fit_is_refused_before_a_person_is_asked(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, ASK_ALL)
+    desk = Desk(tmp_path, ASK_ALL, matrix=())
     (desk.workspace / "a").write_text("one\n")
     judgement = desk.judge("apply_diff", path="a", edits=[{"search": "two", "replace": "x"}])
     assert (judgement.access, judgement.invalid) == (Access.DENY, True)

@@ -9,12 +9,12 @@ from loops.tools.globs import BadPattern, matches, regular_expression
 from loops.tools.matrix import AccessRule, evaluate, may_ask
 
 ALLOW, ASK, DENY = Access.ALLOW, Access.ASK, Access.DENY
-WRITE = ToolSpec("write_file", "", {}, operation="write")
-FETCH = ToolSpec("fetch", "", {}, operation="network", default_access=DENY)
+WRITE = ToolSpec("write_file", "", {}, operation="write", reversibility=Reversibility.REVERSIBLE)
+FETCH = ToolSpec("fetch", "", {}, operation="network", reversibility=Reversibility.PURE, default_access=DENY)
 PAY = ToolSpec("pay", "", {}, operation="pay", reversibility=Reversibility.IRREVERSIBLE)
 
 TABLE = [
-    ("no rule: the tool's default", [], WRITE, ("a",), ALLOW),
+    ("no rule: a person is asked", [], WRITE, ("a",), ASK),
     ("no rule: a default of deny", [], FETCH, (), DENY),
     ("any beats the default", [AccessRule(ASK)], WRITE, ("a",), ASK),
     ("a named tool beats any", [AccessRule(DENY), AccessRule(ALLOW, tool="write_file")], WRITE, ("a",), ALLOW),
@@ -28,9 +28,9 @@ TABLE = [
     ("two names beat one", [AccessRule(DENY, "coder"), AccessRule(ASK, "coder", "write_file")], WRITE, (), ASK),
     ("among equals deny wins", [AccessRule(ALLOW, "coder"), AccessRule(DENY, "*", "write_file")], WRITE, (), DENY),
     ("among equals ask beats allow", [AccessRule(ALLOW, tool="write_file"), AccessRule(ASK, "coder")], WRITE, (), ASK),
-    ("another agent's rule is not ours", [AccessRule(DENY, "reviewer")], WRITE, (), ALLOW),
-    ("another operation's rule is not ours", [AccessRule(DENY, operation="read")], WRITE, (), ALLOW),
-    ("a path rule needs the path", [AccessRule(DENY, paths=("secret/**",))], WRITE, ("src/a",), ALLOW),
+    ("another agent's rule is not ours", [AccessRule(DENY, "reviewer")], WRITE, (), ASK),
+    ("another operation's rule is not ours", [AccessRule(DENY, operation="read")], WRITE, (), ASK),
+    ("a path rule needs the path", [AccessRule(DENY, paths=("secret/**",))], WRITE, ("src/a",), ASK),
     (
         "a path rule beats names",
         [AccessRule(DENY, paths=("secret/**",)), AccessRule(ALLOW, "coder", "write_file", "write")],
@@ -40,7 +40,7 @@ TABLE = [
     ),
     (
         "the longer path wins",
-        [AccessRule(DENY, paths=("secret/**",)), AccessRule(ALLOW, paths=("secret/open/**",))],
+        [AccessRule(DENY, paths=("secret/**",)), AccessRule(ALLOW, tool="write_file", paths=("secret/open/**",))],
         WRITE,
         ("secret/open/a",),
         ALLOW,

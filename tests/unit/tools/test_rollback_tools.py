@@ -21,7 +21,7 @@ from loops.tools.workspace import Workspace
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("O2")
-ALL = (AccessRule(Access.ALLOW),)
+ALL = tuple(AccessRule(Access.ALLOW, "coder", operation=name) for name in ("read", "write", "delete", "execute", "buy"))
 
 
 class UndoDesk(Desk):
