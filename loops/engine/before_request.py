@@ -67,6 +67,7 @@ def _limit_gate(state: RunState) -> OpenGate:
 
 BEFORE: tuple[Callable[[RunState], Effect | None], ...] = (
     _ask_about_limit,
+    acting.give_up,
     circling.break_or_ask,
     circling.look_for_loops,
     acting.act,

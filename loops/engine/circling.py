@@ -14,8 +14,10 @@ from loops.engine.detection.finding import Finding
 from loops.engine.detection.fingerprints import action_mark, exact_part, outcome_mark, result_mark
 from loops.engine.detection.ladder import FRESH_STEPS, Rung, next_rung, told, was_left
 from loops.engine.detection.thresholds import Thresholds
+from loops.engine.detection.window import Window
 from loops.engine.effects import Effect, OpenGate, Record
 from loops.engine.facts import LoopBroken, LoopDetected, Reminded
+from loops.engine.recovery.attempts import REPETITION
 from loops.engine.spec import Limits
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import ModelRole
@@ -53,7 +55,7 @@ def break_or_ask(state: RunState) -> Effect | None:
     circle = state.circle
     if rung is Rung.ANOTHER_MODEL and not state.spec.models.get(FALLBACK):
         return Record((LoopBroken(rung=rung, method=circle.method, steps=circle.steps, skipped=NO_FALLBACK),))
-    broken = LoopBroken(rung=rung, method=circle.method, steps=circle.steps)
+    broken = LoopBroken(rung=rung, method=circle.method, steps=circle.steps, anew=True)
     return Record((broken, Reminded(reason="loop", text=told(rung, state.loop_found, state.spec.goal))))
 
 
@@ -85,6 +87,8 @@ class Marks:
     action: str
     outcome: str
     changed: bool
+    error: str = ""
+    """Signature of the error that it only repeats; empty where it met one of its own, or none."""
 
 
 def marks(state: RunState) -> Marks:
@@ -95,11 +99,32 @@ def marks(state: RunState) -> Marks:
     calls = state.calls
     if any(was_cut_off(pending) for pending in calls):
         return Marks(action="", outcome="", changed=False)
-    return Marks(
-        action=action_mark(tuple(pending.call for pending in calls), state.last_text),
-        outcome=outcome_mark(result_mark(pending.said) if pending.said is not None else "" for pending in calls),
-        changed=any(pending.changed for pending in calls),
-    )
+    action = action_mark(tuple(pending.call for pending in calls), state.last_text)
+    outcome = outcome_mark(result_mark(pending.said) if pending.said is not None else "" for pending in calls)
+    if calls and state.recent and all(_sent_back(pending) for pending in calls):
+        return _nothing_learnt(state.recent, action, outcome)
+    return Marks(action, outcome, changed=any(pending.changed for pending in calls))
+
+
+def _nothing_learnt(recent: Window, action: str, outcome: str) -> Marks:
+    """Of a step none of whose calls was run: it stands where the earlier step stood that it repeats, or the latest one,
+    in whatever words it was sent back."""
+    alike = (seen for seen in reversed(recent) if exact_part(seen.action) == exact_part(action))
+    if known := next(alike, None):
+        return Marks(action, known.outcome, changed=False, error=known.error)
+    return Marks(action, outcome, changed=False, error=recent[-1].error)
+
+
+def _sent_back(pending: PendingCall) -> bool:
+    """By the loop itself: as a repetition, or because something else had to come first."""
+    if pending.ok is not False or pending.since:
+        return False
+    return pending.failure is None or pending.failure.code == REPETITION
+
+
+def is_helped(state: RunState) -> bool:
+    """Was the run just told how to get out of a circle, and has not yet had its steps to do so?"""
+    return state.circle.rung > 0 and state.step < state.circle.broken_at + FRESH_STEPS
 
 
 @lru_cache(maxsize=64)

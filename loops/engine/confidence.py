@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from loops.engine import limits
+from loops.engine import circling, limits
 from loops.engine.doubt import doubt
 from loops.engine.effects import CheckConfidence, Effect, OpenGate
 from loops.engine.state import RunState
@@ -54,7 +54,7 @@ def due(state: RunState) -> str:
     seen, every = state.confidence, state.spec.confidence.every_steps
     if seen.asked:
         return "request"
-    if not every or state.step_is_open or state.step < seen.quiet_until:
+    if not every or state.step_is_open or state.step < seen.quiet_until or circling.is_helped(state):
         return ""
     since = state.step - seen.checked_at
     if since >= every:

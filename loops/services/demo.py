@@ -60,7 +60,7 @@ EXAMPLES = (
     Example("writes_a_file", "Writes a file", final_review="never"),
     Example("gives_up_half_way", "Gives up half-way"),
     Example("never_stops", "Never stops", limits={"max_steps": 8}),
-    Example("goes_in_circles", "Goes in circles", limits={"max_failures": 50}),
+    Example("goes_in_circles", "Goes in circles"),
     Example("comes_back_to_it", "Comes back to it", limits={"max_steps": 40}, pace=0.15),
     Example("loses_confidence", "Loses confidence"),
     Example("not_allowed", "May not delete", agent_type=CAUTIOUS),

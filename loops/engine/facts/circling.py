@@ -20,12 +20,14 @@ class LoopDetected(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class LoopBroken(Fact):
-    """One rung of the ladder was tried, or ``skipped`` for the reason given there."""
+    """One rung of the ladder was tried, or ``skipped`` for the reason given there. ``anew``: what failed until then
+    counts as one failure from now on (ADR 0022); older journals do not say so."""
 
     rung: str
     method: str
     steps: tuple[int, ...] = ()
     skipped: str = ""
+    anew: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loops.engine import facts as f
 from loops.engine.detection.fingerprints import exact_part, result_mark
-from loops.engine.detection.ladder import NO_CIRCLE, Circle, was_left
+from loops.engine.detection.ladder import FRESH_STEPS, NO_CIRCLE, Circle, was_left
 from loops.engine.detection.window import Seen, observe
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import means
@@ -37,7 +37,19 @@ def loop_broken(state: RunState, fact: f.LoopBroken) -> RunState:
         progress=state.progress,
         refused=tuple(sorted(refused | set(state.circle.refused))),
     )
-    return evolve(state, loop_found="", circle=circle)
+    return evolve(_with_room(state) if fact.anew else state, loop_found="", circle=circle)
+
+
+def _with_room(state: RunState) -> RunState:
+    """A rung is a new approach: what failed before counts as one failure, and what was told has its steps to help."""
+    room = min(1, max(0, state.limits.max_failures - FRESH_STEPS))
+    memory = state.recovering
+    attempts = memory.attempts if memory.next else ()
+    return evolve(
+        state,
+        failures_in_row=min(state.failures_in_row, room),
+        recovering=evolve(memory, failed_steps=0, attempts=attempts),
+    )
 
 
 @means(f.StallDetected)

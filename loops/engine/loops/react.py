@@ -168,7 +168,7 @@ def _complete_step(state: RunState) -> tuple[Fact, ...]:
         step=state.step,
         success=failed is None,
         error=error[:2000],
-        error_signature=error_signature(failed.call.name, error) if failed and repeats else "",
+        error_signature=marks.error or (error_signature(failed.call.name, error) if failed and repeats else ""),
         progress=progress.score,
         progress_method=progress.method,
         progress_detail=progress.detail,

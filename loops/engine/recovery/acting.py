@@ -20,10 +20,13 @@ def act(state: RunState) -> Effect | None:
             return _ask_a_person(state)
         case Recovery.FAIL_GRACEFULLY:
             return End(Event.ERROR, "unrecoverable")
-        case Recovery.BACKTRACK:
-            return Record((_backtrack(state),))
         case _:
             return None
+
+
+def give_up(state: RunState) -> Effect | None:
+    """Leave the approach that failed: first of all, so that nothing that is told now is left with it (SPEC E3)."""
+    return Record((_backtrack(state),)) if state.recovering.next == Recovery.BACKTRACK else None
 
 
 def wait_out(state: RunState) -> Effect | None:

@@ -19,14 +19,16 @@ TEXT_KEPT = 4_000
 """Characters of a failure's text that are kept for its classification, from both ends."""
 PATHS = ("path", "source", "target")
 PATH_SHOWN = 200
+REPETITION = "identical_errors"
+"""Code of a call that is sent back because it was made before, and what came of it is known."""
 REFUSED_BY = {
     "malformed": (Source.SCHEMA, "malformed"),
     "invalid": (Source.SCHEMA, "invalid"),
     "denied": (Source.POLICY, "denied"),
     "rejected": (Source.POLICY, "rejected"),
     "void": (Source.POLICY, "void"),
-    "identical": (Source.LOOP, "identical_errors"),
-    "circle": (Source.LOOP, "identical_errors"),
+    "identical": (Source.LOOP, REPETITION),
+    "circle": (Source.LOOP, REPETITION),
     "in_doubt": (Source.LOOP, "in_doubt"),
     "interrupted": (Source.LOOP, "interrupted"),
 }

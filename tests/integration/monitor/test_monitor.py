@@ -168,7 +168,7 @@ def demonstrated(key: str) -> Run:
         goal=goal,
         final_review="never",
         idempotency_key=key,
-        limits={"max_steps": 40, "max_failures": 50},
+        limits={"max_steps": 40},
     ).run
 
 

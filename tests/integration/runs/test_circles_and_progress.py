@@ -30,12 +30,12 @@ def boss() -> Any:
     return get_user_model().objects.create_superuser("ana", password="x")
 
 
-def submit(boss: Any, place: Path, script: str, **policy: Any) -> Run:
+def submit(boss: Any, place: Path, script: str, complexity: str = "", **policy: Any) -> Run:
     project = create_project(actor=boss, name="P", slug="p")
     Policy.objects.filter(project=project).update(**policy)
     agent = Agent.objects.create(project=project, name=script, actor_model=ensure_script(script, pace=0))
     workspace = Workspace.objects.create(project=project, name="w", path=str(place))
-    task: dict[str, Any] = {"goal": "Do it", "final_review": "never", "limits": {"max_failures": 50}}
+    task: dict[str, Any] = {"goal": "Do it", "final_review": "never", "complexity": complexity}
     return submit_task(actor=boss, project=project, agent=agent, workspace=workspace, **task).run
 
 
@@ -50,9 +50,10 @@ def history(run: Run, kind: type[f.Fact]) -> list[Any]:
 
 
 @pytest.mark.spec("F1", "F3", "Q1")
-def test_a_circle_is_broken_rung_by_rung_and_then_escalated(boss: Any, tmp_path: Path) -> None:
-    """The same failing look, again and again, until a person puts an end to it."""
-    run = submit(boss, tmp_path, "goes_in_circles")
+@pytest.mark.parametrize("complexity", ["simple", "moderate", "complex"])
+def test_a_circle_is_broken_rung_by_rung_and_then_escalated(boss: Any, tmp_path: Path, complexity: str) -> None:
+    """The same failing look, again and again, until a person puts an end to it: by the limits of every profile."""
+    run = submit(boss, tmp_path, "goes_in_circles", complexity)
     assert drive(run.pk, "test") == "gate:loop_detected"
     gate = Gate.objects.get(run=run, status="open")
     assert gate.view["steps"]

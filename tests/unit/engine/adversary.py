@@ -439,7 +439,8 @@ def check_end(world: World, state: RunState) -> None:
     assert len(world.archive.committed) == (state.phase is Phase.COMMIT)
     messages = journal.of(f.MessageReceived)
     assert state.step <= journal.granted["max_steps"] * (len(messages) + 1)
-    assert in_a_row.longest(journal.facts) <= in_a_row.bound(world.plan.limits), "too many failures in a row"
+    limits = world.plan.limits
+    assert in_a_row.longest(journal.facts, limits.max_failures) <= in_a_row.bound(limits), "too many failures in a row"
     assert world.fresh() == (state, journal.transcript)
     transcript = journal.transcript
     heard = json.dumps([dict(message) for message in transcript.messages]) + "\n".join(transcript.extra)

@@ -15,13 +15,16 @@ def bound(limits: Limits) -> int:
     return limits.max_failures + (limits.max_attempts - 1) * max(0, given_up)
 
 
-def longest(facts: Iterable[f.Fact]) -> int:
-    """Of failed steps with nothing between them that went well, and no word of a person."""
+def longest(facts: Iterable[f.Fact], of_a_rung: int = 0) -> int:
+    """Of failed steps with nothing between them that went well, and no word of a person. Each rung that broke a circle
+    takes up to ``of_a_rung`` of them (ADR 0022)."""
     most = row = 0
     for fact in facts:
         if isinstance(fact, f.StepCompleted):
             row = 0 if fact.success else row + 1
         elif isinstance(fact, f.GateDecided | f.MessageReceived | f.RunResumed):
             row = 0
+        elif isinstance(fact, f.LoopBroken) and fact.anew:
+            row = max(0, row - of_a_rung)
         most = max(most, row)
     return most

@@ -32,6 +32,7 @@ AGAIN = tuple(Seen(step, action=mark("read a"), outcome=result_mark("alpha")) fo
 Spoken = type[f.Fact] | type[Effect] | str
 CASES: dict[str, tuple[str, dict[str, Any], Spoken]] = {
     "_ask_about_limit": ("D3", {"reached": "max_steps"}, "limit_reached"),
+    "give_up": ("E3", {"recovering": Recovering(next=Recovery.BACKTRACK, why="look: no file")}, f.Backtracked),
     "break_or_ask": ("F3", {"loop_found": "again", "circle": Circle(method="x", steps=(1, 2))}, f.LoopBroken),
     "look_for_loops": ("F1", {"recent": AGAIN}, f.LoopDetected),
     "act": ("E1", {"recovering": Recovering(next=Recovery.ESCALATE, why="look: a breach")}, "escalation"),
@@ -81,10 +82,12 @@ def test_it_is_done_before_the_model_is_asked(name: str) -> None:
 @pytest.mark.spec("D1")
 def test_of_everything_at_once_each_has_its_turn() -> None:
     """Taken away one by one in the order of the table: whatever is left, the first of it is done."""
-    recovering = {"next": Recovery.ESCALATE, "why": "look: a breach", "errors_in_row": 3, "wait_for": 1}
+    recovering = {"next": Recovery.BACKTRACK, "why": "look: no file", "errors_in_row": 3, "wait_for": 1}
+    breach = {"next": Recovery.ESCALATE, "why": "look: a breach"}
     everything = {name: value for _, changes, _ in reversed(CASES.values()) for name, value in changes.items()}
     gone: dict[str, dict[str, Any]] = {
         "_ask_about_limit": {"reached": ""},
+        "give_up": {"recovering": Recovering(**recovering | breach)},
         "break_or_ask": {"loop_found": "", "circle": CALM.circle},
         "look_for_loops": {"recent": ()},
         "act": {"recovering": Recovering(errors_in_row=3, wait_for=1, why="look: busy")},

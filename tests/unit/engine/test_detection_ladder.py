@@ -212,7 +212,9 @@ def test_a_command_that_worked_lets_what_went_round_be_tried_again() -> None:
 def test_a_person_who_extends_the_failures_lets_everything_be_tried_again() -> None:
     outcomes = iter([ToolResult(ok=False, content="", error="no such file")])
     tools = Tools({"look": lambda a: next(outcomes, "found")})
-    run = World([*[says("", LOOK)] * 4, done()], tools, limits=FREE | {"max_failures": 3})
+    run = World(
+        [*[says("", LOOK)] * 4, done()], tools, limits=FREE | {"max_failures": 3, "circles": OFF, "identical_errors": 0}
+    )
     assert run.drive() == "gate:limit_reached"
     run.decide("extend", max_failures=9)
     assert run.drive() == "ended"
