@@ -25,7 +25,7 @@ FLAGS = [
 ]
 AGENT, WORKSPACE = "Repairs a bug", "Invoices"
 GOAL = "Customers complain that large orders get the small quantity discount. Repair it, so that README.md holds."
-CRITERION, COMMAND = "All tests pass", "python -m pytest -q"
+CRITERION, COMMAND = "All tests pass", "python3 -m unittest"
 PATIENCE = 45
 GATES_AT_MOST = 10
 WATCHING = (Path(__file__).parent / "watching.js").read_text(encoding="utf-8")

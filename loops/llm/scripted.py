@@ -29,17 +29,23 @@ from loops.engine.values import (
     ToolCall,
     Usage,
 )
-from loops.llm.turns import turn_number
+from loops.llm.turns import last_results, turn_number
 
 PREFIX = "s"
 _WORDS = re.compile(r"\S+\s*|\s+")
 _ARGUMENT_CHUNK = 48
+_SEEN_OF_RESULT = 600
+Result = tuple[str, bool]
+"""What a call returned: its text, and whether it is an error."""
+Proof = Callable[[Sequence[Result]], bool]
+"""Do the results of the turn before show what a turn is about to say?"""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One answer. ``calls`` are (tool, arguments). ``delay`` is the pause per chunk in seconds, None for the model's
-    own pace. ``error`` is raised after everything else has been streamed. ``usage`` None means an estimate."""
+    own pace. ``error`` is raised after everything else has been streamed. ``usage`` None means an estimate. A turn
+    with an ``only_if`` that the results do not bear out is not said: what was seen is said instead (``not_done``)."""
 
     text: str = ""
     calls: tuple[tuple[str, Mapping[str, Json]], ...] = ()
@@ -48,6 +54,22 @@ class Turn:
     delay: float | None = None
     error: ModelError | None = None
     stop: StopReason | None = None
+    only_if: Proof | None = None
+
+
+def went_well(results: Sequence[Result]) -> bool:
+    """No call of the turn before failed."""
+    return not any(is_error for _, is_error in results)
+
+
+def not_done(results: Sequence[Result]) -> Turn:
+    """Says what came of the last calls, and claims nothing."""
+    failed = [text for text, is_error in results if is_error] or [text for text, _ in results]
+    seen = " ".join("; ".join(failed).split())[:_SEEN_OF_RESULT] or "nothing"
+    return Turn(
+        text="That is not what I need to see before I may call this done.",
+        calls=(("task_completion", {"result": f"Not done. The last that I saw is: {seen}"}),),
+    )
 
 
 Play = Callable[[ModelRequest, int], Turn]
@@ -69,7 +91,11 @@ class Script:
         """The turn that this request gets."""
         if answer := self.answers.get(request.role):
             return Turn(text=answer if isinstance(answer, str) else answer(request), delay=0)
-        number = turn_number(request.messages, PREFIX)
+        turn = self._next(request, turn_number(request.messages, PREFIX))
+        results = last_results(request.messages)
+        return turn if turn.only_if is None or turn.only_if(results) else not_done(results)
+
+    def _next(self, request: ModelRequest, number: int) -> Turn:
         if self.play is not None:
             return self.play(request, number)
         return self.turns[number] if number < len(self.turns) else Turn(text="I have nothing more to do.")

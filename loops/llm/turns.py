@@ -51,6 +51,15 @@ def tool_results(messages: Sequence[Message]) -> dict[str, tuple[str, bool]]:
     return found
 
 
+def last_results(messages: Sequence[Message]) -> list[tuple[str, bool]]:
+    """(text, is_error) of each call of the latest turn that made any, in its order."""
+    results = tool_results(messages)
+    for message in reversed(messages):
+        if ids := list(call_ids([message])):
+            return [results[call] for call in ids if call in results]
+    return []
+
+
 def was_advised(messages: Sequence[Message]) -> bool:
     """Has a person answered a gate with words for the agent?"""
     texts = (str(block.get("text", "")) for message in messages for block in blocks_of(message))

@@ -47,7 +47,7 @@ EXAMPLES = (
     Example(
         "repair_a_bug",
         "Repairs a bug",
-        criteria=({"text": "All tests pass", "command": "python3 -m pytest -q"},),
+        criteria=({"text": "All tests pass", "command": "python3 -m unittest"},),
         instructions="The rules of the shop in README.md decide. Never change a test to make it pass.",
     ),
     Example("asks_a_question", "Asks a question"),

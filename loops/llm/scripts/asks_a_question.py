@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loops.engine.values import ModelRequest
-from loops.llm.scripted import Script, Turn
+from loops.llm.scripted import Script, Turn, went_well
 from loops.llm.turns import tool_results
 
 QUESTION = "Which greeting should the page have: a formal or a friendly one?"
@@ -27,6 +27,7 @@ def _play(request: ModelRequest, number: int) -> Turn:
     return Turn(
         text="The page is written.",
         calls=(("task_completion", {"result": f"greeting.txt says: {greeting}"}),),
+        only_if=went_well,
     )
 
 

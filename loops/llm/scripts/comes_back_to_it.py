@@ -6,7 +6,7 @@ Whoever looks from outside sees it. Told so, it says what it knows and ends.
 from __future__ import annotations
 
 from loops.engine.values import ModelRequest
-from loops.llm.scripted import Script, Turn
+from loops.llm.scripted import Script, Turn, went_well
 
 _FILES = ("README.md", "invoices/money.py", "invoices/tax.py", "invoices/invoice.py", "invoices/discounts.py")
 _TOLD = "You are going in circles"
@@ -19,6 +19,7 @@ def _play(request: ModelRequest, number: int) -> Turn:
             thinking="True: I search for the same thing again and again.",
             text="I keep looking for a port that is not there. That is my answer.",
             calls=(("task_completion", {"result": "This project sets no port anywhere."}),),
+            only_if=went_well,
         )
     if number % 2:
         return Turn(

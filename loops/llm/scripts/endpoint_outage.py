@@ -9,7 +9,7 @@ import time
 
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelRequest
-from loops.llm.scripted import Script, Turn
+from loops.llm.scripted import Script, Turn, went_well
 
 PERIOD_S, DOWN_S = 95, 35
 """Up for less time than the run takes; down for longer than five tries take, and over when the first probe comes."""
@@ -17,7 +17,11 @@ FILES = ("README.md", "invoices/invoice.py", "invoices/tax.py", "invoices/discou
 _THOUGHT = "I read one file after the other and note what I learn, so that nothing is lost when I have to wait. " * 3
 TURNS = (
     *(Turn(thinking=_THOUGHT, text=f"I read {path}.", calls=(("read_file", {"path": path}),)) for path in FILES),
-    Turn(text="I have read them all.", calls=(("task_completion", {"result": "Five files read, none changed."}),)),
+    Turn(
+        text="I have read them all.",
+        calls=(("task_completion", {"result": "Five files read, none changed."}),),
+        only_if=went_well,
+    ),
 )
 
 

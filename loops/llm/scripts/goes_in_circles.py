@@ -9,10 +9,11 @@ from loops.llm.turns import was_advised
 
 def _play(request: ModelRequest, number: int) -> Turn:
     if was_advised(request.messages):
+        result = "None of the names that I tried exists. I never listed what there is."
         return Turn(
             thinking="I never looked whether there is one.",
             text="Thank you. I had never looked.",
-            calls=(("task_completion", {"result": "There is no settings file in this project."}),),
+            calls=(("task_completion", {"result": result}),),
         )
     path = f"config/settings.{number + 1}.toml"
     return Turn(

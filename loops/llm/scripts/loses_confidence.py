@@ -6,7 +6,7 @@ After a person's guidance it writes down what it found and completes. Let go on 
 from __future__ import annotations
 
 from loops.engine.values import ModelRequest, ModelRole
-from loops.llm.scripted import Script, Turn
+from loops.llm.scripted import Script, Turn, went_well
 from loops.llm.turns import was_advised
 
 _LOOKS = (
@@ -36,7 +36,8 @@ def _play(request: ModelRequest, number: int) -> Turn:
         )
     if "ROUNDING.md" in said or number >= len(_LOOKS):
         result = "Prices are rounded once, at the end, as README.md asks. No bug was found."
-        return Turn(text="That is all there is to find.", calls=(("task_completion", {"result": result}),))
+        done = ("task_completion", {"result": result})
+        return Turn(text="That is all there is to find.", calls=(done,), only_if=went_well)
     text, tool, arguments = _LOOKS[number]
     return Turn(thinking="I need to see more before I dare to change anything.", text=text, calls=((tool, arguments),))
 

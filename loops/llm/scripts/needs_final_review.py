@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loops.engine.values import ModelRequest, Usage
-from loops.llm.scripted import Script, Turn
+from loops.llm.scripted import Script, Turn, went_well
 
 _FIRST = """# Release notes
 
@@ -25,7 +25,8 @@ def _play(request: ModelRequest, number: int) -> Turn:
             calls=(("write_file", {"path": "RELEASE.md", "content": _SECOND if revised else _FIRST}),),
             usage=Usage(input_tokens=1800 + 400 * number, output_tokens=160, thinking_tokens=40),
         )
-    return Turn(text="The notes are ready to be read.", calls=(("task_completion", {"result": _RESULT}),))
+    proposal = ("task_completion", {"result": _RESULT})
+    return Turn(text="The notes are ready to be read.", calls=(proposal,), only_if=went_well)
 
 
 SCRIPT = Script(

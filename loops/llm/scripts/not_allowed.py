@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loops.engine.values import ModelRequest
-from loops.llm.scripted import Script, Turn
+from loops.llm.scripted import Script, Turn, went_well
 from loops.llm.turns import tool_results
 
 AGENT_TYPE = "cautious"
@@ -38,7 +38,7 @@ def _play(request: ModelRequest, number: int) -> Turn:
             calls=(("move_file", {"path": _OLD, "target": f"unused/{_OLD.rsplit('/', 1)[-1]}"}),),
         )
     done = f"{_OLD} was deleted, as granted." if granted else f"{_OLD} lies in unused/ now; nothing was deleted."
-    return Turn(text="That is done as far as I may.", calls=(("task_completion", {"result": done}),))
+    return Turn(text="That is done as far as I may.", calls=(("task_completion", {"result": done}),), only_if=went_well)
 
 
 SCRIPT = Script(

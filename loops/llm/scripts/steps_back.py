@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loops.llm.scripted import Turn, script
+from loops.llm.scripted import Turn, script, went_well
 
 SCRIPT = script(
     "steps_back",
@@ -23,6 +23,7 @@ SCRIPT = script(
         Turn(
             text="It says so.",
             calls=(("task_completion", {"result": "There is no settings file; README.md has the rules of the shop."}),),
+            only_if=went_well,
         ),
     ],
     summary="Guesses three times, is made to step back, and looks first.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loops.llm.scripted import Turn, script
+from loops.llm.scripted import Turn, script, went_well
 
 SCRIPT = script(
     "writes_a_file",
@@ -12,7 +12,7 @@ SCRIPT = script(
             text="I write the file.",
             calls=(("write_file", {"path": "hello.txt", "content": "Hello from the loop.\n"}),),
         ),
-        Turn(text="Done.", calls=(("task_completion", {"result": "hello.txt is written."}),)),
+        Turn(text="Done.", calls=(("task_completion", {"result": "hello.txt is written."}),), only_if=went_well),
     ],
     summary="Writes hello.txt and completes.",
     goal="Write hello.txt with a short greeting.",

@@ -24,7 +24,7 @@ from loops.tools.sandbox.inside import Outcome
 from loops.tools.undoing import lasting_command, learn_command, of_command
 from loops.tools.workspace import Workspace
 
-DEFAULT_COMMAND = "python -m pytest -q"
+DEFAULT_COMMAND = "python3 -m pytest -q"
 _FILE = "junit.xml"
 
 

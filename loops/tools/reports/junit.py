@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from loops.tools.clean import clean_text
 from loops.tools.reports.documents import Enough, local_name, parse
-from loops.tools.reports.report import MOST_FAILURES, Failure, Report
+from loops.tools.reports.report import LONGEST_NAME, LONGEST_TEXT, MOST_FAILURES, Failure, Report
 
 MOST_ELEMENTS, DEEPEST = 200_000, 64
-LONGEST_TEXT, LONGEST_NAME = 2_000, 300
 _KEPT_OF_DETAILS = 4_000
 
 

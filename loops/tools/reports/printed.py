@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from loops.tools.reports.report import Report
+from loops.tools.reports.unittest import unittest
 
 READ_OF_OUTPUT = 256 * 1024
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
@@ -14,9 +15,6 @@ _COUNTED = re.compile(r"(\d{1,7}) (passed|failed|errors?|skipped|xfailed|xpassed
 _PYTEST = re.compile(
     r"^(?:=+ )?((?:\d{1,7} [a-z]+(?:, )?)+) in \d[\d.]*s(?: \([\d:, a-z]+\))?(?: =+)?\s*$", re.MULTILINE
 )
-_RAN = re.compile(r"^Ran (\d{1,7}) tests? in ", re.MULTILINE)
-_ENDED = re.compile(r"^(?:OK|FAILED)(?: \(([^)\n]{0,200})\))?\s*$", re.MULTILINE)
-_EQUALS = re.compile(r"(failures|errors|skipped|unexpected successes|expected failures)=(\d{1,7})")
 _JEST = re.compile(r"^\s*Tests:?\s+((?:\d{1,7} \w+(?:, | \| )?)+)", re.MULTILINE)
 _CARGO = re.compile(r"^test result: \w+\. (\d{1,7}) passed; (\d{1,7}) failed; (\d{1,7}) ignored", re.MULTILINE)
 _GO = re.compile(r"^\s*--- (PASS|FAIL|SKIP): ", re.MULTILINE)
@@ -45,8 +43,8 @@ def text_summary(output: str) -> Report | None:
 
 
 def tail_of(output: str) -> str:
-    """Where such counts stand, without colours."""
-    return _COLOUR.sub("", output[-READ_OF_OUTPUT:])
+    """Where such counts stand, without colours and the line ends of terminals."""
+    return _COLOUR.sub("", output[-READ_OF_OUTPUT:]).replace("\r\n", "\n")
 
 
 def _pytest(text: str) -> Report | None:
@@ -58,16 +56,6 @@ def _pytest(text: str) -> Report | None:
     passed = counts.get("passed", 0) + counts.get("xpassed", 0)
     skipped = counts.get("skipped", 0) + counts.get("xfailed", 0)
     return Report(passed, counts.get("failed", 0) + errors, skipped, errors)
-
-
-def _unittest(text: str) -> Report | None:
-    ran, ended = _RAN.findall(text), _ENDED.findall(text)
-    if not ran or not ended:
-        return None
-    counts = {name: int(number) for name, number in _EQUALS.findall(ended[-1])}
-    failed = counts.get("failures", 0) + counts.get("errors", 0) + counts.get("unexpected successes", 0)
-    skipped = counts.get("skipped", 0) + counts.get("expected failures", 0)
-    return Report(max(0, int(ran[-1]) - failed - skipped), failed, skipped, counts.get("errors", 0))
 
 
 def _jest(text: str) -> Report | None:
@@ -133,7 +121,7 @@ def _counts(found: list[tuple[str, str]]) -> dict[str, int]:
 
 _RUNNERS: tuple[Callable[[str], Report | None], ...] = (
     _pytest,
-    _unittest,
+    unittest,
     _jest,
     _cargo,
     _go,

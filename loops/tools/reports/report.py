@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from loops.engine.values import Json
 
 MOST_FAILURES = 50
+LONGEST_TEXT, LONGEST_NAME = 2_000, 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Api:
 def test_a_waiting_run_goes_on_in_another_place(here: Installation, there: Installation, tmp_path: Path) -> None:
     here.start()
     token = here.manage("agentops", "token", "admin")
-    criterion = "All tests pass :: python3 -m pytest -q"
+    criterion = "All tests pass :: python3 -m unittest"
     words = ("Repair it", "--agent", "Repairs a bug", "--workspace", "Invoices", "--criterion", criterion)
     run = here.manage("agentops", "submit", *words)
     asked = Api(here, token)

@@ -57,7 +57,7 @@ def test_a_run_commits_with_its_provenance(boss: Any) -> None:
 @pytest.mark.spec("Q1", "Q4", "Q5", "I3", "L2")
 def test_the_demo_repairs_a_bug_with_an_approval(boss: Any, tmp_path: Any) -> None:
     shutil.copytree(Path(settings.BASE_DIR) / "loops/demo/repository", tmp_path / "r")
-    run = submit(boss, "repair_a_bug", criteria=[{"text": "tests pass", "command": "python -m pytest -q"}])
+    run = submit(boss, "repair_a_bug", criteria=[{"text": "tests pass", "command": "python3 -m unittest"}])
     workspace = Workspace.objects.create(project=run.project, name="w", path=str(tmp_path / "r"))
     run.task.workspace = workspace
     run.task.save()

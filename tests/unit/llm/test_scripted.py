@@ -13,6 +13,7 @@ from loops.engine.values import CallDetected, ModelReply, ModelRequest, ModelRol
 from loops.llm.config import ModelConfig
 from loops.llm.registry import ModelService
 from loops.llm.replay import ReplayModel, load_recordings, recording_of
+from loops.llm.scripted import reply_of
 from loops.llm.scripts import endpoint_outage, find_script, script_names
 from loops.llm.scripts.repair_a_bug import REPOSITORY
 
@@ -42,12 +43,16 @@ def went_on(reply: ModelReply, *results: tuple[str, bool]) -> list[User]:
     return [{"role": "assistant", "content": list(reply.blocks)}, {"role": "user", "content": blocks}]
 
 
-def play(script: str, answers: Mapping[str, tuple[str, bool]], turns: int) -> list[ModelReply]:
-    """Each turn is asked of a fresh service, as after a crash."""
+Answer = tuple[str, bool]
+
+
+def play(script: str, answers: Mapping[str, Answer | list[Answer]], turns: int) -> list[ModelReply]:
+    """Each turn is asked of a fresh service, as after a crash. A list answers one call after the other."""
+    left = {tool: list(given) if isinstance(given, list) else [given] * 9 for tool, given in answers.items()}
     messages, replies = [goal()], []
     for _ in range(turns):
         replies.append(ask(service(script), messages))
-        results = [answers.get(call.name, ("ok", False)) for call in replies[-1].calls]
+        results = [left[call.name].pop(0) if left.get(call.name) else ("ok", False) for call in replies[-1].calls]
         messages += went_on(replies[-1], *results)
     return replies
 
@@ -56,8 +61,12 @@ def tools(replies: Sequence[ModelReply]) -> list[str]:
     return [call.name for reply in replies for call in reply.calls]
 
 
+HALF, WHOLE = ("14 passed, 6 failed, 0 skipped\n...", True), ("20 passed, 0 failed, 0 skipped\n...", False)
+NO_PYTHON = ("exit code 127 (0.0 s)\n[stderr]\nbash: python3: command not found", True)
+
+
 def test_the_repair_goes_through_its_stages_across_restarts() -> None:
-    replies = play("repair_a_bug", {}, 7)
+    replies = play("repair_a_bug", {"run_tests": [HALF, WHOLE]}, 7)
     assert tools(replies) == [
         "list_files",
         *["read_file"] * 3,
@@ -87,6 +96,48 @@ def test_a_rejected_call_leads_to_a_question_and_then_on() -> None:
     assert tools(replies)[-3:] == ["run_tests", "ask_question", "task_completion"]
     replies = play("repair_a_bug", {"run_tests": rejected, "ask_question": ("Try again", False)}, 6)
     assert tools(replies)[-3:] == ["run_tests", "ask_question", "run_tests"]
+
+
+@pytest.mark.spec("X1")
+@pytest.mark.parametrize(
+    "seen",
+    [NO_PYTHON, ("exit code 1 (0.1 s)\n[stderr]\n/usr/bin/python3: No module named pytest", True), ("ok", False)],
+    ids=["no interpreter", "no module", "no tests"],
+)
+def test_the_repair_claims_nothing_that_its_tests_did_not_show(seen: Answer) -> None:
+    for runs, turns in (([seen], 5), ([HALF, seen], 7)):
+        *_, asked, ended = play(
+            "repair_a_bug", {"run_tests": runs, "ask_question": ("Finish without it", False)}, turns + 1
+        )
+        assert tools([asked]) == ["ask_question"]
+        assert str(asked.calls[0].arguments["question"]).startswith(seen[0])
+        assert tools([ended]) == ["task_completion"]
+        assert "pass" not in ended.text
+        assert str(ended.calls[0].arguments["result"]).startswith("Not done.")
+        assert " ".join(seen[0].split()) in str(ended.calls[0].arguments["result"])
+
+
+@pytest.mark.spec("X1")
+def test_the_repair_looks_again_when_its_result_was_not_accepted() -> None:
+    answers = {"run_tests": [HALF, WHOLE, WHOLE], "task_completion": ("not accepted", True)}
+    replies = play("repair_a_bug", {**answers, "ask_question": ("Try again", False)}, 10)
+    assert tools(replies)[-4:] == ["task_completion", "ask_question", "run_tests", "task_completion"]
+
+
+@pytest.mark.spec("X1")
+@pytest.mark.parametrize("name", sorted(set(script_names()) - {"endpoint_down", "endpoint_outage"}))
+def test_no_script_calls_done_what_it_saw_fail(name: str) -> None:
+    """Every call fails. What ``stand_in`` says is what ``endpoint_outage`` says."""
+    broken, messages = "No space left on device", [goal()]
+    for number in range(33):
+        turn = find_script(name).turn(ModelRequest(ModelRole.ACTOR, "m", "", tuple(messages)))
+        if ended := [arguments["result"] for tool, arguments in turn.calls if tool == "task_completion"]:
+            assert broken in str(ended)
+            return
+        reply = reply_of(turn, ModelRequest(ModelRole.ACTOR, "m", "", ()), number, name, (0, 0, 0))
+        answers = [("Finish", False) if call.name == "ask_question" else (broken, True) for call in reply.calls]
+        messages += went_on(reply, *answers)
+    assert name in {"gives_up_half_way", "goes_in_circles", "never_stops"}, "the others come to an end"
 
 
 @pytest.mark.parametrize("name", sorted(set(script_names()) - {"endpoint_outage", "stand_in"}))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +15,8 @@ from hypothesis import strategies as st
 
 from loops.tools import reports
 from loops.tools.reports import Failure, Report, coverage, junit, text_coverage, text_summary
-from loops.tools.reports.junit import LONGEST_NAME, LONGEST_TEXT, MOST_ELEMENTS
-from loops.tools.reports.report import MOST_FAILURES
+from loops.tools.reports.junit import MOST_ELEMENTS
+from loops.tools.reports.report import LONGEST_NAME, LONGEST_TEXT, MOST_FAILURES
 
 pytestmark = pytest.mark.spec("G1", "L2")
 
@@ -234,3 +237,39 @@ def test_what_a_tool_says_of_it_is_plain() -> None:
     data = report.as_data()
     assert json.loads(json.dumps(data)) == data
     assert data["source"] == "junit"
+
+
+UNITTEST = Path(__file__).parents[2] / "data" / "runners" / "unittest.txt"
+
+
+@pytest.mark.spec("X1", "G1")
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_failures_that_unittest_prints_are_read(ends: str) -> None:
+    report = text_summary(UNITTEST.read_text().replace("\n", ends))
+    assert report is not None
+    assert [(f.name, f.message, f.location) for f in report.failures] == [
+        ("test_a.A::test_err", "RuntimeError: boom", "/project/test_a.py:8"),
+        ("test_a.A::test_bad", "AssertionError: 1 != 2", "/project/test_a.py:5"),
+    ]
+
+
+@pytest.mark.spec("G1")
+def test_subtests_of_unittest_are_one_test_and_a_class_that_cannot_begin_is_none() -> None:
+    source = (
+        "from unittest import TestCase, main\n"
+        "class A(TestCase):\n"
+        "    def test_each(self):\n"
+        "        for n in range(4):\n"
+        "            with self.subTest(n=n): self.assertEqual(n, 0)\n"
+        "    def test_good(self): pass\n"
+        "class B(TestCase):\n"
+        "    @classmethod\n"
+        "    def setUpClass(cls): raise OSError('no')\n"
+        "    def test_never(self): pass\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
+    report = text_summary(done.stdout + done.stderr)
+    assert report is not None
+    assert (report.passed, report.failed, report.errors) == (1, 2, 1), done.stderr
+    assert {failure.name for failure in report.failures} >= {"__main__.A::test_each (n=1)", "__main__.B::setUpClass"}
