@@ -1,4 +1,8 @@
-"""Is the process alive, and is the whole stack ready to work?"""
+"""Is the process alive, and is the whole stack ready to work?
+
+Both are answered whatever name the request is for: load balancers probe a machine by its IP address, which is none of
+ALLOWED_HOSTS. So they are answered before anything that asks for the host, and use nothing of the request but its path.
+"""
 
 import time
 from collections.abc import Callable
@@ -7,13 +11,25 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 
 BEAT_KEY = "agentops:beat"  # seconds since 1970, written by the worker on every ring of the clock
 OLDEST_BEAT = 60.0
 
 _migrated = False  # a schema that was current stays so for the life of this process
+
+
+class Probes:
+    """Middleware that answers the two health addresses; it stands in front of what checks the Host header."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer a probe here; everything else goes on, and has its host checked."""
+        probe = PROBES.get(request.path_info)
+        return probe(request) if probe else self.get_response(request)
 
 
 @never_cache
@@ -31,6 +47,9 @@ def readyz(request: HttpRequest) -> JsonResponse:
     response = JsonResponse(answer, status=200 if ready else 503)
     response._has_been_logged = True  # type: ignore[attr-defined]  # an expected 503 is no error of ours
     return response
+
+
+PROBES: dict[str, Callable[[HttpRequest], HttpResponse]] = {"/healthz": healthz, "/readyz": readyz}
 
 
 def _outcome(check: Callable[[], str]) -> str:

@@ -1,4 +1,4 @@
-"""The address of everything."""
+"""The address of everything but the probes, which are answered before addresses are looked up (`agentops.health`)."""
 
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
@@ -7,7 +7,7 @@ from django.templatetags.static import static
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
-from agentops import health, onetime
+from agentops import onetime
 
 
 def favicon(request: HttpRequest) -> HttpResponseRedirect:
@@ -16,8 +16,6 @@ def favicon(request: HttpRequest) -> HttpResponseRedirect:
 
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("healthz", health.healthz, name="healthz"),
-    path("readyz", health.readyz, name="readyz"),
     path("favicon.ico", favicon),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("login/once/<str:token>/", onetime.login_once, name="login-once"),

@@ -1,5 +1,7 @@
 """What stands in front of every page and socket."""
 
+from typing import Any
+
 import pytest
 from django.test import Client
 
@@ -47,6 +49,24 @@ def test_readiness_names_what_is_missing(client: Client) -> None:
     assert checks["database"] == checks["migrations"] == checks["broker"] == "ok"
     assert answer.status_code == (200 if checks["beat"] == "ok" else 503)
     assert app_role() not in answer.content.decode().replace("agentops:beat", "")
+
+
+@pytest.mark.spec("T5")
+@pytest.mark.django_db
+@pytest.mark.parametrize("host", ["10.1.2.3:8000", "[fd00::7]", "ip-10-1-2-3.internal", "a_name_with_underscores", ""])
+def test_load_balancers_probe_by_whatever_name(settings: Any, client: Client, host: str) -> None:
+    settings.ALLOWED_HOSTS = ["console.example"]
+    assert client.get("/healthz", headers={"host": host}).status_code == 200
+    assert client.get("/readyz", headers={"host": host}).json()["checks"]["database"] == "ok"
+
+
+@pytest.mark.spec("T5")
+@pytest.mark.parametrize(
+    "address", ["/", "/login/", "/admin/", "/api/v1/runs/", "/healthz/", "/readyz/x", "/%68ealthz/"]
+)
+def test_nothing_else_answers_to_a_foreign_name(settings: Any, client: Client, address: str) -> None:
+    settings.ALLOWED_HOSTS = ["console.example"]
+    assert client.get(address, headers={"host": "10.1.2.3:8000"}).status_code == 400
 
 
 @pytest.mark.spec("T2")
