@@ -11,7 +11,10 @@ from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 
 from agentops.origin import SameOrigin  # noqa: E402
+from agentops.pool import share_connections  # noqa: E402
 from loops.web.routing import websocket_urlpatterns  # noqa: E402
+
+share_connections()
 
 application = ProtocolTypeRouter(
     {

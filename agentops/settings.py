@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import environ
 
@@ -31,7 +31,8 @@ BASE_URL = env("BASE_URL", default=f"http://127.0.0.1:{PORT}")  # what links in 
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env("SECRET_KEY", default="") or PATHS.secret("django")
 HTTPS = BASE_URL.startswith("https://")
-ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=[*LOCAL_HOSTS, urlsplit(BASE_URL).hostname or "localhost"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[BASE_URL] if HTTPS else [])
 
 # --- Model providers (only workers import their SDKs) --------------------------------------------------------------
@@ -107,18 +108,13 @@ WHITENOISE_AUTOREFRESH = DEBUG
 # --- Postgres: the application's role here, the owner's in `agentops.roles` -----------------------------------------
 EMBEDDED_POSTGRES = not env("DATABASE_URL", default="")
 UNSAFE_DATABASE = env.bool("AGENTOPS_UNSAFE_DATABASE", default=False)
-# A web server answers each request on a thread of its own, and those threads come and go: it takes connections from a
-# pool. A worker's threads stay, and each keeps its connection.
-DATABASE_POOL = env.int("DATABASE_POOL", default=0)
+DATABASE_POOL = env.int("DATABASE_POOL", default=20)  # connections of one web process (`agentops.pool`)
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         **(postgres.connection_settings(PATHS, postgres.APP) if EMBEDDED_POSTGRES else database_at("DATABASE_URL")),
-        "CONN_MAX_AGE": 0 if DATABASE_POOL else None,
+        "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {
-            "prepare_threshold": 0,  # the default ignores prepared statements; the journal lives by them
-            **({"pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10}} if DATABASE_POOL else {}),
-        },
+        "OPTIONS": {"prepare_threshold": 0},  # the default ignores prepared statements; the journal lives by them
     },
 }
 DATABASE_OWNER: dict[str, Any] | None

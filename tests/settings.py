@@ -26,6 +26,8 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright keeps an event loop 
 from agentops.settings import *  # noqa: E402, F403
 from agentops.settings import DATABASES  # noqa: E402
 
+if not os.environ.get("AGENTOPS_TEST_STATE"):
+    DATABASE_POOL = 0  # the process of the tests is no web server, and some of them load the web application into it
 DATABASES["default"]["TEST"] = {"NAME": "agentops_test"}
 if database := os.environ.get("AGENTOPS_TEST_DATABASE"):
     DATABASES["default"]["NAME"] = database

@@ -1,6 +1,5 @@
 """The processes of AgentOps itself, and what must be true before anybody is told to come in."""
 
-import os
 import socket
 import sys
 import urllib.error
@@ -25,7 +24,7 @@ def web(host: str, port: int) -> Command:
         str(port),
         "agentops.asgi:application",
     ]
-    return Command("web", server, environ={"DATABASE_POOL": os.environ.get("DATABASE_POOL", "20")})
+    return Command("web", server)
 
 
 def worker() -> Command:

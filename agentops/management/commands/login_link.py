@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from agentops import accounts, onetime
+from agentops import accounts
 
 
 class Command(BaseCommand):
@@ -16,11 +15,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare whom the link is for."""
-        parser.add_argument("username", nargs="?", default=accounts.ADMIN)
+        parser.add_argument("username", nargs="?", default="", help="default: the first admin")
 
     def handle(self, *args: Any, **options: Any) -> str:
         """Make the link."""
-        user = User.objects.filter(username=options["username"], is_active=True).first()
+        name = options["username"]
+        user = User.objects.filter(username=name, is_active=True).first() if name else accounts.first_admin()
         if user is None:
-            raise CommandError(f"no active user is called {options['username']}")
-        return f"{settings.BASE_URL.rstrip('/')}{onetime.issue(user)}"
+            raise CommandError(f"no active user is called {name}" if name else "there is no admin: run `migrate`")
+        return accounts.way_in(user)

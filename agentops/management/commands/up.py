@@ -61,7 +61,8 @@ class Command(BaseCommand):
         supervisor.wait_for(lambda: stack.answers(f"{url}/healthz"), "web")
         supervisor.wait_for(lambda: stack.answers(f"{url}/readyz"), "worker")  # it has heard the clock
         supervisor.add(stack.monitor())  # last: nobody has to wait for it
-        login = url + onetime.issue(accounts.admin())
+        admin = accounts.first_admin()
+        login = url + onetime.issue(admin) if admin else ""
         connections.close_all()
         self._announce(url, login, password, as_json=options["json_ready"])
 
@@ -76,7 +77,7 @@ class Command(BaseCommand):
             ready = {"url": f"{url}/", "login": login, "state": str(settings.PATHS.state)}
             self.stdout.write(json.dumps(ready))
         else:
-            lines = [f"Ready: {url}/", f"Log in once, as admin: {login}"]
+            lines = [f"Ready: {url}/", *([f"Log in once, as admin: {login}"] if login else [])]
             if password:
                 lines.append(f"Password of admin: {password}   (kept in {settings.PATHS.admin_password})")
             lines.append("Ctrl-C stops everything.")
