@@ -79,7 +79,10 @@ def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict
 def _why(state: RunState, reason: str) -> str:
     """The words of the reason, and the failure behind it where there was one."""
     words = REASONS.get(reason, reason)
-    return f"{words} {state.recovering.why}".strip() if reason in FOR_A_FAILURE else words
+    more = state.recovering.why if reason in FOR_A_FAILURE else ""
+    if reason == "model_unavailable":
+        more = state.outage.said
+    return f"{words} {more}".strip()
 
 
 def _partial(state: RunState) -> str:

@@ -19,6 +19,8 @@ class Outage:
     probes: int = 0
     """Failed requests that the present model got as the probe of its breaker."""
     why: str = ""
+    said: str = ""
+    """The latest failure in the words of the model's provider, with the model's name."""
     model: str = ""
     """The one that is waited for."""
     since: int = 0

@@ -30,7 +30,12 @@ class ModelError(Exception):
 
     ``retry_after_s`` is the provider's own wish, None when it gave none. ``status`` is the HTTP status, 0 without one.
     ``code`` is the provider's error type as text ("overloaded_error", "rate_limit_error", "connection_reset", ...).
+    Of a request that was too long, ``window`` is what the model takes and ``counted`` what the request was, in tokens,
+    as far as the provider names them; 0 otherwise.
     """
+
+    window = 0
+    counted = 0
 
     def __init__(
         self, message: str, *, kind: FailureKind, code: str, status: int = 0, retry_after_s: float | None = None

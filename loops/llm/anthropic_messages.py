@@ -18,6 +18,7 @@ from anthropic import AsyncAnthropic, AsyncStream
 
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest, ModelRole
+from loops.llm import patience
 from loops.llm.anthropic_request import Made, memo, request_body, seals
 from loops.llm.anthropic_stream import MessageDecoder, events_of
 from loops.llm.config import ModelConfig
@@ -35,11 +36,15 @@ class AnthropicModel:
         self._config = config
         self._memos: dict[tuple[ModelRole, bool], Memo[Made]] = {}
         self._stale: set[str] = set()
+        base_url = config.base_url or "https://api.anthropic.com"
         self._client = AsyncAnthropic(
             api_key=config.api_key or "none",  # an empty key would make the SDK look into the environment
-            base_url=config.base_url or "https://api.anthropic.com",
+            base_url=base_url,
             max_retries=0,
-            timeout=httpx2.Timeout(config.timeout, connect=config.connect_timeout),
+            timeout=(timeout := httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)),
+            http_client=anthropic.DefaultAsyncHttpxClient(
+                base_url=base_url, timeout=timeout, event_hooks=patience.hooks(*config.silence_s)
+            ),
         )
 
     async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
@@ -102,7 +107,7 @@ class AnthropicModel:
             case anthropic.APIStatusError():
                 return http_failure(error.status_code, error.body or "", error.response.headers, secret)
             case anthropic.APITimeoutError() | httpx2.TimeoutException():
-                return wire_failure("timeout", f"no byte for {self._config.timeout:g} s", secret)
+                return wire_failure("timeout", patience.words_of(error, max(self._config.silence_s)), secret)
             case anthropic.APIConnectionError():
                 return self._connection_failure(error.__cause__ or error)
             case httpx2.RemoteProtocolError():

@@ -13,7 +13,8 @@ Provider = Literal["anthropic", "openai", "scripted", "replay"]
 class ModelConfig:
     """``name`` is what requests use. ``model_id`` is the provider's id, a script's name for "scripted", and
     "path.jsonl.gz#id of the run" for "replay". Prices are US dollars for a million tokens; without them the public
-    price list decides. ``timeout`` is the longest silence between two bytes, in seconds.
+    price list decides. ``first_byte`` is the longest silence before an answer begins, ``timeout`` the longest between
+    two bytes of it, in seconds; ``at_once`` is how many calls its endpoint takes at once, 0 for any number.
 
     ``max_tokens`` caps every request when above 0. ``thinking`` and ``xml_tools`` apply to requests that don't ask
     for either themselves. ``pace`` is the pause between two chunks of a scripted model, in seconds. ``fallback`` names
@@ -33,6 +34,16 @@ class ModelConfig:
     cache_read_price: Decimal | None = None
     cache_write_price: Decimal | None = None
     timeout: float = 120.0
+    first_byte: float = 0.0
+    """0: as ``timeout``."""
     connect_timeout: float = 10.0
     pace: float = 0.03
     fallback: str = ""
+    at_once: int = 0
+    seat: str = ""
+    """What its calls take their turns at: the same for all models of one endpoint."""
+
+    @property
+    def silence_s(self) -> tuple[float, float]:
+        """(before the first byte, between two later ones)."""
+        return self.first_byte or self.timeout, self.timeout

@@ -15,6 +15,7 @@ from openai import AsyncOpenAI
 
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest, ModelRole
+from loops.llm import patience
 from loops.llm.config import ModelConfig
 from loops.llm.failures import configuration_failure, http_failure, wire_failure
 from loops.llm.memo import Memo
@@ -30,11 +31,15 @@ class OpenAIModel:
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
         self._memos: dict[tuple[ModelRole, bool], Memo[Made]] = {}
+        base_url = config.base_url or "https://api.openai.com/v1"
         self._client = AsyncOpenAI(
             api_key=config.api_key or "none",  # an empty key would make the SDK look into the environment
-            base_url=config.base_url or "https://api.openai.com/v1",
+            base_url=base_url,
             max_retries=0,
-            timeout=httpx2.Timeout(config.timeout, connect=config.connect_timeout),
+            timeout=(timeout := httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)),
+            http_client=openai.DefaultAsyncHttpxClient(
+                base_url=base_url, timeout=timeout, event_hooks=patience.hooks(*config.silence_s)
+            ),
         )
 
     async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
@@ -49,6 +54,7 @@ class OpenAIModel:
             decoder.request_id = stream.response.headers.get("x-request-id", "")
             async with stream:
                 await self._read(stream, decoder, on_event)
+            decoder.is_whole = patience.is_marked_whole(stream.response)
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             raise self._failure(error) from error
         if not decoder.started:
@@ -93,7 +99,7 @@ class OpenAIModel:
             case openai.APIStatusError():
                 return http_failure(error.status_code, error.body or "", error.response.headers, secret)
             case openai.APITimeoutError() | httpx2.TimeoutException():
-                return wire_failure("timeout", f"no byte for {self._config.timeout:g} s", secret)
+                return wire_failure("timeout", patience.words_of(error, max(self._config.silence_s)), secret)
             case openai.APIConnectionError():
                 return self._connection_failure(error.__cause__ or error)
             case httpx2.TransportError():

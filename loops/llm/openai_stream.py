@@ -1,7 +1,8 @@
 """Chunks of a Chat Completions stream, as plain JSON objects, turned into a ModelReply. Pure: no SDK here.
 
 Servers that call themselves compatible differ most in tool calls: no id, no index, the name repeated in every chunk,
-ids used again in later answers, "stop" as the reason although there are calls. All of that is put right here.
+ids used again in later answers, "stop" as the reason although there are calls, no reason at all, empty fields of the
+older form of calls. All of that is put right here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loops.engine.values import ModelEvent, ModelReply, ModelRequest, StopReason, Usage
+from loops.llm.arguments import parse_arguments
 from loops.llm.draft import CallPart, Draft, Ending, TextPart, ThinkingPart
 from loops.llm.failures import number
 from loops.llm.openai_request import THINKING_MODEL, used_ids
@@ -52,6 +54,8 @@ class ChunkDecoder:
         self._refusal: list[str] = []
         self.started = False
         self.request_id = ""
+        self.is_whole = False
+        """The provider said by its end mark that this was all."""
 
     def feed(self, chunk: Mapping[str, Any]) -> list[ModelEvent]:
         """Take one chunk and tell what happened. Raises KeyError, TypeError and the like on senseless ones."""
@@ -67,6 +71,8 @@ class ChunkDecoder:
     def reply(self) -> ModelReply:
         """The answer as far as it has come."""
         stop = _STOPS.get(self._stop.lower(), StopReason.OTHER) if self._stop else StopReason.CUT
+        if stop is StopReason.CUT and self.is_whole and self._calls and all(map(_is_readable, self._calls)):
+            stop = StopReason.TOOL_USE
         if self._refusal:
             stop = StopReason.REFUSAL
         for part in self._calls:
@@ -93,8 +99,9 @@ class ChunkDecoder:
         if delta.get("refusal"):
             self._refusal.append(str(delta["refusal"]))
         for piece in delta.get("tool_calls") or ():
-            self._call_piece(piece)
-        if delta.get("function_call"):
+            if piece.get("id") or _says(piece.get("function")):
+                self._call_piece(piece)
+        if _says(delta.get("function_call")):
             self._call_piece({"index": 0, "function": delta["function_call"]})
 
     def _think(self, piece: str) -> None:
@@ -173,6 +180,15 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
         thinking_tokens=number(answer.get("reasoning_tokens")) if isinstance(answer, Mapping) else 0,
         cost_microusd=None,
     )
+
+
+def _says(function: Any) -> bool:
+    """Some servers send the fields of a call in every chunk, empty."""
+    return isinstance(function, Mapping) and bool(function.get("name") or function.get("arguments"))
+
+
+def _is_readable(part: CallPart) -> bool:
+    return bool(part.name) and not parse_arguments("".join(part.pieces))[1]
 
 
 def _complete(text: str) -> bool:

@@ -53,9 +53,11 @@ def ask(
     return asyncio.run(once())
 
 
-def answer(handler: Handler, provider: Provider = "anthropic", asked: ModelRequest | None = None) -> ModelReply:
+def answer(
+    handler: Handler, provider: Provider = "anthropic", asked: ModelRequest | None = None, **more: Any
+) -> ModelReply:
     with WireServer(handler) as server:
-        return ask(config(server, provider), asked)
+        return ask(config(server, provider, **more), asked)
 
 
 def failure(handler: Handler, provider: Provider = "anthropic", **more: Any) -> ModelError:

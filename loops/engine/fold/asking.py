@@ -13,6 +13,9 @@ from loops.engine.state import PendingCall, RunState
 from loops.engine.values import StopReason
 from loops.engine.windowing import TOO_LONG, after_answer, overflowed
 
+SAID_AT_MOST = 600
+"""Characters of a provider's words that a state keeps."""
+
 
 @means(f.ModelRequested)
 def model_requested(state: RunState, fact: f.ModelRequested) -> RunState:
@@ -67,7 +70,8 @@ def model_failed(state: RunState, fact: f.ModelFailed) -> RunState:
     if fact.code in TOO_LONG:
         return overflowed(evolve(state, requested=False, model_attempt=fact.attempt))
     transient, most = fact.kind.value == "transient", state.limits.max_model_attempts
-    outage = evolve(state.outage, why=fact.code, probes=state.outage.probes + fact.probe)
+    said = f"{fact.model}: {fact.message[:SAID_AT_MOST]}" if fact.model else fact.message[:SAID_AT_MOST]
+    outage = evolve(state.outage, why=fact.code, said=said, probes=state.outage.probes + fact.probe)
     attempt = state.model_attempt if fact.probe else fact.attempt
     state = evolve(state, requested=False, model_attempt=attempt, outage=outage)
     if transient and attempt < most and outage.probes < most:

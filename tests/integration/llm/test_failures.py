@@ -2,6 +2,7 @@
 
 import asyncio
 import email.utils
+import json
 import time
 from dataclasses import replace
 
@@ -254,3 +255,74 @@ def test_cancelling_before_the_first_byte_closes_the_connection() -> None:
 
     with WireServer(lambda seen: Raw.sse("", wire=Wire(then="stall"))) as server:
         asyncio.run(cancelled(server))
+
+
+IN_STREAM = [
+    ('{"error": {"code": 400, "message": "bad grammar", "type": "invalid_request_error"}}', 400, SYSTEMATIC),
+    ('{"error": {"code": 400, "message": "bad grammar"}}', 400, SYSTEMATIC),
+    ('{"error": {"code": "400", "message": "bad grammar", "type": "BadRequestError"}}', 400, SYSTEMATIC),
+    ('{"error": {"code": 400, "message": "bad grammar", "status": "INVALID_ARGUMENT"}}', 400, SYSTEMATIC),
+    ('{"error": {"message": "bad grammar", "type": "BadRequestError"}}', 200, SYSTEMATIC),
+    ('{"error": {"code": 401, "message": "bad grammar"}}', 401, HOPELESS),
+    ('{"error": {"code": 429, "message": "bad grammar"}}', 429, TRANSIENT),
+    ('{"error": {"code": 503, "message": "bad grammar", "type": "unavailable_error"}}', 503, TRANSIENT),
+    ('{"error": {"message": "bad grammar"}}', 200, TRANSIENT),
+]
+
+
+@pytest.mark.parametrize(("event", "status", "kind"), IN_STREAM)
+def test_what_an_error_in_the_stream_says_wins_over_the_http_status(event: str, status: int, kind: FailureKind) -> None:
+    error = failure(lambda seen: Say(text="Long ago", wire=Wire(insert={2: f"data: {event}\n\n"})), "openai")
+    assert (error.status, error.kind) == (status, kind)
+    assert "bad grammar" in error.message
+
+
+@pytest.mark.parametrize("status", [200, 400, 404, 422, 500])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The model `gpt-9` does not exist or you do not have access to it.",
+        "model 'llama9' not found",
+        "gpt-9 is not a valid model ID",
+        "Invalid model: mistral-nine",
+        "No models loaded. Please load a model in the developer page.",
+    ],
+)
+def test_an_unknown_model_is_configuration_at_any_status(status: int, message: str) -> None:
+    event = f'data: {{"error": {{"message": {json.dumps(message)}}}}}\n\n'
+    said = Raw.error(status, "", message) if status != 200 else Raw.sse(event)
+    error = failure(lambda seen: said, "openai")
+    assert (error.code, error.kind) == ("model_not_found", HOPELESS)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"detail": "Not enough memory"}, "Not enough memory"),
+        ({"detail": [{"loc": ["body", "tools"], "msg": "tools are off"}]}, "tools are off"),
+        ({"error": "out of memory"}, "out of memory"),
+        ({"message": "tools need --jinja", "type": "BadRequestError"}, "tools need --jinja"),
+        ({"error": {"message": "Provider returned error", "metadata": {"raw": '{"error":{"message":"No seats"}}',
+          "provider_name": "Acme"}}}, "Provider returned error; Acme: No seats"),
+    ],
+)  # fmt: skip
+def test_the_words_of_the_provider_are_passed_on(body: dict[str, object], told: str) -> None:
+    said = Raw(400, {"content-type": "application/json"}, json.dumps(body))
+    assert failure(lambda seen: said, "openai").message == f"HTTP 400: {told}"
+
+
+def test_a_rate_is_no_unknown_model() -> None:
+    error = failure(lambda seen: Raw.error(429, "rate_limit", "model m not found in your rate plan"), "openai")
+    assert error.kind is TRANSIENT
+
+
+@pytest.mark.parametrize("provider", BOTH)
+def test_silence_before_an_answer_is_another_one_than_within_it(provider: Provider) -> None:
+    def late(seen: Seen) -> Say:
+        time.sleep(0.8)
+        return Say(text="Late")
+
+    assert answer(late, provider, timeout=0.3, first_byte=5.0).text == "Late"
+    stalls = Say(text="L", wire=Wire(events=2, then="stall"))
+    error = failure(lambda seen: stalls, provider, timeout=0.3, first_byte=60.0)
+    assert (error.code, error.message) == ("timeout", "no byte for 0.3 s")

@@ -218,3 +218,33 @@ def test_cancelling_closes_the_connection_at_once() -> None:
     with WireServer(lambda seen: Say(text="Long ago", wire=Wire(events=2, then="stall"))) as server:
         asyncio.run(cancelled(server))
         assert server.left
+
+
+def test_a_stream_that_ends_without_a_reason_may_call_tools() -> None:
+    """Its end mark says that nothing is missing; a call that cannot be read is not trusted even then."""
+    reply = answer(lambda seen: said(piece('{"upto": 1}', index=0, id="a", name="count"), finish=None), "openai")
+    assert [(call.name, call.arguments, call.error) for call in reply.calls] == [("count", {"upto": 1}, "")]
+    assert reply.stop is StopReason.TOOL_USE
+
+
+def test_without_an_end_mark_a_call_is_not_trusted() -> None:
+    chunk = {"model": "m", "choices": [{"index": 0, "delta": piece('{"upto": 1}', index=0, id="a", name="count")}]}
+    reply = answer(lambda seen: Raw.sse(f"data: {json.dumps(chunk)}\n\n"), "openai")
+    assert reply.stop is StopReason.CUT
+    assert "not executed" in reply.calls[0].error
+
+
+@pytest.mark.parametrize("empty", [{}, {"name": "", "arguments": ""}, {"name": None, "arguments": None}])
+def test_empty_fields_of_the_older_form_are_no_call(empty: dict[str, Any]) -> None:
+    deltas = (
+        {"content": "So", "function_call": empty},
+        {"content": "!", "tool_calls": [{"index": 0, "function": empty}]},
+    )
+    reply = answer(lambda seen: said(*deltas, finish="stop"), "openai")
+    assert (reply.text, reply.calls, reply.stop) == ("So!", (), StopReason.END_TURN)
+
+
+def test_a_call_in_the_older_form_is_still_one() -> None:
+    deltas = ({"function_call": {"name": "count", "arguments": ""}}, {"function_call": {"arguments": '{"upto": 2}'}})
+    reply = answer(lambda seen: said(*deltas, finish="function_call"), "openai")
+    assert [(call.name, call.arguments, call.error) for call in reply.calls] == [("count", {"upto": 2}, "")]

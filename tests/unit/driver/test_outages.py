@@ -285,3 +285,13 @@ def test_what_does_not_end_in_its_time_counts_and_is_told() -> None:
     world = World([says("", LOOK), done()], Tools({"look": lambda arguments: late}))
     world.drive()
     assert len(world.shared.row(b.TOOL, "look").failed_at) == 1
+
+
+def test_the_report_says_what_the_provider_said() -> None:
+    refused = ModelError("HTTP 404: model 'llama9' not found", kind=FailureKind.UNRECOVERABLE, code="model_not_found")
+    world = World(())
+    world.models = fakes.Models(lambda request: refused)
+    assert world.drive() == "ended"
+    assert world.state.end_reason == "model_unavailable"
+    (ended,) = world.journal.of(f.RunEnded)
+    assert f"{MAIN}: HTTP 404: model 'llama9' not found" in str(ended.report["diagnosis"])
