@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import django_filters as filters
 
+from loops.engine.exits import REASONS
 from loops.models import Agent, Run, Task
 from loops.querysets import RunQuerySet
 
@@ -25,7 +26,7 @@ class RunFilter(filters.FilterSet):
     project = filters.CharFilter(field_name="project_id")
     task = filters.CharFilter(field_name="task_id")
     agent = filters.CharFilter(field_name="agent_id")
-    end_reason = filters.CharFilter()
+    end_reason = filters.CharFilter(label=f"Reason code: {', '.join(REASONS)}")
     live = filters.BooleanFilter(method="only_live", label="Not ended yet")
     escalated = filters.BooleanFilter(method="only_escalated", label="Could not go on without a person")
     started_after = filters.IsoDateTimeFilter(field_name="started_at", lookup_expr="gte")

@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from loops.engine.exits import REASONS
 from loops.models import Agent, Detection, ModelConfig, Project, Run, Step, Task, ToolCallRecord
 from loops.services import models
 
@@ -124,6 +125,7 @@ class RunOutput(serializers.ModelSerializer):
     forked_from = OriginOutput(source="fork", allow_null=True, read_only=True)
     task_title = serializers.CharField(source="task.title")
     agent_name = serializers.CharField(source="agent.name")
+    end_reason_text = serializers.SerializerMethodField(help_text="The reason code in words; empty while it goes on.")
 
     class Meta:
         model = Run
@@ -138,6 +140,7 @@ class RunOutput(serializers.ModelSerializer):
             "phase",
             "waiting_on",
             "end_reason",
+            "end_reason_text",
             "final_status",
             "escalation_reason",
             "started_at",
@@ -154,6 +157,10 @@ class RunOutput(serializers.ModelSerializer):
             "head_seq",
             "forked_from",
         ]
+
+    def get_end_reason_text(self, run: Run) -> str:
+        """An unknown code stands for itself."""
+        return REASONS.get(run.end_reason, run.end_reason)
 
 
 class SubmissionOutput(serializers.Serializer):

@@ -16,7 +16,7 @@ from loops.engine.long_task import not_confirmed
 from loops.engine.recovery.acting import escalated, too_many_backtracks, unrecoverable
 from loops.engine.recovery.silence import no_tool_call
 from loops.engine.state import RunState
-from loops.engine.verification import passed
+from loops.engine.verification import needs_review, outcome, passed
 
 Guard = Callable[[RunState], bool]
 
@@ -47,7 +47,24 @@ def limit(name: str) -> Guard:
 
 
 def criteria_met(state: RunState) -> bool:
-    return state.result is not None and state.checks is not None and passed(state.checks)
+    return _ends_well(state, "criteria_met")
+
+
+def accepted(state: RunState) -> bool:
+    return _ends_well(state, "accepted")
+
+
+def no_criteria(state: RunState) -> bool:
+    return _ends_well(state, "no_criteria") and not needs_review(state)
+
+
+def unproven(state: RunState) -> bool:
+    return _ends_well(state, "unproven") and not needs_review(state)
+
+
+def _ends_well(state: RunState, reason: str) -> bool:
+    verified = state.result is not None and state.checks is not None and passed(state.checks)
+    return verified and outcome(state) == reason
 
 
 def loop_detected(state: RunState) -> bool:
@@ -76,6 +93,9 @@ def repair_budget(state: RunState) -> bool:
 
 CONDITIONS: tuple[Condition, ...] = (
     Condition("criteria_met", Event.QUALITY_GATE_PASS, "ChecksCompleted", criteria_met),
+    Condition("accepted", Event.QUALITY_GATE_PASS, "GateDecided", accepted, gate="final_review"),
+    Condition("no_criteria", Event.QUALITY_GATE_PASS, "ChecksCompleted", no_criteria),
+    Condition("unproven", Event.QUALITY_GATE_PASS, "ChecksCompleted", unproven),
     Condition("max_steps", Event.BUDGET_EXCEEDED, "LimitReached", limit("max_steps"), gate="limit_reached"),
     Condition("loop_detected", Event.ERROR, "LoopDetected", loop_detected, gate="loop_detected"),
     Condition("escalated", Event.ERROR, "FailureClassified", escalated, gate="escalation"),

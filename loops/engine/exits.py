@@ -7,11 +7,15 @@ from typing import Any
 from loops.engine.codec import to_plain
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
+from loops.engine.verification import EVIDENCE
 
 REPORT_KINDS = {Phase.COMMIT: "AgentResult", Phase.FAIL: "FailureReport", Phase.HALT: "HaltRecord"}
 
 REASONS: dict[str, str] = {
-    "criteria_met": "The acceptance criteria are met.",
+    "criteria_met": "Every acceptance criterion is met: a check ran for each and held.",
+    "accepted": "A person accepted the result; checks alone did not prove it.",
+    "no_criteria": "Finished: the task names no acceptance criteria, so nothing had to be proven.",
+    "unproven": "Finished, not proven: no check proved every criterion, and the task asks for no review.",
     "max_steps": "The step limit was reached and not extended.",
     "max_seconds": "The time limit was reached and not extended.",
     "max_tokens": "The token budget was used up and not extended.",
@@ -61,7 +65,7 @@ def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict
         "checks": to_plain(state.checks or ()),
     }
     if phase is Phase.COMMIT:
-        return common | {"result": state.result or "", "approver": state.approver}
+        return common | {"result": state.result or "", "approver": state.approver, "evidence": EVIDENCE.get(reason, "")}
     checkpoint = {"seq": state.seq, "step": state.step, "phase": state.phase.value}
     if phase is Phase.HALT:
         return common | {"resume": checkpoint, "partial_output": _partial(state)}

@@ -33,7 +33,7 @@ from loops.engine.lifecycle import Event, Phase
 from loops.engine.loops.react import entered
 from loops.engine.recovery.repair import diagnose
 from loops.engine.state import RunState
-from loops.engine.verification import needs_review, passed
+from loops.engine.verification import needs_review, outcome, passed
 
 __all__ = ["ImpossibleFact", "apply", "decide", "initial", "replay"]
 
@@ -93,7 +93,7 @@ def _verify(state: RunState) -> Effect:
         return Record((entered(state.phase, Event.QUALITY_GATE_FAIL),))
     if needs_review(state) and not state.reviewed:
         return _final_review(state)
-    return End(Event.QUALITY_GATE_PASS, "criteria_met")
+    return End(Event.QUALITY_GATE_PASS, outcome(state))
 
 
 def _critique(state: RunState) -> tuple[Fact, ...]:
@@ -105,7 +105,7 @@ def _final_review(state: RunState) -> OpenGate:
     checks = state.checks or ()
     proven = sum(check.status == "passed" for check in checks)
     mode = state.spec.final_review
-    reason = "the policy asks for a review of every result" if mode == "always" else "no command proved the criteria"
+    reason = "the policy asks for a review of every result" if mode == "always" else _unproven(state)
     shown = f"{proven} of {len(checks)} criteria proven" if checks else "It has no criteria to prove it by"
     return OpenGate(
         kind="final_review",
@@ -116,6 +116,10 @@ def _final_review(state: RunState) -> OpenGate:
         subject={"result": state.result, "checks": [_check_view(check) for check in checks]},
         view={"result": state.result, "criteria": [_check_view(check) for check in checks]},
     )
+
+
+def _unproven(state: RunState) -> str:
+    return "no check proved every criterion" if state.spec.criteria else "the task names no criteria to prove it by"
 
 
 def _check_view(check: object) -> dict[str, str]:

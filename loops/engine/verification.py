@@ -36,11 +36,30 @@ def passed(checks: tuple[Check, ...]) -> bool:
     return all(check.status in {"passed", "unproven"} for check in checks)
 
 
+def proved(state: RunState) -> bool:
+    """Has every acceptance criterion a check that ran and held? A schema says what a result looks like, and no more."""
+    checks = state.checks or ()
+    commands = [check for check in checks if check.method == "command"]
+    return 0 < len(commands) >= len(state.spec.criteria) and all(check.status == "passed" for check in checks)
+
+
+def outcome(state: RunState) -> str:
+    """The reason code of a run that ends well: its weakest evidence names it (SPEC X4, X5; ADR 0023)."""
+    if proved(state):
+        return "criteria_met"
+    if state.reviewed:
+        return "accepted"
+    return "unproven" if state.spec.criteria else "no_criteria"
+
+
+EVIDENCE = {"criteria_met": "proved", "accepted": "accepted", "unproven": "claimed", "no_criteria": "claimed"}
+"""Level of evidence (SPEC X4) behind each reason code of a run that ended well."""
+
+
 def needs_review(state: RunState) -> bool:
-    """Must a person accept the result? (SPEC C6: the model's word alone never commits.)"""
+    """Must a person accept the result? (SPEC C6: the model's word alone never commits.) One criterion that nothing
+    proved is enough; only who said "never" is not asked."""
     mode = state.spec.final_review
     if mode == "always":
         return True
-    if mode == "never":
-        return False
-    return not any(check.status == "passed" and check.method == "command" for check in state.checks or ())
+    return mode != "never" and not proved(state)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from loops.engine.exits import REASONS
 from loops.models import Run
 from loops.services import access, steering
 from loops.storage import reader
@@ -92,7 +93,11 @@ class Watch:
         except (steering.NotPossible, access.NotAllowed) as error:
             self.out.write(str(error))
 
+    def _why_ended(self) -> str:
+        code = self.run.end_reason
+        return f"{code}: {REASONS.get(code, 'unknown here')}" if code else "no reason given"
+
     def _farewell(self) -> str:
         if not self.as_json:
-            self.out.write(f"{self.run.get_status_display()} ({self.run.end_reason or 'no reason given'})")
+            self.out.write(f"{self.run.get_status_display()} ({self._why_ended()})")
         return str(self.run.status)

@@ -44,7 +44,10 @@ class Run(models.Model):
     completed_at = models.DateTimeField(null=True, blank=True)
     total_steps = models.IntegerField(default=0)
     final_status = models.CharField(
-        max_length=50, blank=True, default="", help_text="success, failed, interrupted, escalated"
+        max_length=50,
+        blank=True,
+        default="",
+        help_text="success, finished (nothing proved it), failed, interrupted, escalated",
     )
     escalation_reason = models.TextField(
         blank=True, default="", help_text="Why a person is asked, or was at the end, because it could not go on."

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
+from loops.engine.verification import EVIDENCE
 from loops.storage.breakers import waiting_for
 
 
@@ -41,7 +42,9 @@ FINAL = {Phase.COMMIT: "success", Phase.FAIL: "failed", Phase.HALT: "interrupted
 
 
 def final_status(state: RunState) -> str:
-    """How it ended, in D83's words; empty while it goes on (SPEC W1)."""
+    """How it ended, in D83's words; empty while it goes on (SPEC W1). Only the model's word is no success (SPEC C6)."""
+    if state.phase is Phase.COMMIT and EVIDENCE.get(state.end_reason) == "claimed":
+        return "finished"
     return "escalated" if _escalated(state) else FINAL.get(state.phase, "")
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from django.db import close_old_connections, connections
 
 from loops.models import Run
-from loops.web import fragments, tail, timeline
+from loops.web import fragments, tail, timeline, words
 from loops.web.access import Audience
 
 T = TypeVar("T")
@@ -112,7 +112,8 @@ def _read(run_id: uuid.UUID, after: int, audiences: list[Audience]) -> Changes |
 def _say(run: Run, kinds: Set[str]) -> str:
     """One line for screen readers, not one a fact."""
     if "RunEnded" in kinds:
-        return f"The run ended: {run.get_status_display()}."
+        why = f" {words.reason(run.end_reason)}." if run.end_reason else ""
+        return f"The run ended: {run.get_status_display()}.{why}"
     if "GateOpened" in kinds:
         return "The run waits for a person."
     if "StepCompleted" in kinds:

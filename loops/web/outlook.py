@@ -29,11 +29,12 @@ STARTING = frozenset({Run.Status.QUEUED, Run.Status.INITIALIZING})
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Empty are ``why`` while the model has said nothing yet, ``measured`` during a step, and ``stops`` at the end."""
+    """Empty are ``why`` while the model has said nothing yet, ``measured`` during a step, and ``stops`` at the end.
+    ``percent`` is None where nothing had to be reached: 0 % would say that it fell short."""
 
     doing: str
     why: str
-    percent: int
+    percent: int | None
     measured: str
     stops: str
 
@@ -41,6 +42,8 @@ class Outlook:
 def outlook(run: Run, latest: Step | None, meters: Sequence[Meter]) -> Outlook:
     """The answers for ``run``, whose latest step and bounds are these."""
     percent = round(100 * run.progress)
+    if run.end_reason == "no_criteria" and not percent:
+        return Outlook(_doing(run, latest), _why(latest), None, "there were no criteria to measure it by", "")
     method = ((latest.validation or {}).get("method") or "") if latest else ""
     return Outlook(
         doing=_doing(run, latest),

@@ -55,6 +55,13 @@ def test_progress_says_how_it_was_measured():
     assert outlook(run(progress=0.9), reported, [STEPS]).measured == "by tests that a command reported"
 
 
+@pytest.mark.spec("G1", "X5")
+def test_a_run_that_had_nothing_to_prove_does_not_stand_at_zero_percent():
+    said = outlook(run(status="completed", end_reason="no_criteria"), step(), [STEPS])
+    assert (said.percent, said.measured) == (None, "there were no criteria to measure it by")
+    assert outlook(run(status="failed", end_reason="max_steps"), step(), [STEPS]).percent == 0
+
+
 @pytest.mark.spec("D3")
 def test_the_bound_that_is_nearest_is_named():
     assert outlook(run(), step(), [STEPS, TOKENS]).stops == "Tokens: 9k of 10k used"

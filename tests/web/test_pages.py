@@ -160,6 +160,14 @@ def test_a_trace_shows_everything_that_happened(house):
     ("phase", "reason", "report", "shown"),
     [
         (Phase.COMMIT, "criteria_met", {"result": "It is **done**."}, "It is <strong>done</strong>."),
+        (
+            Phase.COMMIT,
+            "criteria_met",
+            {"result": "It is done."},
+            "Recorded before AgentOps told proof from acceptance",
+        ),
+        (Phase.COMMIT, "unproven", {"result": "It is done.", "evidence": "claimed"}, "own word: nothing proved it"),
+        (Phase.COMMIT, "unproven", {"result": "It is done.", "evidence": "claimed"}, "Finished, not proven"),
         (Phase.FAIL, "max_steps", {"diagnosis": "Went in circles.", "not_done": ["tests"]}, "Went in circles."),
         (Phase.HALT, "operator_stop", {"resume": {"step": 5}}, "resumed at step 5"),
     ],

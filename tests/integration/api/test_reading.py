@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from loops.engine import canonical
+from loops.engine.exits import REASONS
 from loops.engine.facts import Reminded, RunEnded
 from loops.engine.lifecycle import Phase
 from loops.models import AuditEvent, Fact, ProvenanceRecord, Run, Step, ToolCallRecord
@@ -187,3 +188,12 @@ def test_me_names_roles_and_makes_tokens(world, api):
 def test_reads_change_nothing(world, api):
     run = world.run()
     assert api(world.operator).get(f"/api/v1/runs/{run.pk}/steer/?action=stop").status_code == 405
+
+
+@pytest.mark.spec("X5", "T1")
+def test_the_end_of_a_run_is_said_in_words_and_found_by_its_code(world, api):
+    run = world.run(Run.Status.COMPLETED)
+    Run.objects.filter(pk=run.pk).update(end_reason="unproven")
+    (found,) = api(world.viewer).get("/api/v1/runs/?end_reason=unproven").json()["results"]
+    assert (found["id"], found["end_reason_text"]) == (str(run.pk), REASONS["unproven"])
+    assert api(world.viewer).get("/api/v1/runs/?end_reason=criteria_met").json()["results"] == []

@@ -49,7 +49,7 @@ def run(server: WireServer, provider: Provider, **more: Any) -> World:
     ports = world.ports
     world.ports = lambda: replace(ports(), models=service)  # type: ignore[method-assign]
     assert world.drive() == "ended"
-    assert world.state.end_reason == "criteria_met", world.journal.of(f.ModelFailed)
+    assert world.state.end_reason == "no_criteria", world.journal.of(f.ModelFailed)
     return world
 
 

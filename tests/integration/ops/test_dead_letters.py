@@ -61,7 +61,7 @@ def test_try_again_goes_on_exactly_there() -> None:
     again = owned.own(mine.run, "next")
     assert again.drive([fakes.done("seen")], fakes.Tools({"look": lambda arguments: "twice?"})) == "ended"
     mine.run.refresh_from_db()
-    assert (mine.run.status, mine.run.end_reason, mine.run.recoveries) == ("completed", "criteria_met", 0)
+    assert (mine.run.status, mine.run.end_reason, mine.run.recoveries) == ("completed", "no_criteria", 0)
     kinds = list(Fact.objects.filter(run=mine.run, seq__gt=before).order_by("seq").values_list("kind", flat=True))
     assert kinds[0] == "RunResumed"
     assert Fact.objects.filter(run=mine.run, kind="ToolIntended").count() == 1  # the first step is not done again

@@ -77,7 +77,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.spec("E1", "E2", "E3", "E4", "C1", "N1")
 def test_an_agent_gives_up_an_approach_and_gets_there_another_way(boss: Any, place: Path) -> None:
     why, run = played(submit(boss, place, "steps_back"))
-    assert (why, run.status, run.end_reason) == ("ended", "completed", "criteria_met")
+    assert (why, run.status, run.end_reason) == ("ended", "completed", "no_criteria")
     found = kinds(run)
     assert found.count("FailureClassified") == 3
     assert [found.count(kind) for kind in ("Backtracked", "ReflectionForced", "ReflectionGiven")] == [1, 1, 1]

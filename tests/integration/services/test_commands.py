@@ -102,6 +102,8 @@ def test_watch_follows_to_the_end(world):
     shown = agentops("--as", "viewer", "watch", run.pk)
     assert "is told to stop" in shown
     assert shown.endswith("Interrupted (no reason given)")
+    Run.objects.filter(pk=run.pk).update(status=Run.Status.COMPLETED, end_reason="unproven")
+    assert "Completed (unproven: Finished, not proven" in agentops("--as", "viewer", "watch", run.pk)
     lines = agentops("--as", "viewer", "watch", run.pk, "--json").splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3]
 

@@ -22,6 +22,7 @@ from tests.fakes import Tools, World, done, says
 DOCUMENT = Path(__file__).parents[3] / "agentops" / "docs" / "termination.md"
 FREE = {"max_failures": 99, "circles": OFF, "reflect_after": 0, "identical_errors": 0, "max_steps": 30}
 """Nothing else ends these worlds so early."""
+UNCHECKED: dict[str, Any] = {"criteria": [("it reads well", "")], "final_review": "unless_verified"}
 
 
 def _different_looks() -> Callable[[Any], Any]:
@@ -56,6 +57,15 @@ CASES: dict[str, Case] = {
         {"tools": lambda: Tools({"run_command": lambda a: ToolResult(ok=False, content="", error="exit 1")})},
         tools=lambda: Tools({"run_command": lambda a: "ok"}),
         spec={"criteria": [("it works", "check")]},
+    ),
+    "accepted": Case(
+        lambda: lambda request: done(), {"spec": {"final_review": "never"}}, spec=UNCHECKED, verdict="approve"
+    ),
+    "no_criteria": Case(lambda: lambda request: done(), {"spec": {"criteria": [("it reads well", "")]}}),
+    "unproven": Case(
+        lambda: lambda request: done(),
+        {"spec": {"final_review": "unless_verified"}, "verdict": "approve"},
+        spec=UNCHECKED | {"final_review": "never"},
     ),
     "max_steps": Case(
         lambda: [*(says("", ("look", {"at": place})) for place in range(4)), done()],
@@ -108,7 +118,7 @@ def _play(case: Case, **changed: Any) -> World:
     for _ in range(60):
         if world.drive() == "ended":
             return world
-        world.decide(case.verdict, reason="no")
+        world.decide(changed.get("verdict", case.verdict), reason="no")
     raise AssertionError("it did not end")
 
 

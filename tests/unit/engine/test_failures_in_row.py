@@ -36,7 +36,7 @@ def test_a_simple_task_goes_on_after_the_approach_it_has_given_up() -> None:
     outcomes = iter([FAILED, FAILED, FAILED, "seen"])
     made = World([*answers, done()], Tools({"look": lambda a: next(outcomes)}), limits=ALONE | {"max_failures": 3})
     assert made.drive() == "ended"
-    assert made.state.end_reason == "criteria_met"
+    assert made.state.end_reason == "no_criteria"
     assert len(made.journal.of(f.Backtracked)) == 1
 
 

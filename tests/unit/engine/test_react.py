@@ -168,7 +168,15 @@ STATES = {
     "a proven result is committed": (verified(Check("a", "passed", method="command")), "end criteria_met"),
     "a result that fails a check is not": (verified(Check("a", "failed")), "record PhaseEntered"),
     "what nothing proves is put before a person": (verified(Check("a", "unproven")), "gate final_review"),
-    "what a person accepted is committed": (verified(Check("a", "unproven"), reviewed=True), "end criteria_met"),
+    "what a person accepted is committed": (verified(Check("a", "unproven"), reviewed=True), "end accepted"),
+    "one criterion without proof is put before a person": (
+        verified(Check("a", "passed", method="command"), Check("b", "unproven", method="none")),
+        "gate final_review",
+    ),
+    "a result that only looks right is put before a person": (
+        verified(Check("a", "passed", method="schema")),
+        "gate final_review",
+    ),
     "what a person sent back is not": (
         verified(Check("a", "passed", method="command"), review_rejection="no"),
         "record PhaseEntered",

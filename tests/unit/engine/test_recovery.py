@@ -115,7 +115,7 @@ def test_a_breach_of_safety_is_put_before_a_person(verdict: str, reason: str) ->
     assert len(made.models.requests) == 1
     made.decide(verdict, reason="no" if reason else "", **({"answer": "look at that"} if verdict == "respond" else {}))
     assert made.drive() == "ended"
-    assert made.state.end_reason == (reason or "criteria_met")
+    assert made.state.end_reason == (reason or "no_criteria")
 
 
 @pytest.mark.spec("E1", "E2", "Q4")

@@ -53,7 +53,7 @@ def test_a_configured_model_sums_up_what_goes() -> None:
 def test_a_model_that_cannot_sum_up_is_no_reason_to_stop(answer: Any) -> None:
     world = with_summariser(answer)
     assert world.drive() == "ended"
-    assert world.state.end_reason == "criteria_met"
+    assert world.state.end_reason == "no_criteria"
     fact = next(each for each in world.journal.of(f.ContextPruned) if each.dropped_messages)
     assert fact.method == "dropped"
     assert fact.why_no_model

@@ -153,4 +153,4 @@ def test_a_crash_anywhere_changes_nothing_in_how_the_run_ends(tick: int) -> None
         steady=True,
         limits=Limits(max_steps=3),
     )
-    assert check(replace(plan, crashes=frozenset({tick}))).end_reason == "criteria_met"
+    assert check(replace(plan, crashes=frozenset({tick}))).end_reason == "no_criteria"

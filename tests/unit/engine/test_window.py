@@ -237,7 +237,7 @@ def test_a_long_run_never_passes_the_window_and_is_pruned_seldom() -> None:
     model = Honest(60, window=WINDOW)
     world = a_run(model)
     assert world.drive() == "ended"
-    assert (world.state.end_reason, world.state.steps_used) == ("criteria_met", 61)
+    assert (world.state.end_reason, world.state.steps_used) == ("no_criteria", 61)
     assert not world.journal.of(f.ModelFailed)
     assert max(model.sizes) <= windowing.budget(WINDOW)
     answers = [request.max_tokens for request in world.models.requests]
@@ -266,7 +266,7 @@ def test_every_request_can_be_made_again_from_the_journal(stops_at: int) -> None
     while world.drive() == "gate:limit_reached":
         assert world.journal.of(f.ContextPruned)
         world.decide("extend", max_steps=500)
-    assert world.state.end_reason == "criteria_met"
+    assert world.state.end_reason == "no_criteria"
     asked = [number for number, fact in enumerate(world.journal.facts) if isinstance(fact, f.ModelRequested)]
     assert len(asked) == len(world.models.requests)
     assert world.journal.of(f.ContextPruned)
@@ -320,7 +320,7 @@ def test_a_request_that_is_too_long_is_made_shorter_and_asked_again() -> None:
     model = Honest(40, window=WINDOW)
     world = a_run(model, windows={"scripted": 4 * WINDOW})
     assert world.drive() == "ended"
-    assert world.state.end_reason == "criteria_met"
+    assert world.state.end_reason == "no_criteria"
     failures = world.journal.of(f.ModelFailed)
     assert failures
     assert not world.journal.of(f.BackoffStarted)
@@ -355,7 +355,7 @@ def test_an_answer_that_filled_the_window_is_followed_by_room_and_another_reques
     answers = iter([*(says(str(n), ("look", {"at": n})) for n in range(8)), cut, done()])
     world = a_run(lambda request: next(answers), windows={})
     assert world.drive() == "ended"
-    assert world.state.end_reason == "criteria_met"
+    assert world.state.end_reason == "no_criteria"
     assert [fact.level for fact in world.journal.of(f.ContextPruned)] == [1]
     check_conversation(world.models.requests[-1].messages)
     assert world.models.requests[-1].messages[-1]["role"] == "user"
