@@ -19,6 +19,7 @@ from gates.services.deciding import view_bytes
 from gates.services.refusals import already_decided
 from gates.web import arguments, shown, words
 from loops.models import Step
+from loops.web.diffs import kinds
 from loops.web.words import one_line
 
 LONG_BYTES = 20_000
@@ -61,7 +62,19 @@ _OF_KIND: Mapping[str, Set[str]] = {
     Gate.Kind.LONG_TASK: _LONG,
 }
 """What a kind of gate lays out in a part of the card of its own."""
-_CHANGE = {"kind", "path", "before_sha256", "after_sha256", "created", "deleted", "danger"}
+_CHANGE = {
+    "kind",
+    "path",
+    "added",
+    "removed",
+    "before_bytes",
+    "after_bytes",
+    "before_sha256",
+    "after_sha256",
+    "created",
+    "deleted",
+    "danger",
+}
 """What a preview of a change of a file holds beside its diff; the arguments name the path."""
 
 
@@ -166,7 +179,8 @@ class Card:
 
     @property
     def diff(self) -> list[Line]:
-        return [_line(text) for text in str(self.view["diff"]).split("\n")] if self.view.get("diff") else []
+        lines = str(self.view["diff"]).removesuffix("\n").split("\n") if self.view.get("diff") else []
+        return [Line(kind, text) for kind, text in kinds(lines)]
 
     @property
     def call_arguments(self) -> list[tuple[str, str]]:
@@ -303,10 +317,3 @@ def _limit(view: Mapping[str, Any]) -> Limit:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _line(text: str) -> Line:
-    if text.startswith(("+++", "---", "diff --git", "index ")):
-        return Line("head", text)
-    kind = {"+": "add", "-": "del", "@": "hunk"}.get(text[:1], "same")
-    return Line(kind, text)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ _SAFE = 2**53
 _UTF16_KEY = "$utf16:"
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LONG = b"0" * 16
+_SHORTENED = re.compile(r"… \(([\d,]+) characters\)")
 _dumps = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -93,6 +95,18 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     return text
+
+
+def whole_length(shown: str, cut: int) -> int:
+    """Characters of the text that ``clean_json`` shortened to ``shown``: a text longer than ``cut`` ends in their number,
+    which nobody could write there, since it would have been shortened too."""
+    said = _SHORTENED.fullmatch(shown, cut)
+    return int(said[1].replace(",", "")) if said else len(shown)
+
+
+def unshortened(shown: str, cut: int) -> str:
+    """``shown`` without the number of characters that ``clean_json`` put behind it."""
+    return shown[:cut] if whole_length(shown, cut) != len(shown) else shown
 
 
 def clean_json(value: Any, cut: int = 0, levels: int = SHOWN_LEVELS) -> Any:

@@ -23,6 +23,8 @@ from loops.engine.windowing import window
 REASONING_CHARS = 20_000
 SHOWN_CHARS = 2_000
 """Of one string in a row for display; the fact holds the whole."""
+DATA_CHARS = 50_000
+"""Of one string of a result's data, such as a diff."""
 ESCALATIONS = frozenset({"escalation", "loop_detected", "low_confidence", "permission_blocked"})
 """Gates that open because the agent cannot go on by itself (D83). The others ask what people wished to be asked."""
 NOTHING_SPENT = Usage(cost_microusd=0)
@@ -259,7 +261,7 @@ def _completed(rows: Rows, fact: f.ToolCompleted, state: RunState) -> None:
         error=clean(result.error)[:SHOWN_CHARS],
         exit_code=result.exit_code,
         duration_ms=result.duration_ms,
-        data=clean_json(to_plain(result.data), 50_000) if result.data else None,
+        data=clean_json(to_plain(result.data), DATA_CHARS) if result.data else None,
     )
     _outcomes(rows, state)
     for artifact in (*result.artifacts, *([whole] if whole else [])):

@@ -11,7 +11,9 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from loops.engine.canonical import unshortened, whole_length
 from loops.engine.lifecycle import LABELS, Phase
+from loops.storage.projections import SHOWN_CHARS
 from loops.web import diffs, prose, waiting, words
 from loops.web.access import Roles, roles
 
@@ -23,7 +25,8 @@ register.filter("pretty", words.pretty)
 register.filter("one_line", words.one_line)
 register.filter("reason", words.reason)
 register.filter("markdown", lambda text: prose.markdown(str(text or "")))
-register.filter("diff_files", lambda text: diffs.parse(str(text or "")))
+register.filter("diff_files", diffs.of_data)
+register.filter("grouped", lambda number: f"{number:,}")
 
 
 @cache
@@ -165,6 +168,26 @@ def as_text(value: Any) -> str:
 def is_long(value: Any) -> bool:
     text = as_text(value)
     return len(text) > 100 or "\n" in text
+
+
+@register.filter
+def is_shortened(value: Any) -> bool:
+    """Does a page have only the beginning of this argument?"""
+    return isinstance(value, str) and whole_length(value, SHOWN_CHARS) != len(value)
+
+
+@register.filter
+def as_shown(value: Any) -> str:
+    """What there is of it, without the number that was put behind a shortened text."""
+    return unshortened(value, SHOWN_CHARS) if isinstance(value, str) else as_text(value)
+
+
+@register.filter
+def size_said(value: Any) -> str:
+    """How large an argument is: the whole of it, not what a page has."""
+    if isinstance(value, list | tuple):
+        return f"{len(value):,} item{'' if len(value) == 1 else 's'}"
+    return f"{whole_length(as_text(value), SHOWN_CHARS):,} characters"
 
 
 @register.filter

@@ -30,11 +30,17 @@ def as_text(data: bytes | None, path: str) -> str:
 
 
 def describe(path: str, before: bytes | None, after: bytes | None) -> dict[str, Json]:
-    """``{"path", "diff", "before_sha256", "after_sha256", "created", "deleted"}``; a hash is "" for no file."""
+    """``{"path", "diff", "added", "removed", "before_bytes", "after_bytes", "before_sha256", "after_sha256", "created",
+    "deleted"}``; a hash is "" for no file. The counts of lines are those of the whole diff, however it is cut for people;
+    they are missing where there is none to count."""
     path = relative(path)
+    diff = difference(path, before or b"", after or b"")
     return {
         "path": path,
-        "diff": difference(path, before or b"", after or b""),
+        "diff": diff if len(diff) <= _LONGEST_DIFF else _cut(diff),
+        **_counts(diff),
+        "before_bytes": len(before or b""),
+        "after_bytes": len(after or b""),
         "before_sha256": "" if before is None else sha256_hex(before),
         "after_sha256": "" if after is None else sha256_hex(after),
         "created": before is None,
@@ -43,12 +49,22 @@ def describe(path: str, before: bytes | None, after: bytes | None) -> dict[str, 
 
 
 def difference(path: str, before: bytes, after: bytes) -> str:
+    """The whole diff for people, or one line that says why there is none."""
     if is_binary(before) or is_binary(after):
         return f"binary file {clean_text(path)}: {len(before)} bytes before, {len(after)} after\n"
-    diff = clean_text(unified(before.decode(errors="replace"), after.decode(errors="replace"), path))
-    if len(diff) <= _LONGEST_DIFF:
-        return diff
+    return clean_text(unified(before.decode(errors="replace"), after.decode(errors="replace"), path))
+
+
+def _cut(diff: str) -> str:
     return diff[:_LONGEST_DIFF] + f"\n[... {len(diff) - _LONGEST_DIFF} characters of the diff cut ...]\n"
+
+
+def _counts(diff: str) -> dict[str, Json]:
+    """Lines added and removed; nothing for what is no diff."""
+    lines = diff.split("\n")[2:]
+    if not any(line.startswith("@@") for line in lines[:1]):
+        return {}
+    return {"added": sum(line[:1] == "+" for line in lines), "removed": sum(line[:1] == "-" for line in lines)}
 
 
 def report(run: ToolRun, path: str, before: bytes | None, after: bytes | None, said: str) -> ToolResult:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
+
+from loops.engine import canonical
+from loops.storage.projections import DATA_CHARS
 
 LONGEST = 3_000  # lines of one diff on a page
-_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)$")
-_KINDS = {"+": "add", "-": "del", " ": "same", "\\": "note"}
+_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)$")
+_KINDS = {"+": "add", "-": "del", " ": "same", "": "same", "\\": "remark"}
+_HEADS = ("--- ", "+++ ", "diff --git ", "index ", "new file", "deleted file", "similarity ", "rename ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +38,15 @@ class FileDiff:
     added: int = 0
     removed: int = 0
     cut: int = 0
+    """Lines that are not shown."""
+    whole: int = 0
+    """Characters of the whole diff where only its beginning was kept for pages; 0 where all of it was."""
 
 
 def parse(text: str) -> list[FileDiff]:
-    """Files of a unified diff, in order. Text that is no diff gives one nameless file of plain lines."""
+    """Files of a unified diff, in order. What stands there instead of a diff ("too long to compare") is a remark."""
     files: list[FileDiff] = []
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n") if text else []
     for row, path in _rows(islice(lines, LONGEST)):
         if path is not None:
             files.append(FileDiff(path))
@@ -51,27 +59,61 @@ def parse(text: str) -> list[FileDiff]:
         files[-1].removed += row.kind == "del"
     if files and len(lines) > LONGEST:
         files[-1].cut = len(lines) - LONGEST
+        left = lines[LONGEST:]
+        files[-1].added += sum(line.startswith("+") for line in left)
+        files[-1].removed += sum(line.startswith("-") for line in left)
     return files
 
 
-def _rows(lines: Iterator[str]) -> Iterator[tuple[Row | None, str | None]]:
+def of_data(data: Mapping[str, Any]) -> list[FileDiff]:
+    """The diff in the structured result of a call. A long one is stored shortened; its counts are those of the whole."""
+    text = str(data.get("diff") or "")
+    whole = canonical.whole_length(text, DATA_CHARS)
+    if whole == len(text):
+        return parse(text)
+    files = parse(canonical.unshortened(text, DATA_CHARS).rpartition("\n")[0])
+    for file in files[:1]:
+        file.whole = whole
+        file.added, file.removed = int(data.get("added", file.added)), int(data.get("removed", file.removed))
+    return files
+
+
+def kinds(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pairs (kind, line): head, hunk, add, del, same or remark.
+
+    Inside a hunk only its header's counts say where it ends: a removed "-- comment" looks like the head of a file.
+    """
+    old = new = 0
+    in_hunk = False
+    for line in lines:
+        inside = old > 0 or new > 0
+        if hunk := None if inside else _HUNK.match(line):
+            old, new, in_hunk = int(hunk[2] or 1), int(hunk[4] or 1), True
+            yield "hunk", line
+        elif line.startswith(_HEADS) and not inside:
+            in_hunk = False
+            yield "head", line
+        else:
+            kind = _KINDS.get(line[:1], "remark") if in_hunk else "remark"
+            old, new = old - (kind in ("del", "same")), new - (kind in ("add", "same"))
+            yield kind, line
+
+
+def _rows(lines: Iterable[str]) -> Iterator[tuple[Row | None, str | None]]:
     """Pairs (row, path of a file that begins here)."""
     old = new = 0
     before = ""
-    in_hunk = False
-    for line in lines:
-        if hunk := _HUNK.match(line):
-            old, new, in_hunk = int(hunk[1]), int(hunk[2]), True
-            yield Row("hunk", None, None, hunk[3].strip()), None
-        elif line.startswith("--- ") and not (in_hunk and line.startswith("--- -")):
-            before, in_hunk = line[4:], False
-        elif line.startswith("+++ ") and not in_hunk:
-            yield None, _name(line[4:], before)
-        elif line.startswith(("diff --git ", "index ", "new file", "deleted file", "similarity ", "rename ")):
-            in_hunk = False
-        elif in_hunk:
-            kind = _KINDS.get(line[:1] or " ", "same")
-            is_old, is_new = kind in ("del", "same"), kind in ("add", "same")
+    for kind, line in kinds(lines):
+        if kind == "hunk" and (hunk := _HUNK.match(line)):
+            old, new = int(hunk[1]), int(hunk[3])
+            yield Row("hunk", None, None, hunk[5].strip()), None
+        elif kind == "head":
+            before = line[4:] if line.startswith("--- ") else before
+            yield None, _name(line[4:], before) if line.startswith("+++ ") else None
+        elif kind == "remark":
+            yield Row("remark", None, None, line.removeprefix("\\ ")) if line.strip() else None, None
+        else:
+            is_old, is_new = kind != "add", kind != "del"
             yield Row(kind, old if is_old else None, new if is_new else None, line[1:]), None
             old, new = old + is_old, new + is_new
 

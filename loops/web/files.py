@@ -30,8 +30,8 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     run = access.run_or_404(request, run_id)
     changed = ToolCallRecord.objects.filter(run=run, ok=True, data__has_key="diff").order_by("step_number", "position")
     found: dict[str, dict[str, Any]] = {}
-    for number, tool, diff in changed.values_list("step_number", "tool", "data__diff"):
-        for file in diffs.parse(str(diff or "")):
+    for number, tool, data in changed.values_list("step_number", "tool", "data"):
+        for file in diffs.of_data(data):
             entry = found.setdefault(file.path, {"path": file.path, "added": 0, "removed": 0, "edits": []})
             entry["edits"].append({"step": number, "tool": tool, "file": file})
             entry["added"] += file.added
