@@ -96,6 +96,7 @@ class RollbackInput(Strict):
 
 
 class MessageInput(Strict):
-    """Something to tell a run. ``/stop``, ``/pause``, ``/resume`` and a plain wish like "please stop" steer it."""
+    """Something to tell a run. Commands such as ``/stop`` and a plain wish like "please stop" steer it; a command that
+    does not exist is refused."""
 
     text = RawText(help_text=f"At most {MAX_MESSAGE:,} characters.")

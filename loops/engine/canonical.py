@@ -98,8 +98,8 @@ def clean(text: str) -> str:
 
 
 def whole_length(shown: str, cut: int) -> int:
-    """Characters of the text that ``clean_json`` shortened to ``shown``: a text longer than ``cut`` ends in their number,
-    which nobody could write there, since it would have been shortened too."""
+    """Characters of the text that ``clean_json`` shortened to ``shown``. A text longer than ``cut`` ends in its
+    number, which nobody else could write there: that text would have been shortened too."""
     said = _SHORTENED.fullmatch(shown, cut)
     return int(said[1].replace(",", "")) if said else len(shown)
 

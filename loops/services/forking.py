@@ -17,7 +17,7 @@ from loops.engine.forking import point
 from loops.engine.recorded import read_fact
 from loops.models import Fact, Fork, ModelConfig, Run
 from loops.querysets import OPERATE
-from loops.services import access, audit, policies
+from loops.services import access, audit, policies, steering
 from loops.services.once import insert_or_read
 from loops.services.submission import InvalidTask, clean_key, clean_limits, unstorable
 from loops.storage import bell, reader
@@ -119,6 +119,8 @@ def _faults(message: str, instructions: str | None, model: str) -> dict[str, str
             faults[name] = f"has {len(text):,} characters; at most {most:,} are possible"
         elif fault := unstorable(text):
             faults[name] = fault
+    if steering.is_command(message):
+        faults["message"] = "is a command; commands are for a run that is under way, and this is what the agent is told"
     if model and not ModelConfig.objects.filter(name=model.replace("\0", "")).exists():
         faults["model"] = "there is no model of that name"
     return faults

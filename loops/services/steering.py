@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.db import transaction
@@ -64,16 +65,43 @@ STEERING = {
 }
 
 
+_COMMAND = re.compile(r"\s*/([A-Za-z_-]\w*)(?=\s|\Z)")
+KNOWN_COMMANDS = (
+    f"The commands are {', '.join(f'/{name}' for name in STEERING)}. Begin with another character to send text."
+)
+
+
 def send_message(*, actor: Any, run: Run, text: str) -> MailboxItem:
-    """Tell the run something. Only ``/stop``, ``/pause`` and ``/resume`` steer it, and a message that says nothing but
-    that it should stop (SPEC D1): like the button it interrupts at once. All else is text, never an order."""
-    command = text.strip().lower()
-    if command.startswith("/") and command[1:] in STEERING:
-        return STEERING[command[1:]](actor=actor, run=run)
+    """Tell the run something. Only a command such as ``/stop`` steers it, and a message that says nothing but that it
+    should stop (SPEC D1): like the button it interrupts at once. All else is text, never an order.
+
+    Raises InvalidMessage for a command that there is not: it is neither obeyed nor told to the agent.
+    """
+    if command := command_in(text):
+        return STEERING[command](actor=actor, run=run)
     _check_text(text)
     alive = Run.objects.values_list("status", flat=True).get(pk=run.pk) != Status.INTERRUPTED
     kind = Kind.STOP if alive and wants_to_stop(text) else Kind.MESSAGE
     return _steer(actor, run, kind, {"text": text})
+
+
+def command_in(text: str) -> str:
+    """The command that ``text`` is, "" for a text. A path such as ``/etc/hosts`` is text. Raises InvalidMessage for a
+    command that does not exist, and for one with words behind it that are no wish to stop."""
+    said = _COMMAND.match(text)
+    if said is None:
+        return ""
+    name, more = said[1].lower(), text[said.end() :].strip()
+    if name not in STEERING:
+        raise InvalidMessage(f"There is no command /{name[:40]}, and nothing was sent. {KNOWN_COMMANDS}")
+    if more and not (name == Kind.STOP and wants_to_stop(f"{name} {more}")):
+        raise InvalidMessage(f"/{name} stands alone, and nothing was sent: send it without the words behind it.")
+    return name
+
+
+def is_command(text: str) -> bool:
+    """Does ``text`` look like a command, one that exists or not?"""
+    return _COMMAND.match(text) is not None
 
 
 def obstacle(kind: str, status: str, end_reason: str = "") -> str:

@@ -31,8 +31,8 @@ def as_text(data: bytes | None, path: str) -> str:
 
 def describe(path: str, before: bytes | None, after: bytes | None) -> dict[str, Json]:
     """``{"path", "diff", "added", "removed", "before_bytes", "after_bytes", "before_sha256", "after_sha256", "created",
-    "deleted"}``; a hash is "" for no file. The counts of lines are those of the whole diff, however it is cut for people;
-    they are missing where there is none to count."""
+    "deleted"}``; a hash is "" for no file. The counts of lines are those of the whole diff, also where it is cut; they
+    are missing where there is none to count."""
     path = relative(path)
     diff = difference(path, before or b"", after or b"")
     return {

@@ -66,7 +66,7 @@ def parse(text: str) -> list[FileDiff]:
 
 
 def of_data(data: Mapping[str, Any]) -> list[FileDiff]:
-    """The diff in the structured result of a call. A long one is stored shortened; its counts are those of the whole."""
+    """The diff in the structured result of a call. A long one is stored shortened, its counts are of the whole."""
     text = str(data.get("diff") or "")
     whole = canonical.whole_length(text, DATA_CHARS)
     if whole == len(text):

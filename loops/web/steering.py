@@ -47,7 +47,7 @@ def steer(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 @login_required
 @require_POST
 def message(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
-    """Text for the run, or one of the three commands."""
+    """Text for the run, or a command."""
     run = access.run_or_404(request, run_id, OPERATE)
     text = request.POST.get("text", "")
     try:
@@ -90,7 +90,7 @@ def _answer(request: HttpRequest, run: Run, said: str, *, ok: bool = True) -> Ht
         return redirect("run", run.pk)
     if run.is_ended and ok:
         return HttpResponseClientRefresh()  # a resumed run changes every part of its page
-    response = HttpResponse(status=204)
+    response = HttpResponse(status=204 if ok else 422)  # what was refused stays in the field
     return trigger_client_event(response, "say", {"text": said, "look": "info" if ok else "error"})
 
 

@@ -136,7 +136,7 @@ document.addEventListener("htmx:beforeSend", (event) => {
 });
 document.addEventListener("htmx:afterRequest", (event) => {
   const form = event.target;
-  if (event.detail.successful && form.matches("form[data-reset]") && sent.get(form) === String(new URLSearchParams(new FormData(form)))) form.reset();
+  if (event.detail.successful && event.detail.xhr.status < 400 && form.matches("form[data-reset]") && sent.get(form) === String(new URLSearchParams(new FormData(form)))) form.reset();
 });
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-back]") && history.length > 1) { event.preventDefault(); history.back(); }

@@ -166,7 +166,9 @@ def test_no_field_can_approve(world, api):
     run, client = world.run(), api(world.operator)
     answer = client.post(f"/api/v1/runs/{run.pk}/messages/", {"text": "/approve 12", "approved": True}, format="json")
     assert list(answer.json()["errors"]) == ["approved"]
-    plain = client.post(f"/api/v1/runs/{run.pk}/messages/", {"text": "/approve 12"}, format="json")
+    refused = client.post(f"/api/v1/runs/{run.pk}/messages/", {"text": "/approve 12"}, format="json")
+    assert refused.status_code == 400
+    plain = client.post(f"/api/v1/runs/{run.pk}/messages/", {"text": "approve 12"}, format="json")
     assert plain.json()["kind"] == "message"
 
 

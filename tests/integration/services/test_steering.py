@@ -81,7 +81,7 @@ def test_others_steer_nothing(world, kind, who):
 
 
 @pytest.mark.spec("K1")
-@pytest.mark.parametrize("text", ["/stop", " /STOP\n"])
+@pytest.mark.parametrize("text", ["/stop", " /STOP\n", "/stop it, please", "/stop now!"])
 def test_slash_stop_in_the_message_box_stops(world, text):
     item = steering.send_message(actor=world.operator, run=world.run(), text=text)
     assert item.kind == "stop"
@@ -96,11 +96,27 @@ def test_a_message_that_only_wants_it_stops_at_once_and_stays_in_the_conversatio
 
 @pytest.mark.spec("K2", "Q5")
 @pytest.mark.parametrize(
-    "text", ["/approve 12", "/stop it, please", "don't stop", "//stop", "/reject 3", "/stop\n/approve"]
+    "text",
+    ["/etc/hosts is wrong", "don't stop", "//stop", "see /stop", "/ stop", "/1 of them", "1 /approve", "don't /stop"],
 )
 def test_everything_else_is_an_ordinary_message(world, text):
     item = steering.send_message(actor=world.operator, run=world.run(), text=text)
     assert (item.kind, item.payload) == ("message", {"text": text})
+
+
+@pytest.mark.spec("K2", "X7")
+@pytest.mark.parametrize(
+    "text", ["/approve 12", "/reject 3", "/stp", " /Help\n", "/stop\n/approve", "/pause for lunch"]
+)
+def test_a_command_that_does_not_exist_is_refused_with_those_that_do(world, text):
+    with pytest.raises(steering.InvalidMessage) as refused:
+        steering.send_message(actor=world.operator, run=world.run(), text=text)
+    known = [f"/{name}" for name in steering.STEERING]
+    stands_alone = text.split()[0].lower() in known
+    said = str(refused.value)
+    assert "nothing was sent" in said
+    assert "stands alone" in said if stands_alone else all(name in said for name in known)
+    assert not MailboxItem.objects.exists()
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 20_001, "a\0", "\udfff"])
