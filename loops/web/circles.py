@@ -20,6 +20,7 @@ MOST = 10
 METHODS = {
     "identical_errors": "the same error again and again",
     "repeated_call": "the same call, and nothing new",
+    "repeated_result": "the same result, whatever it asked",
     "alternating": "round and round",
     "semantic": "nearly the same again and again",
     "repeated_round": "the same result, refused for the same reason",

@@ -4,6 +4,9 @@ A run is replayed step by step, and a detector's first finding is taken for a st
 of that run beats the best score it had by then, and the run never solves its task: nothing was lost. A run has to be
 found when it ends unsolved after at least ``TAIL`` steps that brought nothing. A finding at the last step counts as
 none, for there was nothing left to save. Thresholds were chosen on one half of the tasks; the other is reported.
+
+Two chances stand beside precision: of the same model's runs stopped at the same steps, and of any run stopped at a
+random step. A detector is worth what is lost without it, while all others stay: its marginal gain.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loops.engine.detection.detectors import DETECTORS, INSIDE, OUTSIDE, Detector, detect, identical_errors
-from loops.engine.detection.thresholds import THRESHOLDS
+from loops.engine.detection.finding import Finding
+from loops.engine.detection.fingerprints import exact_part
+from loops.engine.detection.thresholds import THRESHOLDS, Thresholds
 from loops.engine.detection.window import Window, observe
 from tests.evals.trajectories import EXTRACT, Trajectory, read
 
@@ -22,7 +27,15 @@ TAIL = 3
 SOLVED = 1.0
 HERE = Path(__file__).parents[2]
 WHOLE = HERE.parent / "shared" / "data" / "runs"
+WINNERS = ("airline", "swe-agent")
 MODELS = ("gpt-3.5", "text-davinci-003", "vicuna")
+NOT_SHOWN = {
+    "identical_errors": "SPEC F1; errors whose results differ in figures only, and calls that are sent back",
+    "repeated_round": "rounds of verification and repair: no recording has any",
+    "recurring": "results that are nearly the same, with other steps between: recorded shells repeat them exactly",
+    "progress_stall": "progress that tests or checks measure: no recording has any",
+}
+"""Detectors that may stay without a gain on the recordings, and what for. Any other without one has no reason to be."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,23 @@ def score(runs: Sequence[Trajectory], detector: Detector) -> Score:
     return Score(right, wrong, positives, hits, saved, wasted, sum(chances) / len(chances) if chances else 0.0)
 
 
+def at_random(runs: Sequence[Trajectory]) -> float:
+    """Share of right stops among all that could be made: the base rate of not looking at all."""
+    stops = [is_right(run, step) for run in runs for step in range(1, len(run.rewards))]
+    return sum(stops) / len(stops) if stops else 0.0
+
+
+def same_result_three_times(window: Window, thresholds: Thresholds) -> Finding | None:
+    """The rule in one line: no other detector, no matter what was changed, or whether the result had any words."""
+    same = [seen.step for seen in window if seen.outcome and exact_part(seen.outcome) == exact_part(window[-1].outcome)]
+    return Finding("baseline", "the same result", tuple(same), 1.0) if len(same) >= TAIL else None
+
+
+def after_five_steps(window: Window, thresholds: Thresholds) -> Finding | None:
+    """Looks at nothing but the clock."""
+    return Finding("baseline", "five steps", (5,), 1.0) if window[-1].step >= 5 else None
+
+
 def _chance(runs: Sequence[Trajectory], model: str, step: int) -> float:
     going = [run for run in runs if run.model == model and len(run.rewards) > step]
     return sum(is_right(run, step) for run in going) / len(going)
@@ -99,13 +129,19 @@ ROWS: tuple[tuple[str, Detector], ...] = (
     ("the monitor", combined(OUTSIDE)),
     ("all together", combined(DETECTORS)),
 )
-HEAD = ("detector", "right", "wrong", "precision", "by chance", "recall", "steps saved")
+BASELINES: tuple[tuple[str, Detector], ...] = (
+    ("*three identical errors*", identical_errors),
+    ("*the same result three times*", same_result_three_times),
+    ("*any run after five steps*", after_five_steps),
+)
+HEAD = ("detector", "right", "wrong", "precision", "same step", "recall", "steps saved")
 
 
 def table(title: str, runs: Sequence[Trajectory], rows: Sequence[tuple[str, Detector]]) -> None:
     positives = sum(dead_tail(run) >= TAIL for run in runs)
     better = sum(len(run.rewards) > TAIL and not is_right(run, TAIL) for run in runs)
-    print(f"\n{title}: {len(runs)} runs, {positives} to be found, {better} that got better after step {TAIL}\n")
+    print(f"\n{title}: {len(runs)} runs, {positives} to be found, {better} that got better after step {TAIL}.")
+    print(f"At a random step a stop is right in {at_random(runs):.3f}; at the same step of the same model's runs:\n")
     print(f"| {' | '.join(HEAD)} |\n| --- | --: | --: | --: | --: | --: | --: |")
     for name, detector in rows:
         print(_row(name, score(runs, detector)))
@@ -125,14 +161,34 @@ def by_model(runs: Sequence[Trajectory], rows: Sequence[tuple[str, Detector]]) -
             table(f"Only {model}", some, rows)
 
 
+def gains(runs: Sequence[Trajectory], winners: Sequence[Trajectory]) -> None:
+    """What each detector adds to all others."""
+    whole = score(runs, combined(DETECTORS))
+    disturbed = found_in(winners, combined(DETECTORS))
+    print("\nWhat would be lost without each detector, while all others stay:\n")
+    print("| detector | right | wrong | steps saved | winners disturbed | |\n| --- | --: | --: | --: | --: | --- |")
+    for detector in DETECTORS:
+        others = combined(tuple(other for other in DETECTORS if other is not detector))
+        without = score(runs, others)
+        lost = (whole.right - without.right, whole.wrong - without.wrong, whole.saved - without.saved)
+        winning = disturbed - found_in(winners, others)
+        no_gain = lost[0] <= 0 and lost[2] <= 0
+        why = NOT_SHOWN.get(detector.__name__, "NO GAIN: has no reason to be" if no_gain else "")
+        print(f"| {detector.__name__} | {' | '.join(f'{part:+d}' for part in (*lost, winning))} | {why} |")
+
+
 def false_alarms(folder: Path) -> None:
     """Winners in which something was found: at most so many stops would have cost a success."""
-    print("\n| winners | baseline | inside the run | all together |\n| --- | --: | --: | --: |")
-    for name in ("airline", "swe-agent"):
-        if (folder / f"{name}.jsonl.gz").exists():
-            winners = [run for run in read(folder, name) if run.won]
-            found = [found_in(winners, each) for each in (identical_errors, combined(INSIDE), combined(DETECTORS))]
-            print(f"| {name} ({len(winners)}) | {' | '.join(map(str, found))} |")
+    looks = (*(each for _, each in BASELINES), combined(INSIDE), combined(DETECTORS))
+    names = (*(name for name, _ in BASELINES), "inside the run", "all together")
+    print(f"\n| winners | {' | '.join(names)} |\n| --- |{' --: |' * len(names)}")
+    for name in WINNERS:
+        winners = winners_of(folder, name)
+        print(f"| {name} ({len(winners)}) | {' | '.join(str(found_in(winners, each)) for each in looks)} |")
+
+
+def winners_of(folder: Path, name: str) -> list[Trajectory]:
+    return [run for run in read(folder, name) if run.won] if (folder / f"{name}.jsonl.gz").exists() else []
 
 
 def found_in(runs: Sequence[Trajectory], detector: Detector) -> int:
@@ -146,11 +202,11 @@ def main() -> None:
     arguments = parser.parse_args()
     runs = [run for run in read(arguments.data, "intercode") if run.half == arguments.half and run.rewards]
     scored = [run for run in runs if not run.submitted]
-    baseline = ("three identical errors", identical_errors)
     print(f"Half: {arguments.half}. Data: {'whole' if arguments.data == WHOLE else arguments.data.name}.")
-    table("Scored after every step", scored, (baseline, *ROWS))
-    by_model(scored, (baseline, ROWS[-1]))
-    table("With the runs that are scored only when they are handed in", runs, (baseline, ROWS[-1]))
+    table("Scored after every step", scored, (*BASELINES, *ROWS))
+    gains(scored, [run for name in WINNERS for run in winners_of(arguments.data, name)])
+    by_model(scored, (*BASELINES, ROWS[-1]))
+    table("With the runs that are scored only when they are handed in", runs, (*BASELINES, ROWS[-1]))
     known = [run for run in read(arguments.data, "intercode", measured=True) if run.half == arguments.half]
     stall = ("progress_stall, 6 steps", lambda window, _: DETECTORS[-1](window, replace(THRESHOLDS, stalled_steps=6)))
     table("When the score is known to the run", [run for run in known if run.rewards and not run.submitted], (stall,))

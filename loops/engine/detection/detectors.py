@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loops.engine.detection.finding import Finding
-from loops.engine.detection.fingerprints import exact_part, similarity
+from loops.engine.detection.fingerprints import exact_part, says_something, similarity
 from loops.engine.detection.thresholds import THRESHOLDS, Thresholds
 from loops.engine.detection.window import Seen, Window, since_news
 
@@ -34,15 +34,18 @@ def repeated_call(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findin
     return Finding("repeated_call", f"the same call gave the same result {len(same)} times", _steps(same), 0.9)
 
 
-def alternating(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
-    """A-B-A-B or A-B-C-A-B-C, with the same results each time round."""
-    for period in (2, 3) if thresholds.cycles else ():
-        last = since_news(window)[-period * thresholds.cycles :]
-        if len(last) == period * thresholds.cycles and _repeats(last, period):
-            around = "-".join(str(seen.step) for seen in last[:period])
-            evidence = f"the steps {around} were gone round {thresholds.cycles} times, with the same results"
-            return Finding("alternating", evidence, _steps(last), 0.9)
-    return None
+def repeated_result(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
+    """The newest step learnt what others had told already, word for word, whatever was asked. A result without a word
+    tells nothing: many things that go well say none."""
+    often = thresholds.repeated_result
+    if not often or not window or window[-1].changed or not says_something(window[-1].outcome):
+        return None
+    result = exact_part(window[-1].outcome)
+    same = [seen for seen in since_news(window) if exact_part(seen.outcome) == result]
+    if len(same) < often:
+        return None
+    evidence = f"{len(same)} steps got exactly the same result, whatever they asked"
+    return Finding("repeated_result", evidence, _steps(same), 0.8)
 
 
 def semantic(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
@@ -113,7 +116,7 @@ def progress_stall(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findi
 
 
 Detector = Callable[[Window, Thresholds], Finding | None]
-INSIDE: tuple[Detector, ...] = (identical_errors, repeated_call, alternating, semantic, repeated_round)
+INSIDE: tuple[Detector, ...] = (identical_errors, repeated_call, repeated_result, semantic, repeated_round)
 """What the run itself is asked before every request, from the surest to the vaguest (SPEC F1)."""
 OUTSIDE: tuple[Detector, ...] = (semantic, recurring, nothing_new, progress_stall)
 """What the monitor asks (SPEC F2)."""
@@ -125,11 +128,6 @@ def detect(
 ) -> Finding | None:
     """What the first detector that speaks up has found."""
     return next((found for detector in detectors if (found := detector(window, thresholds))), None)
-
-
-def _repeats(steps: Window, period: int) -> bool:
-    calls = [seen.call for seen in steps]
-    return all(calls) and len(set(calls[:period])) == period and calls[period:] == calls[:-period]
 
 
 def _told_before(earlier: Window, step: Seen, thresholds: Thresholds) -> Seen | None:

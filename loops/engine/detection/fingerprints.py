@@ -81,6 +81,11 @@ def exact_part(mark: str) -> str:
     return mark.partition(".")[0]
 
 
+def says_something(mark: str) -> bool:
+    """False for the mark of a text without a single word, and for none."""
+    return exact_part(mark) not in ("", _NOTHING)
+
+
 def similarity(one: str, other: str) -> float:
     """Estimated share of word pairs that two marks have in common, 0..1; 1 for equal content."""
     if not one or not other:
@@ -127,3 +132,6 @@ def _bins(mark: str) -> bytes:
         return base64.b64decode(mark.partition(".")[2], validate=True)
     except ValueError:
         return b""
+
+
+_NOTHING = _digest("")

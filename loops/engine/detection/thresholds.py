@@ -14,8 +14,8 @@ class Thresholds:
     """Steps in a row that ended with the same error."""
     repeated_call: int = 3
     """The same call with the same result so often in the window."""
-    cycles: int = 2
-    """A pattern of two or three steps so often in a row."""
+    repeated_result: int = 3
+    """The same result so often in the window, whatever was asked."""
     similar_steps: int = 4
     """Steps in a row, each similar to the newest in what it did and in what came of it."""
     similar_action: float = 0.5

@@ -1,4 +1,5 @@
-"""An agent that keeps coming back to one and the same search between other things: too far apart for it to notice.
+"""An agent that keeps coming back to one and the same file between other things, a line further each time: too far
+apart, and never quite the same, so that it does not notice.
 
 Whoever looks from outside sees it. Told so, it says what it knows and ends.
 """
@@ -16,7 +17,7 @@ _AT_MOST = 30
 def _play(request: ModelRequest, number: int) -> Turn:
     if _TOLD in str(request.messages[-1]) or number >= _AT_MOST:
         return Turn(
-            thinking="True: I search for the same thing again and again.",
+            thinking="True: I read the same file again and again.",
             text="I keep looking for a port that is not there. That is my answer.",
             calls=(("task_completion", {"result": "This project sets no port anywhere."}),),
             only_if=went_well,
@@ -24,8 +25,8 @@ def _play(request: ModelRequest, number: int) -> Turn:
     if number % 2:
         return Turn(
             thinking="It must be somewhere.",
-            text="I look for the port in all files.",
-            calls=(("search_files", {"pattern": f"port = {8000 + number}", "path": "."}),),
+            text="I read the tests once more, for the port.",
+            calls=(("read_file", {"path": "tests/test_invoice.py", "offset": 1 + number // 2}),),
         )
     path = _FILES[number // 2 % len(_FILES)]
     return Turn(
@@ -37,7 +38,7 @@ def _play(request: ModelRequest, number: int) -> Turn:
 
 SCRIPT = Script(
     name="comes_back_to_it",
-    summary="Comes back to the same search over and over, with other things in between; the monitor notices.",
+    summary="Comes back to the same file over and over, with other things in between; the monitor notices.",
     play=_play,
     goal="Tell me the port that this project listens on.",
 )

@@ -45,14 +45,17 @@ KNOWN = seen(
     (f"{LONG} one", FIRST), (f"{LONG} two", SECOND), (f"{LONG} three", SECOND), (f"{LONG} four", FIRST),
     (f"{LONG} five", SECOND),
 )  # fmt: skip
+ELSEWHERE = seen(("search x", "no such thing"), A, ("look up y", "no such thing"), B, ("ask for z", "no such thing"))
 FRESH = seen(*[(f"{LONG} {n}", f"{n} {n} {n}") for n in range(5)])
 REFUSED = ("done: 42", "1 test fails")
 FOUND: dict[str, tuple[d.Detector, Window, tuple[int, ...]]] = {
     "three equal errors": (d.identical_errors, errors("x", "no file 1", "no file 2", "no file 3"), (2, 3, 4)),
     "the same call three times in a row": (d.repeated_call, seen(A, A, A), (1, 2, 3)),
     "the same call with others between": (d.repeated_call, seen(A, B, A, C, A), (1, 3, 5)),
-    "A-B-A-B": (d.alternating, seen(A, B, A, B), (1, 2, 3, 4)),
-    "A-B-C-A-B-C": (d.alternating, seen(A, B, C, A, B, C), (1, 2, 3, 4, 5, 6)),
+    "the same result of other calls": (d.repeated_result, ELSEWHERE, (1, 3, 5)),
+    "A-B-A-B-A": (d.repeated_result, seen(A, B, A, B, A), (1, 3, 5)),
+    "A-B-C-A-B-C-A": (d.repeated_result, seen(A, B, C, A, B, C, A), (1, 4, 7)),
+    "A-B-A-B-A without a word": (d.repeated_call, seen(*[(did, "") for did, _ in (A, B, A, B, A)]), (1, 3, 5)),
     "nearly the same in a row": (d.semantic, SIMILAR, (1, 2, 3, 4)),
     "nearly the same with others between": (d.recurring, BETWEEN, (1, 3, 5, 7, 9)),
     "other words, known results, any order": (d.nothing_new, KNOWN, (1, 2, 3, 4, 5)),
@@ -69,8 +72,17 @@ NOT_FOUND: dict[str, tuple[d.Detector, Window]] = {
         (*seen(A, A)[:1], Seen(2, action=mark("write"), outcome=mark("ok"), changed=True), *seen(A, A, A, A)[2:]),
     ),
     "steps of an older journal": (d.repeated_call, (Seen(1), Seen(2), Seen(3))),
-    "A-B-A-C": (d.alternating, seen(A, B, A, C)),
-    "A-A-A-A is no alternation": (d.alternating, seen(A, A, A, A)),
+    "results without a word": (d.repeated_result, seen(("touch a", ""), ("touch b", " \n"), ("touch c", ""))),
+    "results that differ in a figure": (d.repeated_result, seen(*[(f"count {n}", f"{n} lines") for n in range(3)])),
+    "the same word of calls that change something": (
+        d.repeated_result,
+        seen(("write a", "written"), ("write b", "written"), ("write c", "written"), changed=True),
+    ),
+    "the same result after a change": (
+        d.repeated_result,
+        (*seen(A, ("look", "alpha")), Seen(3, action=mark("write"), outcome=mark("ok"), changed=True), *seen(A, A)),
+    ),
+    "the same results of an older journal": (d.repeated_result, (Seen(1), Seen(2), Seen(3))),
     "similar calls that learn": (d.semantic, seen(*[(f"{LONG} {n}", f"{n} " * 9) for n in range(4)])),
     "similar calls that change something": (d.semantic, tuple(replace(each, changed=True) for each in SIMILAR)),
     "similar calls while progress is made": (d.semantic, (*SIMILAR[:-1], replace(SIMILAR[-1], progress=0.5))),

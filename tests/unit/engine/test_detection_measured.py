@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from loops.engine.detection.detectors import DETECTORS
 from loops.engine.detection.thresholds import Thresholds
 from loops.engine.detection.window import Seen, Window
-from tests.evals.loops import Score, first_finding, is_right, score
+from tests.evals import loops
+from tests.evals.loops import Score, at_random, first_finding, gains, is_right, same_result_three_times, score
 from tests.evals.trajectories import Trajectory
 
 pytestmark = pytest.mark.spec("F4")
@@ -53,3 +55,38 @@ def test_a_detector_that_sees_nothing_has_no_recall() -> None:
     found = score(ALL, never)
     assert (found.recall, found.right + found.wrong) == (0.0, 0)
     assert Score(0, 0, 0, 0, 0, 0, 0.0).recall == 1.0  # nothing was there to be found
+
+
+def test_by_chance_every_stop_that_could_be_made_counts_once() -> None:
+    right = sum(is_right(run, step) for run in ALL for step in range(1, len(run.rewards)))
+    every = sum(len(run.rewards) - 1 for run in ALL)
+    assert (right, every) == (5 + 1 + 0 + 5, 5 + 5 + 3 + 5)
+    assert at_random(ALL) == right / every
+    assert at_random([]) == 0.0
+
+
+def test_the_rule_in_one_line_counts_over_the_whole_window() -> None:
+    assert first_finding(run("abacda", [0.0] * 6), same_result_three_times) == 6
+    assert first_finding(run("abacd", [0.0] * 5), same_result_three_times) is None
+
+
+def test_what_a_detector_adds_is_what_is_lost_without_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that finds what nobody else does has a gain; one that only repeats it has none, and is named."""
+
+    def again(window: Window, thresholds: Thresholds) -> bool:
+        return twice(window, thresholds)
+
+    monkeypatch.setattr(loops, "DETECTORS", (twice, never))
+    gains(ALL, [SOLVED])
+    lines = capsys.readouterr().out.splitlines()[-2:]
+    assert lines[0].startswith("| twice | +1 | +1 | +3 | +0 |")
+    assert lines[1].endswith("NO GAIN: has no reason to be |")
+    monkeypatch.setattr(loops, "DETECTORS", (twice, again))
+    gains(ALL, [SOLVED])
+    assert "| again | +0 | +0 | +0 | +0 | NO GAIN" in capsys.readouterr().out
+
+
+def test_only_detectors_that_exist_are_excused() -> None:
+    assert set(loops.NOT_SHOWN) <= {detector.__name__ for detector in DETECTORS}

@@ -21,7 +21,7 @@ from loops.engine.state import RunState
 from loops.engine.values import ModelReply, ModelRequest, ToolResult
 from tests.fakes import Tools, World, says
 
-pytestmark = pytest.mark.spec("D2", "F3")
+pytestmark = pytest.mark.spec("D2", "F1", "F3")
 BY_DEFAULT = import_module("loops.migrations.0002_complexity_profiles").PROFILES
 PROFILES = {
     name: {"max_steps": bounds["max_steps"], "max_failures": bounds["max_failures"], "confirm_after": 20}
