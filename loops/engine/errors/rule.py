@@ -12,7 +12,7 @@ LOOKED_AT = 4_000
 """Characters of a text that are looked at: half of them at its beginning, half at its end, where errors stand."""
 _LONGEST_CODE = 200
 _STATUS = re.compile(
-    r"(?:http(?:/[0-9.]{1,4})?|status|code|error|returned)(?: code)?(?: of)?"
+    r"(?:http(?:/[0-9.]{1,4})?|status|code|error|exception|returned)(?: code)?(?: of)?"
     r"[\s:='\"(\[\\]{1,6}(?:error[ :]{1,2})?([45][0-9]{2})(?![0-9])"
 )
 """An HTTP status as clients write it into messages. Every repetition is bounded, so the search is linear."""

@@ -104,7 +104,17 @@ def test_nothing_critical_passes_for_a_trifle(rows: list[evaluation.Labelled]) -
 
 @pytest.mark.spec("E1")
 def test_the_document_holds_what_the_evaluation_prints(rows: list[evaluation.Labelled]) -> None:
-    assert f"```text\n{evaluation.report(rows)}\n```" in DOCUMENT.read_text(encoding="utf-8")
+    document = DOCUMENT.read_text(encoding="utf-8")
+    for printed in (evaluation.headline(evaluation.unseen()), evaluation.report(rows)):
+        assert f"```text\n{printed}\n```" in document
+
+
+@pytest.mark.spec("E1")
+def test_a_rule_that_speaks_of_a_client_never_seen_is_mostly_right() -> None:
+    sure = [row for row in evaluation.unseen() if classify(row.failure).certain]
+    assert len(sure) >= 80
+    assert evaluation.accuracy(sure) >= 0.9
+    assert evaluation.accuracy(sure, rules=()) < 0.5
 
 
 @pytest.mark.spec("E1")
