@@ -16,7 +16,7 @@ PLACES = {"templates": "agentops/pages/templates", "static": "agentops/pages/sta
 """Where an installation has what lies at the top of a checkout."""
 AMONG_THEM = (
     "agentops/pages/templates/console/run.html",
-    "agentops/templates/registration/login_once.html",
+    "agentops/pages/templates/registration/login_once.html",
     "agentops/management/commands/doctor.py",
     "loops/management/commands/agentops.py",
     "loops/llm/prompts/react.md",
