@@ -94,7 +94,7 @@ $(UV): requirements-uv.lock
 	  || { echo "Python 3.11 or newer is needed; name one with: make run PYTHON=python3.12" >&2; exit 1; }
 	@[ -x $(BIN)/pip ] || { rm -rf .venv; $(PYTHON) -m venv .venv; } \
 	  || { echo "cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	@touch $(UV)
 
 # What an installed package would put there: `agentops backup` and the like, from any folder.

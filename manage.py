@@ -1,17 +1,9 @@
-#!/usr/bin/env python
+#!/usr/bin/env python3
 """Django's command line for AgentOps."""
 
-import os
 import sys
 
-
-def main() -> None:
-    """Run one management command."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
-    from django.core.management import execute_from_command_line
-
-    execute_from_command_line(sys.argv)
-
+from agentops.command_line import run
 
 if __name__ == "__main__":
-    main()
+    run(sys.argv)

@@ -4,6 +4,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from agentops import lacking
+
 STEERING = {"stop", "pause", "resume", "retry", "check_confidence"}
 OF_RUNS = {"submit", "fork", "watch", "message", "runs", "token", *STEERING}
 """Written down: knowing them from the command itself would load the application before its settings are chosen."""
@@ -11,10 +13,21 @@ OF_RUNS = {"submit", "fork", "watch", "message", "runs", "token", *STEERING}
 
 def main() -> None:
     """Run one command."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
-    from django.core.management import execute_from_command_line
+    run(meant(sys.argv))
 
-    execute_from_command_line(meant(sys.argv))
+
+def run(argv: Sequence[str]) -> None:
+    """Run a management command; what it lacks in order to work is one sentence, with ``--traceback`` all of it."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
+    try:
+        from django.core.management import execute_from_command_line
+
+        execute_from_command_line(list(argv))
+    except Exception as error:
+        said = lacking.sentence(error)
+        if said is None or "--traceback" in argv:
+            raise
+        sys.exit(said)
 
 
 def meant(argv: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import environ
+from django.core.exceptions import ImproperlyConfigured
 
 from agentops.embedded import postgres, valkey
 from agentops.embedded.paths import Paths, default_state
@@ -19,6 +20,8 @@ env = environ.Env()
 
 def database_at(variable: str) -> dict[str, Any]:
     """Read a database address; its host may be a socket's folder, written with %2F."""
+    if not env.str(variable).startswith(("postgres://", "postgresql://")):
+        raise ImproperlyConfigured(f"{variable} is no address like postgres://user:password@host/name")
     address: dict[str, Any] = env.db_url(variable)
     return {**address, "HOST": unquote(str(address["HOST"]))}
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import DatabaseError
+from django.db import OperationalError
 
 from agentops import roles
 from agentops.ops import OpsError, pruning, servers
@@ -26,7 +26,7 @@ class Command(BaseCommand):
                 self._prune(options["dry_run"])
         except (OpsError, retention.NotTheOwner) as error:
             raise CommandError(str(error)) from error
-        except DatabaseError as error:  # a lock that was not to be had within seconds: nothing of that run has gone
+        except OperationalError as error:  # a lock that was not to be had within seconds: nothing of that run has gone
             raise CommandError(f"stopped, and can be started again: {str(error).splitlines()[0]}") from error
 
     def _prune(self, dry_run: bool) -> None:
