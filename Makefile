@@ -7,12 +7,12 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run setup test unit adversary check fix smoke faults controls bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
+.PHONY: help run own-packages setup test unit adversary check fix smoke faults controls bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-run: .venv/.runtime $(BIN)/agentops ## start AgentOps: database, broker, web, worker, clock; Ctrl-C stops it
+run: .venv/.runtime own-packages $(BIN)/agentops ## start AgentOps: database, broker, web, worker, clock; Ctrl-C stops it
 	@exec $(BIN)/python manage.py up $(ARGS)
 
 setup: .venv/.development $(BIN)/agentops ## install everything a developer needs
@@ -105,12 +105,25 @@ $(BIN)/agentops: pyproject.toml $(UV)
 # A developer's environment holds everything that running needs, so `make run` leaves it alone.
 .venv/.runtime: requirements.lock $(UV)
 	@if [ -f .venv/.development ]; then $(MAKE) --no-print-directory .venv/.development; else \
-	  echo "installing ..."; VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements.lock; fi
+	  echo "installing ..."; VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements.lock; : > .venv/.own; fi
 	@touch $@
+
+# What you install beside AgentOps stands in a file of yours: it is installed with ours, in versions that fit, and a line
+# that is removed takes its package along.
+OWN := requirements-local.txt
+own-packages: .venv/.runtime
+	@cat $(OWN) 2>/dev/null | cmp -s - .venv/.own && exit 0; \
+	lock=requirements.lock; [ ! -f .venv/.development ] || lock=requirements-dev.lock; \
+	[ ! -s .venv/.own ] || VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes $$lock; \
+	: > .venv/.own; \
+	[ ! -s $(OWN) ] || { echo "installing $(OWN) ..."; VIRTUAL_ENV=.venv $(UV) pip install --quiet -r $(OWN) -c $$lock; } \
+	  || { echo "$(OWN) could not be installed: repair the line, or remove it" >&2; exit 1; }; \
+	cat $(OWN) 2>/dev/null > .venv/.own || true
 
 .venv/.development: requirements-dev.lock $(UV)
 	@echo "installing ..."
 	@VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements-dev.lock
+	@: > .venv/.own
 	@touch $@
 
 .venv-bench/.peers: requirements-bench.lock $(UV)

@@ -15,9 +15,11 @@ from django.utils.module_loading import import_string
 from psycopg.types.json import Jsonb
 
 from loops.driver import idempotency_key
+from loops.engine import loops
 from loops.engine import ports as p
 from loops.engine.canonical import clean_json, sha256
 from loops.engine.codec import to_plain
+from loops.engine.packages import Broken
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult, ToolSpec
 from loops.ids import new_id
 from loops.models import Run, ToolCallRecord
@@ -43,6 +45,11 @@ def tool_registry() -> ToolRegistry:
     registry = builtin_registry()
     registry.load_entry_points()
     return registry
+
+
+def broken_packages() -> tuple[Broken, ...]:
+    """Tools and execution loops that installed packages should have brought."""
+    return (*tool_registry().broken, *loops.broken())
 
 
 @cache

@@ -132,6 +132,16 @@ def _safety() -> Found:
     return OK, "Workers refuse a database that loses commits"
 
 
+def _packages() -> Found:
+    """As this process loads them; workers say in their logs what they could not load."""
+    from loops import wiring
+
+    broken = wiring.broken_packages()
+    if broken:
+        return ERROR, "; ".join(map(str, broken)), "repair or remove the package, then start AgentOps again"
+    return OK, "Every package that brings tools or execution loops can be used"
+
+
 # --- Database -----------------------------------------------------------------------------------------------------
 
 
@@ -367,7 +377,14 @@ def _latest() -> Iterator[Any]:
     yield from Run.objects.order_by("-last_activity_at").values_list("pk", flat=True)[:SAMPLE]
 
 
-SETTINGS = {"debug": _debug, "hosts": _hosts, "address": _https, "secret": _secret_file, "safety": _safety}
+SETTINGS = {
+    "debug": _debug,
+    "hosts": _hosts,
+    "address": _https,
+    "secret": _secret_file,
+    "safety": _safety,
+    "packages": _packages,
+}
 DATABASE: dict[str, Callable[[], Found]] = {
     **{name: _switch(name) for name in DURABLE},
     "primary": _primary,

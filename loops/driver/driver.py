@@ -27,6 +27,7 @@ from loops.driver.tool_calls import ToolCalls
 from loops.driver.watch import Interrupted, Watch
 from loops.engine import effects as e
 from loops.engine import facts as f
+from loops.engine import guest
 from loops.engine import ports as p
 from loops.engine.context import Transcript
 from loops.engine.exits import REPORT_KINDS, report
@@ -36,6 +37,8 @@ from loops.engine.state import RunState
 
 log = logging.getLogger(__name__)
 
+MOST_RECORDS = 1000
+"""Decisions in a row that need nothing from the world. Our own loops make about a dozen."""
 LONGEST_NAP_S = 10.0
 """A longer wait gives the worker back."""
 
@@ -79,10 +82,13 @@ class Driver:
 
     async def _loop(self) -> str:
         desk, clock = self._desk, self._desk.ports.clock
-        slice_ends = clock.now() + self._slice_s
+        slice_ends, records = clock.now() + self._slice_s, 0
         while True:
             self._take_mail()
             effect = decide(desk.state)
+            records = records + 1 if isinstance(effect, e.Record) else 0
+            if records > MOST_RECORDS:
+                effect = guest.broken(f"the execution loop {desk.state.spec.loop!r} only writes facts and never acts")
             self._watch.expect(type(effect).__name__)
             match effect:
                 case e.Rest(why):
@@ -166,7 +172,7 @@ class Driver:
         desk, ports = self._desk, self._desk.ports
         came_from = desk.state.phase
         phase = transition(came_from, effect.event)
-        body = report(phase, desk.state, effect.reason)
+        body = report(phase, desk.state, effect.reason, effect.detail)
         desk.note(
             f.PhaseEntered(phase=phase, event=effect.event, came_from=came_from),
             f.RunEnded(phase=phase, reason=effect.reason, report=body, report_kind=REPORT_KINDS[phase]),

@@ -119,6 +119,8 @@ class End:
 
     event: Event
     reason: str
+    detail: str = ""
+    """What the report says of it, where there is more to say than the reason's own words."""
 
 
 @dataclass(frozen=True, slots=True)

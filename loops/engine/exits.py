@@ -37,6 +37,8 @@ REASONS: dict[str, str] = {
     "too_many_backtracks": "Too many approaches failed and were given up.",
     "not_confirmed": "A person did not want a long task to go on.",
     "workspace_unusable": "The workspace could not be prepared.",
+    "could_not_begin": "The run could not begin.",
+    "loop_failed": "The execution loop that the run works in failed; the run is kept for a manual retry.",
     "journal_unreadable": "The journal of the run is damaged; see System and verify_chain.",
     "internal_error": "AgentOps itself could not go on; the run is kept for a manual retry.",
 }

@@ -43,7 +43,7 @@ class Event(StrEnum):
 
 
 TERMINAL = frozenset({Phase.COMMIT, Phase.FAIL, Phase.HALT})
-RETRIABLE = frozenset({"internal_error", "model_unavailable"})
+RETRIABLE = frozenset({"internal_error", "loop_failed", "model_unavailable"})
 """Reason codes of failures that AgentOps or a provider caused (SPEC E6): a person may have the run go on from there."""
 
 _FORWARD = {

@@ -24,7 +24,7 @@ is Rest, and the driver gives the run back.
 
 from __future__ import annotations
 
-from loops.engine import loops, rollback
+from loops.engine import guest, rollback
 from loops.engine.conditions import CAPS, END_EVENTS, repair_budget
 from loops.engine.effects import AwaitModel, Effect, End, OpenGate, Record, Rest, RunChecks, Wait
 from loops.engine.facts import DiagnosisMade, Fact
@@ -70,12 +70,11 @@ def _bounds(state: RunState) -> Effect | None:
 
 
 def _in_phase(state: RunState) -> Effect:
-    strategy = loops.get(state.spec.loop)
     match state.phase:
         case Phase.PLAN | Phase.DECOMPOSE | Phase.RETRIEVE:
-            return strategy.plan(state)
+            return guest.next_of(state, "plan")
         case Phase.ACT:
-            return strategy.act(state)
+            return guest.next_of(state, "act")
         case Phase.VERIFY:
             return _verify(state)
         case Phase.CRITIQUE:
@@ -83,7 +82,7 @@ def _in_phase(state: RunState) -> Effect:
         case _:
             if repair_budget(state):
                 return End(Event.BUDGET_EXCEEDED, "repair_budget")
-            return strategy.act(state)
+            return guest.next_of(state, "act")
 
 
 def _verify(state: RunState) -> Effect:

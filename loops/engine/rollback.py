@@ -104,7 +104,7 @@ def may_continue(state: RunState) -> bool:
     """May a person have it go on instead? A failed run as often as its limits may be extended (SPEC A6)."""
     if state.can_be_reentered:
         return True
-    hopeless = state.end_reason in ("global_cap", "workspace_unusable", "journal_unreadable")
+    hopeless = state.end_reason in ("global_cap", "workspace_unusable", "could_not_begin", "journal_unreadable")
     return state.phase is Phase.FAIL and not hopeless and state.extensions < state.limits.max_extensions
 
 

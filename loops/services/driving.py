@@ -21,6 +21,7 @@ from loops.engine.evolving import evolve
 from loops.engine.exits import REPORT_KINDS, report
 from loops.engine.fold import apply, initial
 from loops.engine.lifecycle import Event, Phase
+from loops.engine.loops import UnknownLoop
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
 from loops.ids import new_key
@@ -173,31 +174,44 @@ def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
     if fork := fork_of(run):
         state, transcript, problem = take_over(run, fork, store)
         return (_fail(store, state, "workspace_unusable", problem) if problem else state), transcript
-    problem = ""
+    reason = problem = ""
     try:
         prepare(run)
     except (WorkspaceUnusable, OSError) as error:
-        problem = str(error)
+        reason, problem = "workspace_unusable", str(error)
     spec = from_plain(RunSpec, run_spec(run))
-    system, version = system_prompt(spec)
-    tools = tools_of(run, store.connection, store.stage)
-    context = p.CallContext(str(run.pk), 0, spec.agent.type, spec.project_id, run.workspace_path)
-    started = f.RunStarted(
-        at=int(time.time() * 1e6),
-        spec=spec,
-        system=system,
-        prompt_version=version,
-        prompts=prompt_versions(),
-        wording=texts.FOLDED.contents(),
-        tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
-        sandbox_level=sandbox_level().level,
-        snapshot="" if problem else tools.snapshot(context),
-    )
+    now = int(time.time() * 1e6)
+    bare = f.RunStarted(at=now, spec=spec, system="", prompt_version="", tools_sha256="")
+    started = replace(bare, prompts=prompt_versions(), wording=texts.FOLDED.contents())
+    try:
+        started = _equipped(started, run, store, keep=not problem)
+    except (p.LeaseLost, *recovering.AROUND):
+        raise
+    except Exception as error:  # a loop or a tool of another package among them: it would be met each time
+        log.exception("run %s could not begin", run.pk)
+        said = str(error) if isinstance(error, UnknownLoop) else f"{type(error).__name__}: {error}"
+        reason, problem = reason or "could_not_begin", problem or said
     state = initial(started)
     store.append([(started, state)])
     if problem:
-        state = _fail(store, state, "workspace_unusable", problem)
+        state = _fail(store, state, reason, problem)
     return state, extend(Transcript(), started)
+
+
+def _equipped(started: f.RunStarted, run: Run, store: journal.PgJournal, *, keep: bool) -> f.RunStarted:
+    """With its prompt, its tools and, to ``keep``, its folder as it is now."""
+    spec = started.spec
+    system, version = system_prompt(spec)
+    tools = tools_of(run, store.connection, store.stage)
+    context = p.CallContext(str(run.pk), 0, spec.agent.type, spec.project_id, run.workspace_path)
+    return replace(
+        started,
+        system=system,
+        prompt_version=version,
+        tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
+        sandbox_level=sandbox_level().level,
+        snapshot=tools.snapshot(context) if keep else "",
+    )
 
 
 def _note(store: journal.PgJournal, state: RunState, fact: f.Fact) -> RunState:

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import transaction
 
-from loops.engine import canonical
+from loops.engine import canonical, loops
 from loops.engine.forking import point
 from loops.engine.recorded import read_fact
 from loops.models import Fact, Fork, ModelConfig, Run
@@ -68,6 +68,10 @@ def fork_run(  # noqa: PLR0913 - what a person may change
     found, faults = point_of(run, step, seq), _faults(message, instructions, model)
     if not run.agent.is_active:
         faults["agent"] = f"{run.agent.name} is switched off"
+    try:
+        loops.get(run.task.execution_loop or run.agent.execution_loop)
+    except loops.UnknownLoop as error:
+        faults["agent"] = str(error)
     try:
         changed_limits = clean_limits(limits)
     except InvalidTask as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loops.engine import texts
+from loops.engine import loops, texts
 from loops.engine.spec import RunSpec
 from loops.llm import prompts
 
@@ -10,8 +10,8 @@ SUMMARY_WORDS = 400
 
 
 def system_prompt(spec: RunSpec) -> tuple[str, str]:
-    """(the text, the name and version of the template it was made from)."""
-    prompt = prompts.load(spec.loop)
+    """(the text, the name and version of the template it was made from). Raises UnknownLoop."""
+    prompt = loops.prompt(spec.loop) or prompts.load(spec.loop)
     values = {"agent_name": spec.agent.name, "instructions": spec.agent.instructions or "None."}
     text = prompt.fill(**{name: values[name] for name in prompt.places})
     return text, prompt.version

@@ -31,7 +31,7 @@ LOSSES_AT_MOST = 5
 NEWER_S = 5.0
 """Until a run that needs newer code is offered again, to whichever worker comes first."""
 KIND = "run.worker_failed"
-_AROUND = (
+AROUND = (
     *(OSError, MemoryError, redis.RedisError),
     *(OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError),
 )
@@ -40,7 +40,7 @@ _AROUND = (
 
 def say_why(held: Claim, error: Exception) -> None:
     """The worker that fails says so itself while it can; one that cannot is merely lost."""
-    if isinstance(error, _AROUND):
+    if isinstance(error, AROUND):
         return
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{type(error).__name__} in {last.name} ({Path(last.filename).name}:{last.lineno})"

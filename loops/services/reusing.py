@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from loops.engine.codec import from_plain, to_plain
 from loops.engine.context import Transcript, extend
 from loops.engine.fold import apply, initial, replay
 from loops.engine.forking import unfinished
+from loops.engine.loops import UnknownLoop
 from loops.engine.ports import CallContext
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
@@ -104,7 +106,8 @@ def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, store: PgJou
     system, version = theirs.system, theirs.prompt_version
     if fork.instructions is not None:
         spec = replace(spec, agent=replace(old.agent, instructions=fork.instructions))
-        system, version = system_prompt(spec)
+        with suppress(UnknownLoop):  # the loop is gone: the run ends as soon as it asks for it
+            system, version = system_prompt(spec)
     tools = tools_of(run, store.connection, store.stage)
     context = CallContext(today.run_id, 0, spec.agent.type, spec.project_id, run.workspace_path)
     return replace(

@@ -74,9 +74,10 @@ def submit_task(  # noqa: PLR0913 - the fields of a task
             "output_schema": output_schema,
             "execution_loop": execution_loop,
         },
-        loops.names(),
+        (*loops.names(), *(each.name for each in loops.broken())),
     )
     _must_belong(project, agent, workspace)
+    _must_have_its_loop(content.execution_loop, agent)
     draft = Task(
         project=project,
         agent=agent,
@@ -177,6 +178,14 @@ def _must_belong(project: Project, agent: Agent, workspace: Workspace | None) ->
         faults["workspace"] = f"is not a workspace of {project.name}"
     if faults:
         raise InvalidTask(faults)
+
+
+def _must_have_its_loop(stated: str, agent: Agent) -> None:
+    """A loop that a package was to bring and did not is refused here, with the reason, not by a worker."""
+    try:
+        loops.get(stated or agent.execution_loop)
+    except loops.UnknownLoop as error:
+        raise InvalidTask({"execution_loop" if stated else "agent": str(error)}) from error
 
 
 def _by_key(draft: Task) -> Submission | None:

@@ -1,18 +1,22 @@
 """The tools there are, by exact name, and what each can do besides running (SPEC I2).
 
 Add a tool: write one file in ``builtin/`` with functions and a ``TOOLS`` tuple, name it in ``builtin/__init__.py``.
-Another package offers tools through the entry point group ``agentops.tools``: an object ``register(registry)``.
+Another package offers tools through the entry point group ``agentops.tools``: a function ``register(registry)``; see
+``agentops/docs/extending.md``.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from typing import Any
 
+from loops.engine import packages
+from loops.engine.packages import Broken, UnfitError
 from loops.engine.ports import CallContext, OnOutput, Verified
-from loops.engine.values import Compensation, Json, ToolResult, ToolSpec
+from loops.engine.values import Access, Compensation, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.canonical import digest
 from loops.tools.clean import SaveBlob
 from loops.tools.limits import Limits
@@ -28,7 +32,7 @@ ReadBlob = Callable[[str], bytes]
 StoredBlobs = Callable[[Sequence[str]], Collection[str]]
 
 
-class RegistrationError(Exception):
+class RegistrationError(UnfitError):
     """A tool that cannot be offered: a bad name, a name taken, a schema that cannot be compiled."""
 
 
@@ -126,11 +130,16 @@ class ToolRegistry:
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Registered] = {}
+        self.broken: list[Broken] = []
         for tool in tools:
             self.add(tool)
 
     def add(self, tool: Tool) -> Tool:
         """Offer a tool. Raises RegistrationError; a name taken is never replaced."""
+        if not isinstance(tool, Tool):
+            raise RegistrationError(f"{tool!r} is no Tool")
+        if fault := _undeclarable(tool):
+            raise RegistrationError(f"{getattr(tool.spec, 'name', '')!r}: {fault}")
         spec = tool.spec
         if not _good_name(spec.name):
             raise RegistrationError(f"{spec.name!r}: a tool name is 1 to 64 of A-Z a-z 0-9 _ -")
@@ -141,7 +150,7 @@ class ToolRegistry:
             schema: dict[str, Json] = {"name": spec.name, "parameters": spec.parameters, "version": spec.version}
             schema |= {"description": spec.description, "server": spec.server, "operation": spec.operation}
             self._tools[spec.name] = Registered(tool, validator, digest(schema))
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise RegistrationError(f"{spec.name!r}: {error}") from error
         return tool
 
@@ -160,16 +169,45 @@ class ToolRegistry:
         found = (self._tools[name].tool for name in self.names())
         return [tool.spec for tool in found if not tool.internal]
 
-    def load_entry_points(self, group: str = ENTRY_POINTS) -> list[str]:
-        """Let installed packages add their tools; the names of the packages that failed, with the reason."""
-        failures = []
-        for entry in entry_points(group=group):
-            try:
-                entry.load()(self)
-            except Exception as error:  # someone else's package must not stop the worker
-                failures.append(f"{entry.name}: {error}")
-        return failures
+    def load_entry_points(self, group: str = ENTRY_POINTS) -> list[Broken]:
+        """Let installed packages add their tools; those that failed, of which nothing is added."""
+        self.broken = packages.load(group, "tool", self._take)
+        return self.broken
+
+    def _take(self, name: str, load: Callable[[], Any]) -> None:
+        before, found = dict(self._tools), load()
+        if not callable(found):
+            raise UnfitError(f"it names a {type(found).__name__}; it takes a function register(registry)")
+        try:
+            found(self)
+        except BaseException:
+            self._tools = before
+            raise
+        if self._tools.keys() == before.keys():
+            raise UnfitError("its function register(registry) added no tool")
 
 
-def _good_name(name: str) -> bool:
-    return 0 < len(name) <= 64 and name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
+def _undeclarable(tool: Tool) -> str:
+    """Why guards could not read what the tool declares of itself; "" when they can."""
+    spec = tool.spec
+    if not isinstance(spec, ToolSpec):
+        return f"its spec is a {type(spec).__name__}"
+    wanted = {
+        "description": str,
+        "operation": str,
+        "server": str,
+        "reversibility": Reversibility,
+        "danger": Danger,
+        "default_access": Access,
+        "retriable": bool,
+        "loop_breaking": bool,
+        "timeout_s": (int, float),
+    }
+    for name, kind in wanted.items():
+        if not isinstance(getattr(spec, name), kind):
+            return f"its {name} is {getattr(spec, name)!r}"
+    return "" if callable(tool.run) and spec.timeout_s > 0 else "it cannot be run, or has no time to"
+
+
+def _good_name(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) is not None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from loops.engine.values import Access
+from loops import wiring
+from loops.engine import loops
+from loops.engine.values import Access, ToolSpec
 from loops.models import AccessRule, Project
 from loops.tools import matrix
 from loops.web import access
@@ -27,7 +26,13 @@ def tools(request: HttpRequest) -> HttpResponse:
     by_project: dict[str, list[tuple[AccessRule, bool]]] = {}
     for rule in rules.order_by("project__name", "agent_type", "tool", "operation"):
         by_project.setdefault(rule.project.name, []).append((rule, _speaks(rule)))
-    context = {"specs": _specs(), "matrix": by_project, "roles": access.roles(request)}
+    context = {
+        "specs": _specs(),
+        "broken": wiring.broken_packages(),
+        "loops": [(name, loops.prompt(name)) for name in loops.names()],
+        "matrix": by_project,
+        "roles": access.roles(request),
+    }
     return render(request, "console/tools.html", context)
 
 
@@ -37,11 +42,7 @@ def _speaks(rule: AccessRule) -> bool:
     return read.access is not Access.ALLOW or matrix.may_allow(read)
 
 
-def _specs() -> list[tuple[Any, Access]] | None:
-    """Registered tools by name, with what holds where no rule names each; None where this process cannot know them."""
-    try:
-        registry = importlib.import_module("loops.wiring").tool_registry()
-    except (ImportError, AttributeError):
-        return None
-    specs = registry.specs() if hasattr(registry, "specs") else registry
+def _specs() -> list[tuple[ToolSpec, Access]]:
+    """Registered tools by name, with what holds where no rule names each."""
+    specs = wiring.tool_registry().specs()
     return [(spec, matrix.without_rule(spec)) for spec in sorted(specs, key=lambda spec: (spec.server, spec.name))]

@@ -165,7 +165,7 @@ LOOP_RULES = (
         "run_disabled",
         _UNRECOVERABLE,
         "What the run stands on is gone; a person can restore it.",
-        codes=("model_unavailable", "workspace_unusable", "internal_error"),
+        codes=("model_unavailable", "workspace_unusable", "could_not_begin", "loop_failed", "internal_error"),
         sources=(Source.LOOP,),
         person_can_help=True,
     ),

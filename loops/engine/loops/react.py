@@ -6,6 +6,8 @@ their order. A loop-breaking tool ends the answer: what comes after it is not ru
 
 from __future__ import annotations
 
+from importlib.resources.abc import Traversable
+
 from loops.engine import before_request, circling, limits, texts
 from loops.engine.detection.fingerprints import error_signature
 from loops.engine.effects import CallModel, Effect, JudgeCall, OpenGate, Record, RecoverTool, RunTool
@@ -32,6 +34,7 @@ VOIDED_AT_MOST = 3
 @register
 class React:
     name = "react"
+    prompts: Traversable | None = None
 
     def plan(self, state: RunState) -> Effect:
         """One node: pass through to ACT with every transition on record."""

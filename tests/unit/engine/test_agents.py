@@ -135,6 +135,7 @@ def test_a_loop_that_lost_its_run_says_so() -> None:
 
 
 STRATEGY = '''
+from pathlib import Path
 from loops.engine.loops import register
 from loops.engine.loops.react import React
 
@@ -142,12 +143,15 @@ from loops.engine.loops.react import React
 class Twice(React):
     """ReAct under another name."""
     name = "twice"
+    prompts = Path(__file__).parent / "acme_prompts"
 '''
 
 
 @pytest.mark.spec("B1")
 def test_another_package_adds_a_loop_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "acme_loops.py").write_text(STRATEGY)
+    (tmp_path / "acme_prompts").mkdir()
+    (tmp_path / "acme_prompts" / "twice.md").write_text("You are {{agent_name}}.")
     info = tmp_path / "acme_loops-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-loops\nVersion: 1.0\n")

@@ -299,6 +299,8 @@ def test_judgement_names_its_policy(tmp_path: Path) -> None:
 
 def test_packages_add_tools_and_a_broken_one_does_not_stop_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     class Entry:
+        value, dist = "acme:register", None
+
         def __init__(self, name: str, *, works: bool) -> None:
             self.name, self.works = name, works
 
@@ -308,9 +310,11 @@ def test_packages_add_tools_and_a_broken_one_does_not_stop_the_worker(monkeypatc
             return lambda registry: registry.add(Tool(ToolSpec(self.name, "", schema())))
 
     entries = [Entry("extra", works=True), Entry("broken", works=False)]
-    monkeypatch.setattr("loops.tools.registry.entry_points", lambda group: entries)
+    monkeypatch.setattr("loops.engine.packages.entry_points", lambda group: entries)
     registry = builtin_registry()
-    assert registry.load_entry_points() == ["broken: half installed"]
+    (broken,) = registry.load_entry_points()
+    assert (broken.kind, broken.name, broken.reason) == ("tool", "broken", "ImportError: half installed")
+    assert registry.broken == [broken]
     assert "extra" in registry.names()
 
 

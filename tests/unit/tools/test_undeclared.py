@@ -27,12 +27,12 @@ async def _pay(arguments: Mapping[str, Any], run: Any) -> ToolResult:
 
 def _entry_point(monkeypatch: pytest.MonkeyPatch, spec: ToolSpec) -> ToolRegistry:
     class Entry:
-        name, value, dist = "acme", "acme:register", None
+        name, value, dist = "accounts", "acme:register", None
 
         def load(self) -> Any:
             return lambda registry: registry.add(Tool(spec, _pay))
 
-    monkeypatch.setattr("loops.tools.registry.entry_points", lambda group: [Entry()])
+    monkeypatch.setattr("loops.engine.packages.entry_points", lambda group: [Entry()])
     registry = builtin_registry()
     registry.load_entry_points()
     return registry

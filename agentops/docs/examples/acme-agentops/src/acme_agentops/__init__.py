@@ -1,0 +1,1 @@
+"""An example of a package for AgentOps: see its guide, agentops/docs/extending.md."""

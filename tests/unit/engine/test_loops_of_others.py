@@ -1,0 +1,137 @@
+"""Execution loops of other packages: what is broken is named and stops nobody else, and what a loop may not do (B1)."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loops.engine import facts as f
+from loops.engine import loops
+from loops.engine.lifecycle import Phase
+from loops.engine.loops.react import React
+from tests import acme
+from tests.fakes import Tools, World, says
+
+pytestmark = pytest.mark.spec("B1")
+_number = itertools.count()
+LOOK = ("look", {"at": "this"})
+GOOD = """
+from importlib.resources import files
+from loops.engine import effects as e
+from loops.engine import facts as f
+from loops.engine.lifecycle import Event, Phase
+from loops.engine.loops.react import React
+from loops.engine.values import ToolCall
+
+class found(React):
+    name = "odd"
+    prompts = files(__package__)
+"""
+PROMPT = "You are {{agent_name}}. {{instructions}}"
+BROKEN = {
+    "an import that fails": ("import not_there", {"odd": PROMPT}, "No module named 'not_there'"),
+    "an import that ends the process": ("raise SystemExit(3)", {"odd": PROMPT}, "SystemExit: 3"),
+    "nothing of that name": ("", {"odd": PROMPT}, "has no attribute 'found'"),
+    "no loop": ("class found:\n    name = 'odd'", {"odd": PROMPT}, "has no method plan"),
+    "no class": ("found = 3", {"odd": PROMPT}, "not callable"),
+    "a name that is taken": (GOOD.replace('"odd"', '"react"'), {"react": PROMPT}, "'react' is taken"),
+    "no name": (GOOD.replace('"odd"', "None"), {"odd": PROMPT}, "its name is None"),
+    "another name": (GOOD, {"odd": PROMPT}, "give both one name"),
+    "no prompts": (GOOD.replace("files(__package__)", "None"), {}, "names no folder of prompts"),
+    "no prompt of its own": (GOOD, {"other": PROMPT}, "has no odd.md"),
+    "an empty prompt": (GOOD, {"odd": "\n"}, "or an empty one"),
+    "a place that nobody fills": (GOOD, {"odd": PROMPT + "{{goal}}"}, "nobody fills: goal"),
+    "no constructor": (GOOD + "    def __init__(self): raise ValueError('unset')", {"odd": PROMPT}, "unset"),
+}
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Installs a loop of other people's, and has the loops read anew."""
+    monkeypatch.setattr(loops, "_registered", {"react": React()})
+    monkeypatch.setattr(loops, "_broken", [])
+
+    def install(code: str, prompts: dict[str, str], *, entry: str = "odd") -> None:
+        name = f"p{next(_number)}"
+        monkeypatch.setattr(loops, "_loaded", False)
+        monkeypatch.syspath_prepend(acme.write(tmp_path / name, "loops", name, code, entry=entry, **prompts))
+
+    return install
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_loop_is_named_with_its_reason_and_stops_nobody(
+    installed: Any, caplog: pytest.LogCaptureFixture, case: str
+) -> None:
+    code, prompts, reason = BROKEN[case]
+    entry = {"a name that is taken": "react", "another name": "else"}.get(case, "odd")
+    installed(code, prompts, entry=entry)
+    installed(GOOD.replace('"odd"', '"good"'), {"good": PROMPT}, entry="good")
+    with caplog.at_level(logging.ERROR):
+        assert loops.names() == ("good", "react")
+    (broken,) = loops.broken()
+    assert (broken.name, broken.kind) == (entry, "execution loop")
+    assert reason in broken.reason
+    assert "acme-p" in broken.package
+    assert str(broken) in caplog.text
+    assert isinstance(loops.get("react"), React)
+    if entry != "react":
+        with pytest.raises(loops.UnknownLoop, match="cannot be used"):
+            loops.get(entry)
+
+
+def test_what_registered_itself_before_its_package_failed_is_taken_back(installed: Any) -> None:
+    installed(
+        f"{GOOD}\nfrom loops.engine.loops import register\nregister(found)\nraise OSError('half')", {"odd": PROMPT}
+    )
+    assert loops.names() == ("react",)
+    assert [each.reason for each in loops.broken()] == ["OSError: half"]
+
+
+def test_a_loop_brings_its_own_prompt(installed: Any) -> None:
+    installed(GOOD, {"odd": PROMPT})
+    prompt = loops.prompt("odd")
+    assert prompt is not None
+    assert prompt.fill(agent_name="Ada", instructions="None.") == "You are Ada. None."
+    assert loops.prompt("react") is None
+
+
+WRONG = {
+    "it raises": ("raise ValueError('off by one')", "ValueError: off by one"),
+    "it answers with nothing": ("return None", "NoneType"),
+    "it answers with what is the lifecycle's": ("return e.RunChecks()", "RunChecks"),
+    "it says that all is proven": ("return e.End(Event.QUALITY_GATE_PASS, 'criteria_met')", "only verification"),
+    "it records nothing": ("return e.Record(())", "recorded nothing"),
+    "it records what cannot be": (
+        "return e.Record((f.PhaseEntered(phase=Phase.COMMIT, event=Event.PLAN_READY, came_from=Phase.PLAN),) * 2)",
+        "plan_ready",
+    ),
+    "it says what people said": (
+        "return e.Record((f.GateDecided(gate='g', kind='question', verdict='respond', by='ana'),))",
+        "GateDecided is not a loop's",
+    ),
+    "it runs what nobody judged": ("return e.RunTool(ToolCall('c1.0', 'look'))", "without a judgement"),
+    "it only writes": ("return e.Record((f.LimitWarned(limit='max_steps', used=1, bound=2),))", "never acts"),
+}
+
+
+@pytest.mark.spec("B1", "A5", "X5")
+@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize("part", ["plan", "act"])
+def test_a_loop_that_fails_ends_its_run_with_a_report(installed: Any, case: str, part: str) -> None:
+    body, said = WRONG[case]
+    installed(f"{GOOD}    def {part}(self, state):\n        {body}\n", {"odd": PROMPT})
+    tools = Tools({"look": lambda arguments: "seen"})
+    world = World([says("", LOOK)], tools, loop="odd")
+    assert world.drive() == "ended"
+    assert (world.state.phase, world.state.end_reason) == (Phase.FAIL, "loop_failed")
+    (ended,) = world.journal.of(f.RunEnded)
+    report = ended.report
+    assert report["kind"] == "FailureReport"
+    assert said in report["diagnosis"]
+    assert "'odd'" in report["diagnosis"]
+    assert not tools.ran
