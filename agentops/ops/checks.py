@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
-from agentops.ops import pruning, watched
+from agentops.ops import installed, pruning, watched
 from agentops.ops.found import ERROR, OK, WARNING, Found
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
@@ -130,16 +130,6 @@ def _safety() -> Found:
     if settings.UNSAFE_DATABASE:
         return WARNING, "AGENTOPS_UNSAFE_DATABASE is set", "unset it: it lets workers use a database that loses commits"
     return OK, "Workers refuse a database that loses commits"
-
-
-def _packages() -> Found:
-    """As this process loads them; workers say in their logs what they could not load."""
-    from loops import wiring
-
-    broken = wiring.broken_packages()
-    if broken:
-        return ERROR, "; ".join(map(str, broken)), "repair or remove the package, then start AgentOps again"
-    return OK, "Every package that brings tools or execution loops can be used"
 
 
 # --- Database -----------------------------------------------------------------------------------------------------
@@ -383,7 +373,7 @@ SETTINGS = {
     "address": _https,
     "secret": _secret_file,
     "safety": _safety,
-    "packages": _packages,
+    "packages": installed.packages,
 }
 DATABASE: dict[str, Callable[[], Found]] = {
     **{name: _switch(name) for name in DURABLE},
