@@ -14,7 +14,9 @@ class DecisionInput(serializers.Serializer):
 
     approve: {"confirm"?}; approve_with_edits: {"arguments", "confirm"?}; reject: {}; respond: {"answer"} or
     {"outcome"}; roll_back, keep, continue: {};
-    extend: {"max_steps" | "max_seconds" | "max_failures" | "max_tokens" | "max_cost_usd": new bound}.
+    extend: {"max_steps" | "max_seconds" | "max_failures" | "max_tokens" | "max_cost_usd" | "max_repairs" |
+    "max_backtracks": new bound}, at least ``view.least``, while ``view.extensions_used`` is below
+    ``view.extensions_allowed``; a loop that is let go on counts as an extension, too.
     """
 
     verdict = serializers.ChoiceField([verdict for verdict in Decision.Verdict.values if verdict != "expire"])

@@ -18,9 +18,13 @@ LIMITS = {
     "max_failures": 100,
     "max_tokens": 1_000_000_000,
     "max_cost_usd": 100_000,
+    "max_repairs": 100,
+    "max_backtracks": 1_000,
 }
 """Limits a person may extend, each with the most that makes sense."""
 
+EXTENSIONS = frozenset({(Kind.LIMIT_REACHED, Verdict.EXTEND), (Kind.LOOP_DETECTED, Verdict.RESPOND)})
+"""What uses up one of a run's extensions (``loops.engine.fold.deciding``)."""
 LONGEST_ANSWER = 20_000
 OUTCOMES = ("done", "not_done")
 
@@ -57,6 +61,8 @@ def cleaned(
         raise Invalid({"reason": ["Say why, so that the agent can do better."]})
     if kind == Kind.ROLLBACK_CHOICE and verdict not in (view.get("choices") or ()):
         raise Invalid({"verdict": ["This run cannot be continued."]})
+    if counts_as_extension(kind, verdict) and extensions_left(view) == 0:
+        raise Invalid({"verdict": [none_left(view)]})
     read = _respond_reader(kind) if verdict == Verdict.RESPOND else _READERS.get(verdict, _nothing)
     result = read(payload, view)
     if payload:
@@ -72,11 +78,30 @@ def limit_name(view: Mapping[str, Any]) -> str:
 
 
 def limit_number(view: Mapping[str, Any], key: str) -> float | int | None:
-    """``used``, ``bound`` or ``suggested`` in the unit people give: whole costs are millionths of a dollar."""
+    """``used``, ``bound``, ``least`` or ``suggested`` in the unit people give: whole costs are millionths."""
     number = view.get(key)
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return number / 1_000_000 if limit_name(view) == "max_cost_usd" and isinstance(number, int) else number
+
+
+def counts_as_extension(kind: str, verdict: str) -> bool:
+    """Does it let a run go on past a bound, or out of a loop? So often and no oftener (SPEC A6)."""
+    return (kind, verdict) in EXTENSIONS
+
+
+def extensions_left(view: Mapping[str, Any]) -> int | None:
+    """How many extensions the run of this gate has left; None where the gate does not count any."""
+    used, allowed = view.get("extensions_used"), view.get("extensions_allowed")
+    return max(0, allowed - used) if isinstance(used, int) and isinstance(allowed, int) else None
+
+
+def none_left(view: Mapping[str, Any]) -> str:
+    """Why it cannot be extended any more, in words for whoever wanted to."""
+    return (
+        f"This run cannot be let go on any more: all {view.get('extensions_allowed')} extensions that its limits allow "
+        "are used. End it here; it can be forked, or submitted again with other limits."
+    )
 
 
 def _confirmed(kind: str, tool: str, typed: str) -> None:
@@ -123,16 +148,19 @@ def _extension(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, An
     about = limit_name(view)
     if about and name != about:
         raise Invalid({name: [f"This gate is about {about}."]})
-    return {name: _new_limit(name, value, limit_number(view, "bound") if about else None)}
+    bound, least = (limit_number(view, key) if about else None for key in ("bound", "least"))
+    return {name: _new_limit(name, value, bound, least)}
 
 
-def _new_limit(name: str, value: Any, bound: float | None) -> float | int:
+def _new_limit(name: str, value: Any, bound: float | None, least: float | None) -> float | int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise Invalid({name: ["Give a number."]})
     if name != "max_cost_usd" and value != int(value):
         raise Invalid({name: ["Give a whole number."]})
     if bound is not None and value <= bound:
-        raise Invalid({name: [f"Must be more than the present limit, {bound:g}."]})
+        raise Invalid({name: [f"Must be more than the present limit, {bound:.12g}."]})
+    if least is not None and value < least:
+        raise Invalid({name: [f"Must be at least {least:.12g}: with less it would stop again at once."]})
     if not 0 < value <= LIMITS[name]:
         raise Invalid({name: [f"Must be between 0 and {LIMITS[name]:,}."]})
     return value if name == "max_cost_usd" else int(value)

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Q
 
 from gates.feed import publish_queue_on_commit
 from gates.models import Decision, Gate
@@ -29,6 +30,7 @@ from gates.services.refusals import (
 )
 from loops.crash_points import CrashPoint, reach
 from loops.engine import canonical
+from loops.engine.spec import Limits
 from loops.models import Run
 from loops.storage import mailbox
 
@@ -172,6 +174,17 @@ def view_bytes(gate: Gate) -> int:
     return len(json.dumps(gate.view, ensure_ascii=False).encode())
 
 
+def _counted(gate: Gate) -> Mapping[str, Any]:
+    """The view with the extensions of its run: gates of earlier versions do not say how many there were."""
+    view: Mapping[str, Any] = gate.view
+    if payloads.extensions_left(view) is not None or gate.kind not in {kind for kind, _ in payloads.EXTENSIONS}:
+        return view
+    extended = Q(kind=Gate.Kind.LIMIT_REACHED, status=Gate.Status.EXTENDED)
+    let_on = Q(kind=Gate.Kind.LOOP_DETECTED, status=Gate.Status.ANSWERED)
+    used = Gate.objects.filter(extended | let_on, run_id=gate.run_id).count()
+    return {**view, "extensions_used": used, "extensions_allowed": Limits().max_extensions}
+
+
 def _cleaned(gate: Gate, asked: _Asked) -> dict[str, Any]:
     try:
         cleaned = payloads.cleaned(
@@ -180,7 +193,7 @@ def _cleaned(gate: Gate, asked: _Asked) -> dict[str, Any]:
             tool=gate.tool,
             reason=asked.reason,
             payload=asked.payload,
-            view=gate.view,
+            view=_counted(gate),
         )
     except payloads.Invalid as invalid:
         raise InvalidDecision(invalid.errors) from invalid

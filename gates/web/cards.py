@@ -11,7 +11,15 @@ from typing import Any
 from django.utils import timezone
 
 from gates.models import Gate
-from gates.policy.payloads import confirmation_word, limit_name, limit_number
+from gates.policy.payloads import (
+    LIMITS,
+    confirmation_word,
+    counts_as_extension,
+    extensions_left,
+    limit_name,
+    limit_number,
+    none_left,
+)
 from gates.policy.queue import waiting
 from gates.policy.verdicts import REVIEWABLE_BYTES, Verdict, again_from
 from gates.services import objections_of, verdicts_for
@@ -33,10 +41,13 @@ _LIMITS = {
     "max_failures": "Failures in a row",
     "max_tokens": "Tokens",
     "max_cost_usd": "Cost in US dollars",
+    "max_repairs": "Repairs",
+    "max_backtracks": "Approaches given up",
 }
 _PLACED = {
     "tool", "arguments", "diff", "command", "operation", "reversibility", "parameters_schema", "question", "choices",
-    "result", "criteria", "limit", "used", "bound", "suggested", "reasoning",
+    "result", "criteria", "limit", "used", "bound", "suggested", "least", "reasoning",
+    "extensions_used", "extensions_allowed",
 }  # fmt: skip
 _COMMAND = {"kind", "argv", "shown", "warnings", "directory", "network", "sandbox", "scripts", "danger"}
 """What a preview of a command holds, shown together; its ``shown`` and ``argv`` are the same words."""
@@ -84,6 +95,12 @@ class Limit:
     used: float | None
     bound: float | None
     suggested: float | None
+    least: float | None
+
+    @property
+    def most(self) -> float | None:
+        """The most that can be granted."""
+        return LIMITS.get(self.name)
 
     @property
     def label(self) -> str:
@@ -158,6 +175,17 @@ class Card:
         name = f"{self.limit.name}: " if self.limit else ""
         said = f"{self.limit.label}: " if self.limit else ""
         return [said + reason.removeprefix(name) for reason in map(str, self.gate.reasons)]
+
+    @property
+    def extensions(self) -> str:
+        """How many extensions the run has had and may have; empty where none is counted."""
+        left = extensions_left(self.view)
+        if left is None or not any(counts_as_extension(self.gate.kind, verdict) for verdict in Verdict):
+            return ""
+        if not left:
+            return none_left(self.view)
+        used, allowed = self.view["extensions_used"], self.view["extensions_allowed"]
+        return f"{used} of {allowed} extensions used. {'This would be the last.' if left == 1 else ''}".strip()
 
     @property
     def open_pane(self) -> str:
@@ -259,6 +287,8 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
     again = again_from(gate.kind, view, gate.opened_at, now)
     if again is not None:
         verdicts = tuple(verdict for verdict in verdicts if verdict != Verdict.APPROVE)
+    if extensions_left(view) == 0:
+        verdicts = tuple(verdict for verdict in verdicts if not counts_as_extension(gate.kind, verdict))
     return Card(
         gate=gate,
         view=view,
@@ -311,7 +341,7 @@ def _hash(found: Any) -> str:
 
 
 def _limit(view: Mapping[str, Any]) -> Limit:
-    numbers = {key: limit_number(view, key) for key in ("used", "bound", "suggested")}
+    numbers = {key: limit_number(view, key) for key in ("used", "bound", "suggested", "least")}
     return Limit(name=limit_name(view), **numbers)
 
 

@@ -63,6 +63,7 @@ class ProfileAdmin(Everywhere):
         "reflect_after",
         "max_backtracks",
         "confirm_after",
+        "max_extensions",
     )
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

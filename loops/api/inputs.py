@@ -55,6 +55,7 @@ class LimitsInput(Strict):
     reflect_after = serializers.IntegerField(required=False)
     max_backtracks = serializers.IntegerField(required=False)
     confirm_after = serializers.IntegerField(required=False)
+    max_extensions = serializers.IntegerField(required=False)
 
 
 class TaskInput(Strict):

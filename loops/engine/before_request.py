@@ -24,7 +24,7 @@ def next_effect(state: RunState) -> Effect | None:
 
 
 def _ask_about_limit(state: RunState) -> Effect | None:
-    return _limit_gate(state) if state.reached else None
+    return limit_gate(state) if state.reached else None
 
 
 def _look_at_limits(state: RunState) -> Effect | None:
@@ -46,20 +46,31 @@ def _warning(hit: limits.LimitHit) -> tuple[Fact, ...]:
     return (LimitWarned(limit=hit.limit, used=hit.used, bound=hit.bound), Reminded(reason=hit.limit, text=text))
 
 
-def _limit_gate(state: RunState) -> OpenGate:
+def limit_gate(state: RunState) -> OpenGate:
+    """The question whether to extend the limit that was reached. It says how often that is still possible."""
     used, bound = limits.usage(state)[state.reached]
     hit = limits.LimitHit(state.reached, used, bound)
     scale = 1_000_000 if state.reached == "max_cost_usd" else 1
-    shown = {"used": used, "bound": bound, "suggested": limits.suggested(hit)}
+    shown = {
+        "used": used,
+        "bound": bound,
+        "suggested": limits.suggested(state, hit),
+        "least": limits.least(state, hit),
+    }
+    left = limits.extensions_left(state)
     label = limits.LABELS[state.reached]
     return OpenGate(
         kind="limit_reached",
         title=f"Limit reached: {used / scale:,.12g} of {bound / scale:,.12g} {label}",
-        reasons=(f"{state.reached}: {used / scale:.12g} used, {bound / scale:.12g} allowed",),
-        recommended="extend" if state.progress > 0 else "reject",
+        reasons=(
+            f"{state.reached}: {used / scale:.12g} used, {bound / scale:.12g} allowed",
+            *(() if left else (f"all {state.limits.max_extensions} extensions that its limits allow are used",)),
+        ),
+        recommended="extend" if state.progress > 0 and left else "reject",
         view={
             "limit": state.reached,
             "label": label,
+            **limits.extensions_of(state),
             **{name: value if scale == 1 else value / scale for name, value in shown.items()},
         },
     )

@@ -17,6 +17,7 @@ from loops.engine.detection.thresholds import Thresholds
 from loops.engine.detection.window import Window
 from loops.engine.effects import Effect, OpenGate, Record
 from loops.engine.facts import LoopBroken, LoopDetected, Reminded
+from loops.engine.limits import extensions_left, extensions_of
 from loops.engine.recovery.attempts import REPETITION
 from loops.engine.spec import Limits
 from loops.engine.state import PendingCall, RunState
@@ -139,6 +140,11 @@ def _loop_gate(state: RunState) -> OpenGate:
         title=f"Going in circles: {state.loop_found}",
         reasons=(state.loop_found,),
         risk="medium",
-        recommended="respond",
-        view={"evidence": state.loop_found, "method": state.circle.method, "steps": list(steps)},
+        recommended="respond" if extensions_left(state) else "reject",
+        view={
+            "evidence": state.loop_found,
+            "method": state.circle.method,
+            "steps": list(steps),
+            **extensions_of(state),
+        },
     )

@@ -14,6 +14,7 @@ from loops.engine.exits import REASONS
 from loops.engine.lifecycle import Event
 from loops.engine.long_task import not_confirmed
 from loops.engine.recovery.acting import escalated, too_many_backtracks, unrecoverable
+from loops.engine.recovery.repair import repair_budget
 from loops.engine.recovery.silence import no_tool_call
 from loops.engine.state import RunState
 from loops.engine.verification import needs_review, outcome, passed
@@ -87,10 +88,6 @@ def depth_cap(state: RunState) -> bool:
     return state.spec.depth > state.limits.max_depth
 
 
-def repair_budget(state: RunState) -> bool:
-    return state.repairs > state.limits.max_repairs
-
-
 CONDITIONS: tuple[Condition, ...] = (
     Condition("criteria_met", Event.QUALITY_GATE_PASS, "ChecksCompleted", criteria_met),
     Condition("accepted", Event.QUALITY_GATE_PASS, "GateDecided", accepted, gate="final_review"),
@@ -109,9 +106,9 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition("global_cap", Event.BUDGET_EXCEEDED, "RunEnded", global_cap),
     Condition("depth_cap", Event.BUDGET_EXCEEDED, "RunEnded", depth_cap),
     Condition("unrecoverable", Event.ERROR, "FailureClassified", unrecoverable),
-    Condition("too_many_backtracks", Event.ERROR, "Backtracked", too_many_backtracks),
+    Condition("too_many_backtracks", Event.ERROR, "Backtracked", too_many_backtracks, gate="limit_reached"),
     Condition("not_confirmed", Event.HALTED, "GateDecided", not_confirmed, gate="long_task"),
-    Condition("repair_budget", Event.BUDGET_EXCEEDED, "ChecksCompleted", repair_budget),
+    Condition("repair_budget", Event.BUDGET_EXCEEDED, "ChecksCompleted", repair_budget, gate="limit_reached"),
 )
 CAPS = tuple(condition for condition in CONDITIONS if condition.reason in ("global_cap", "depth_cap"))
 """Nobody can extend these."""

@@ -16,6 +16,8 @@ from loops.engine.windowing import answer_room
 
 SMALLEST_ANSWER = 256
 """Tokens: with less than this left a request is not worth sending."""
+ROOM_FOR_WORDS = 1_024
+"""Tokens: what a decision and the warnings after it add to the conversation."""
 LARGEST_ANSWER = 32_768
 """Tokens, thinking included. What one model may write at most stands in its own settings."""
 LARGEST_BOUND = 2**53
@@ -36,13 +38,21 @@ LABELS: Mapping[str, str] = {
     "max_failures": "failures in a row",
     "max_tokens": "tokens",
     "max_cost_usd": "spend",
+    "max_repairs": "repairs",
+    "max_backtracks": "approaches given up",
 }
+REASON_OF: Mapping[str, str] = {"max_repairs": "repair_budget", "max_backtracks": "too_many_backtracks"}
+"""Reason codes of limits that are not called like their limit."""
+NO_BUDGETS = frozenset({"max_failures", "max_repairs", "max_backtracks"})
+"""Few enough that the agent is told of each: nobody is warned at 80 %."""
 _FIELDS: Mapping[str, str] = {
     "max_steps": "max_steps",
     "max_seconds": "max_seconds",
     "max_failures": "max_failures",
     "max_tokens": "max_tokens",
     "max_cost_usd": "max_cost_microusd",
+    "max_repairs": "max_repairs",
+    "max_backtracks": "max_backtracks",
 }
 _SUGGESTED_FACTOR = 1.5
 
@@ -57,6 +67,8 @@ def usage(state: RunState) -> dict[str, tuple[int, int]]:
         "max_failures": (state.failures_in_row, limits.max_failures),
         "max_tokens": (state.tokens, limits.max_tokens),
         "max_cost_usd": (state.cost_microusd, limits.max_cost_microusd),
+        "max_repairs": (state.repairs, limits.max_repairs),
+        "max_backtracks": (state.recovering.backtracks, limits.max_backtracks),
     }
 
 
@@ -89,7 +101,9 @@ GUARDS: tuple[Callable[[RunState], LimitHit | None], ...] = (
     _full("max_failures"),
     _tokens,
     _full("max_cost_usd"),
+    _full("max_backtracks"),
 )
+"""Repairs are counted where they begin (``recovery.repair``): a result that holds needs none."""
 
 
 def reached(state: RunState) -> LimitHit | None:
@@ -109,16 +123,33 @@ def warnings(state: RunState) -> tuple[LimitHit, ...]:
     """Limits that passed the warning mark since the last look (SPEC D3: 80 %)."""
     found = []
     for name, (used, bound) in usage(state).items():
-        if name == "max_failures" or name in state.warned:
+        if name in NO_BUDGETS or name in state.warned:
             continue
         if used >= bound * state.limits.warn_at:
             found.append(LimitHit(name, used, bound))
     return tuple(found)
 
 
-def suggested(hit: LimitHit) -> int:
-    """A new bound to offer: half as much again, and always above what is used."""
-    return max(int(hit.bound * _SUGGESTED_FACTOR), hit.used + max(1, hit.bound // 4))
+def suggested(state: RunState, hit: LimitHit) -> int:
+    """A new bound to offer: half as much again, and always one that lets it go on."""
+    return max(int(hit.bound * _SUGGESTED_FACTOR), hit.used + max(1, hit.bound // 4), least(state, hit))
+
+
+def least(state: RunState, hit: LimitHit) -> int:
+    """The smallest bound with which the run goes on: with less, whoever extends it would be asked again at once."""
+    if hit.limit == "max_tokens":
+        return max(hit.bound + 1, state.tokens + state.context_tokens + SMALLEST_ANSWER + ROOM_FOR_WORDS)
+    return max(hit.bound, hit.used) + 1
+
+
+def extensions_left(state: RunState) -> int:
+    """How often people may still let it go on past a bound, or out of a loop (SPEC A6)."""
+    return max(0, state.limits.max_extensions - state.extensions)
+
+
+def extensions_of(state: RunState) -> dict[str, Json]:
+    """What a gate says whose approval counts as an extension: so many were granted, so many may be."""
+    return {"extensions_used": state.extensions, "extensions_allowed": state.limits.max_extensions}
 
 
 def extended(limits: Limits, payload: Mapping[str, Json]) -> Limits:

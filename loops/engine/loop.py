@@ -25,13 +25,13 @@ is Rest, and the driver gives the run back.
 from __future__ import annotations
 
 from loops.engine import guest, rollback
-from loops.engine.conditions import CAPS, END_EVENTS, repair_budget
+from loops.engine.conditions import CAPS, END_EVENTS
 from loops.engine.effects import AwaitModel, Effect, End, OpenGate, Record, Rest, RunChecks, Wait
 from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.fold import ImpossibleFact, apply, initial, replay
 from loops.engine.lifecycle import Event, Phase
 from loops.engine.loops.react import entered
-from loops.engine.recovery.repair import diagnose
+from loops.engine.recovery.repair import ask_for_more, diagnose, repair_budget
 from loops.engine.state import RunState
 from loops.engine.verification import needs_review, outcome, passed
 
@@ -78,11 +78,9 @@ def _in_phase(state: RunState) -> Effect:
         case Phase.VERIFY:
             return _verify(state)
         case Phase.CRITIQUE:
-            return Record(_critique(state))
+            return ask_for_more(state) or Record(_critique(state))
         case _:
-            if repair_budget(state):
-                return End(Event.BUDGET_EXCEEDED, "repair_budget")
-            return guest.next_of(state, "act")
+            return (ask_for_more(state) if repair_budget(state) else None) or guest.next_of(state, "act")
 
 
 def _verify(state: RunState) -> Effect:

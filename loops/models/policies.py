@@ -20,7 +20,9 @@ class ComplexityProfile(models.Model):
     max_failures = models.PositiveIntegerField(default=3, validators=[MinValueValidator(1)], help_text="In a row.")
     max_tokens = models.PositiveIntegerField(default=500_000, validators=[MinValueValidator(1000)])
     max_cost_usd = models.DecimalField(max_digits=8, decimal_places=2, default=5)
-    max_repairs = models.PositiveIntegerField(default=3, validators=[MaxValueValidator(20)])
+    max_repairs = models.PositiveIntegerField(
+        default=3, validators=[MaxValueValidator(20)], help_text="Repairs of a result before a person is asked."
+    )
     max_attempts = models.PositiveIntegerField(
         default=3,
         validators=[MinValueValidator(1), MaxValueValidator(100)],
@@ -34,12 +36,17 @@ class ComplexityProfile(models.Model):
     max_backtracks = models.PositiveIntegerField(
         default=5,
         validators=[MinValueValidator(1), MaxValueValidator(100)],
-        help_text="Approaches given up before the run ends.",
+        help_text="Approaches given up before a person is asked.",
     )
     confirm_after = models.PositiveIntegerField(
         default=20,
         validators=[MaxValueValidator(10_000)],
         help_text="Steps without a person before one is asked whether to go on; 0: never.",
+    )
+    max_extensions = models.PositiveIntegerField(
+        default=20,
+        validators=[MaxValueValidator(100)],
+        help_text="How often people may let a run go on past a limit or out of a loop, in all.",
     )
 
     class Meta:

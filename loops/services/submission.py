@@ -32,6 +32,7 @@ LIMITS = {
     "reflect_after": (0, 100),
     "max_backtracks": (1, 100),
     "confirm_after": (0, 10_000),
+    "max_extensions": (0, 100),
 }
 FINAL_REVIEWS = ("", "always", "unless_verified", "never")
 MICRO = 1_000_000

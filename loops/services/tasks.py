@@ -238,5 +238,6 @@ def _limits(task: Task, level: str) -> dict[str, int]:
         "reflect_after": profile.reflect_after,
         "max_backtracks": profile.max_backtracks,
         "confirm_after": profile.confirm_after,
+        "max_extensions": profile.max_extensions,
         **task.limits,
     }

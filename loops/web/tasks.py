@@ -32,6 +32,7 @@ LIMIT_FIELDS = (
     ("reflect_after", "Tool errors before a reflection", "1"),
     ("max_backtracks", "Approaches given up", "1"),
     ("confirm_after", "Steps before a person confirms", "1"),
+    ("max_extensions", "Extensions by people", "1"),
 )
 
 

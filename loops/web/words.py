@@ -34,6 +34,7 @@ LIMITS = {
     "reflect_after": "Tool errors before a reflection",
     "max_backtracks": "Approaches given up",
     "confirm_after": "Steps before a person confirms",
+    "max_extensions": "Extensions by people",
 }
 
 

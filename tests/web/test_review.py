@@ -329,3 +329,25 @@ def test_a_limit_and_a_recommendation_are_called_as_people_call_them(world: Worl
     assert "Steps: 8 used, 8 allowed" in page
     assert "max_steps: 8" not in page
     assert "<dd>End the run</dd>" in page
+
+
+@pytest.mark.spec("D3", "X5", "Q3")
+@pytest.mark.parametrize("kind", ["limit_reached", "loop_detected"])
+def test_the_bound_on_extensions_is_shown_before_one_is_granted(world: World, kind: str) -> None:
+    view = {"limit": "max_steps", "used": 8, "bound": 8, "least": 9, "extensions_allowed": 20}
+    button = {"limit_reached": "Extend and go on", "loop_detected": "Send guidance"}[kind]
+    for used, said in ((3, "3 of 20 extensions used."), (19, "This would be the last."), (20, "all 20 extensions")):
+        gate = open_gate(world, kind, view=view | {"extensions_used": used})
+        page = text(browser(world.reviewer).get(f"/review/{gate.pk}/"))
+        assert said in page
+        assert (button in page) == (used < 20)
+        assert "End the run" in page
+
+
+@pytest.mark.spec("D3", "X5")
+def test_whoever_extends_all_the_same_reads_why_not(world: World) -> None:
+    view = {"limit": "max_steps", "used": 8, "bound": 8, "least": 9, "extensions_used": 20, "extensions_allowed": 20}
+    gate = open_gate(world, "limit_reached", view=view)
+    answer = post(browser(world.reviewer), gate, verdict="extend", extend="30")
+    assert "all 20 extensions that its limits allow are used" in text(answer)
+    assert not Decision.objects.exists()

@@ -121,3 +121,40 @@ def test_admin_only_shows(world: World) -> None:
     assert root.get("/admin/gates/decision/").status_code == 200
     assert root.post(f"/admin/gates/gate/{gate.pk}/change/", {"status": "approved"}).status_code == 403
     assert root.get("/admin/gates/gate/add/").status_code == 403
+
+
+AT_THE_BOUND = {
+    "limit": "max_steps",
+    "used": 20,
+    "bound": 20,
+    "least": 21,
+    "extensions_used": 20,
+    "extensions_allowed": 20,
+}
+EXTEND = {"verdict": "extend", "payload": {"max_steps": 30}}
+
+
+@pytest.mark.spec("D3", "X5")
+@pytest.mark.parametrize(("kind", "body"), [
+    ("limit_reached", EXTEND),
+    ("loop_detected", {"verdict": "respond", "payload": {"answer": "look elsewhere"}}),
+])  # fmt: skip
+def test_the_last_extension_is_the_last(world: World, kind: str, body: dict[str, Any]) -> None:
+    """Until now the 21st was accepted, and the run ended as "not extended"."""
+    gate = open_gate(world, kind, view=AT_THE_BOUND)
+    refused = decide(world.reviewer, gate, **body)
+    assert refused.status_code == 422
+    assert "all 20 extensions that its limits allow are used" in refused.content.decode()
+    assert not Decision.objects.exists()
+    assert decide(world.reviewer, gate, verdict="reject", reason="enough").status_code == 201
+    another = open_gate(world, kind, view=AT_THE_BOUND | {"extensions_used": 19})
+    assert decide(world.reviewer, another, **body).status_code == 201
+
+
+@pytest.mark.spec("D3", "X5")
+def test_a_gate_that_does_not_say_how_many_there_were_is_counted(world: World) -> None:
+    """It was opened by an earlier version."""
+    view = {"limit": "max_steps", "used": 20, "bound": 20}
+    for _ in range(20):
+        assert decide(world.reviewer, open_gate(world, "limit_reached", view=view), **EXTEND).status_code == 201
+    assert decide(world.reviewer, open_gate(world, "limit_reached", view=view), **EXTEND).status_code == 422

@@ -9,7 +9,7 @@ from loops.engine.evolving import evolve
 from loops.engine.fold.judging import confidence_decided, permission_decided
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, call_of, means, with_call
 from loops.engine.fold.recovering import confirmed, escalation_decided, long_task_decided, tried_anew
-from loops.engine.limits import extended
+from loops.engine.limits import REASON_OF, extended
 from loops.engine.state import RunState
 
 GATE_CHARS = 160
@@ -55,8 +55,9 @@ def decided(state: RunState, fact: f.GateDecided) -> RunState:  # noqa: C901 - o
 
 
 def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bool) -> RunState:
+    """No door takes an extension beyond ``max_extensions`` (``gates.policy.payloads``); this is the last line."""
     if not goes_on or state.extensions >= state.limits.max_extensions:
-        return evolve(state, reached="", fatal=limit)
+        return evolve(state, reached="", fatal=REASON_OF.get(limit, limit))
     state = confirmed(tried_anew(state) if limit == "max_failures" else state)
     return evolve(
         state,

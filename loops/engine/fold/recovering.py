@@ -49,12 +49,10 @@ def backtracked(state: RunState, fact: f.Backtracked) -> RunState:
     backtracks = memory.backtracks + 1
     given_up = (*memory.given_up, line_of(memory.attempts))[-GIVEN_UP_REMEMBERED:]
     left = evolve(memory, backtracks=backtracks, given_up=given_up, next="", attempts=(), failed_steps=0, wait_for=0)
-    over = backtracks >= state.limits.max_backtracks
     return evolve(
         state,
         recovering=left,
         failures_in_row=state.failures_in_row - max(0, memory.failed_steps - 1),
-        fatal=state.fatal or ("too_many_backtracks" if over else ""),
         context_tokens=state.context_tokens + len(fact.summary) // CHARS_PER_TOKEN,
     )
 

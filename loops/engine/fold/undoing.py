@@ -17,7 +17,8 @@ def let_on(state: RunState) -> RunState:
     """A person read why it failed and wants it to go on all the same: what stopped it is asked again, afresh."""
     if state.rollback != "continued" or state.phase is not Phase.FAIL or state.end_reason in RETRIABLE:
         return state
-    limits = replace(state.limits, max_repairs=max(state.limits.max_repairs, state.repairs))
+    one_more = state.resume_phase is Phase.CRITIQUE  # it failed before the repair that it goes on with
+    limits = replace(state.limits, max_repairs=max(state.limits.max_repairs, state.repairs + one_more))
     return evolve(
         without_circle(state),
         limits=limits,

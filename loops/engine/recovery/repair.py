@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from loops.engine import texts
-from loops.engine.facts import Check
+from loops.engine import limits, texts
+from loops.engine.before_request import limit_gate
+from loops.engine.effects import Effect, Record
+from loops.engine.facts import Check, LimitReached
+from loops.engine.lifecycle import Phase
+from loops.engine.state import RunState
 
 DETAIL_AT_MOST = 4000
+
+
+def ask_for_more(state: RunState) -> Effect | None:
+    """Before a repair that the limits do not allow any more: shall they be extended? (SPEC D3)"""
+    if state.reached:
+        return limit_gate(state)
+    if not repair_budget(state):
+        return None
+    used, bound = limits.usage(state)["max_repairs"]
+    return Record((LimitReached(limit="max_repairs", used=used, bound=bound),))
+
+
+def repair_budget(state: RunState) -> bool:
+    """Is another repair wanted, and none left? Runs of earlier versions may have begun it already."""
+    begun = state.phase is Phase.REPAIR and state.repairs > state.limits.max_repairs
+    return begun or (state.phase is Phase.CRITIQUE and state.repairs >= state.limits.max_repairs)
 
 
 def cause(check: Check) -> str:

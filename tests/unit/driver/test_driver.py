@@ -198,6 +198,8 @@ def test_failed_checks_are_repaired_within_the_budget() -> None:
 def test_a_result_that_never_passes_is_never_committed() -> None:
     tools = Tools({"run_command": lambda a: ToolResult(ok=False, content="no", exit_code=1, error="exit 1")})
     world = World(lambda request: done(), tools, criteria=[("tests pass", "pytest")], limits={"max_repairs": 2})
+    assert world.drive() == "gate:limit_reached"
+    world.decide("reject", reason="enough")
     assert world.drive() == "ended"
     assert (world.state.phase, world.state.end_reason) == (Phase.FAIL, "repair_budget")
     assert world.archive.committed == []

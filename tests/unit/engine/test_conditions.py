@@ -133,7 +133,7 @@ def _states(world: World) -> list[RunState]:
     return list(itertools.accumulate(rest, apply, initial=initial(first)))  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("D1", "D4", "E4", "A5", "E7")
+@pytest.mark.spec("D1", "D4", "E4", "A5", "E7", "X5")
 @pytest.mark.parametrize("reason", CASES)
 def test_each_condition_ends_the_run_with_its_own_reason_fact_and_event(
     reason: str, monkeypatch: pytest.MonkeyPatch

@@ -181,8 +181,8 @@ def test_a_result_that_fails_alike_is_a_round_that_went_in_circles() -> None:
     run = World(
         lambda request: done("42"), tools, criteria=[("tests pass", "pytest")], limits={**FREE, "max_repairs": 3}
     )
-    assert run.drive() == "ended"
-    assert run.state.end_reason == "repair_budget"
+    assert run.drive() == "gate:limit_reached"
+    assert run.state.reached == "max_repairs"
     assert run.journal.of(f.LoopDetected)[0].method == "repeated_round"
     assert rungs(run)[0] == (Rung.ANOTHER_APPROACH.value, False)
 

@@ -13,8 +13,20 @@ from loops.engine import limits
 from loops.engine.detection.thresholds import OFF
 from loops.engine.effects import CallModel, End
 from loops.engine.lifecycle import Event, Phase
-from loops.engine.limits import LimitHit, answer_tokens, extended, reached, suggested, tokens_left, usage, warnings
+from loops.engine.limits import (
+    LimitHit,
+    answer_tokens,
+    extended,
+    least,
+    reached,
+    suggested,
+    tokens_left,
+    usage,
+    warnings,
+)
 from loops.engine.loop import decide
+from loops.engine.recovering import Recovering
+from loops.engine.recovery.repair import repair_budget
 from loops.engine.spec import Limits
 from loops.engine.state import RunState
 from tests.fakes import World, says, spec
@@ -36,6 +48,7 @@ GUARDS = [
     ("max_tokens", {"tokens": 10_000 - 256}, {"tokens": 10_000 - 255}, 10_000 - 255),
     ("max_tokens", {"tokens": 5_000, "context_tokens": 4_744}, {"tokens": 5_000, "context_tokens": 4_745}, 5_000),
     ("max_cost_usd", {"cost_microusd": 999}, {"cost_microusd": 1_000}, 1_000),
+    ("max_backtracks", {"recovering": Recovering(backtracks=4)}, {"recovering": Recovering(backtracks=5)}, 5),
 ]
 
 
@@ -67,7 +80,7 @@ def test_guards_are_asked_in_their_order() -> None:
 
 def test_every_limit_has_a_label_and_a_guard() -> None:
     assert set(limits.LABELS) == set(usage(state()))
-    assert len(limits.GUARDS) == len(limits.LABELS)
+    assert len(limits.GUARDS) == len(limits.LABELS) - 1, "repairs are asked about where they begin"
 
 
 @pytest.mark.spec("D3")
@@ -121,10 +134,32 @@ def test_an_answer_never_gets_more_than_is_left(tokens: int, context: int) -> No
 
 @pytest.mark.spec("D3")
 @examples(usual=60, full=1000)
-@given(bound=st.integers(1, 10**12), over=st.integers(0, 10**6))
-def test_a_suggestion_lets_the_run_go_on(bound: int, over: int) -> None:
-    hit = LimitHit("max_steps", bound + over, bound)
-    assert suggested(hit) > hit.used
+@given(
+    name=st.sampled_from(sorted(limits.LABELS)),
+    bound=st.integers(1, 10**9),
+    over=st.integers(0, 10**6),
+    context=st.integers(0, 10**6),
+)
+def test_what_is_suggested_and_the_least_let_the_run_go_on(name: str, bound: int, over: int, context: int) -> None:
+    """Whoever grants it is not asked again at once."""
+    counted = {
+        "max_steps": {"step": bound + over},
+        "max_seconds": {"active_us": (bound + over) * 1_000_000},
+        "max_failures": {"failures_in_row": bound + over},
+        "max_tokens": {"tokens": bound + over, "context_tokens": context},
+        "max_cost_usd": {"cost_microusd": bound + over},
+        "max_repairs": {"repairs": bound + over, "phase": Phase.CRITIQUE},
+        "max_backtracks": {"recovering": Recovering(backtracks=bound + over)},
+    }[name]
+    reached_it = state(**counted)
+    field = {"max_cost_usd": "max_cost_microusd"}.get(name, name)
+    reached_it = replace(reached_it, limits=replace(Limits(), **{field: bound}))
+    hit = LimitHit(name, *usage(reached_it)[name])
+    for granted in (least(reached_it, hit), suggested(reached_it, hit)):
+        after = replace(reached_it, limits=replace(reached_it.limits, **{field: granted}))
+        assert granted > bound
+        assert name not in {found.limit for found in limits.all_reached(after)}
+        assert not repair_budget(after)
 
 
 @pytest.mark.spec("D3")
@@ -161,7 +196,6 @@ def test_only_limits_that_exist_are_granted() -> None:
     everything = {field.name: 77 for field in fields(Limits)} | {"spec": 1, "": 2}
     granted = extended(BOUNDS, everything)
     untouched = (
-        "max_repairs",
         "max_model_attempts",
         "max_extensions",
         "identical_errors",
@@ -169,7 +203,7 @@ def test_only_limits_that_exist_are_granted() -> None:
         "warn_at",
     )
     assert [getattr(granted, name) for name in untouched] == [getattr(BOUNDS, name) for name in untouched]
-    assert granted.max_steps == 77
+    assert (granted.max_steps, granted.max_repairs, granted.max_backtracks) == (77, 77, 77)
 
 
 @pytest.mark.spec("D1", "D3")

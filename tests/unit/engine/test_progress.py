@@ -165,6 +165,8 @@ def test_a_report_completes_nothing_and_the_end_says_who_counted() -> None:
         criteria=[("it works", "check")],
         limits={"max_repairs": 1},
     )
+    assert world.drive() == "gate:limit_reached"
+    world.decide("reject", reason="enough")
     assert world.drive() == "ended"
     assert world.state.end_reason == "repair_budget"
     assert world.journal.of(f.StepCompleted)[0].progress_method == progress.REPORTED

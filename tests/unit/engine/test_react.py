@@ -18,6 +18,7 @@ from loops.engine.loop import decide
 from loops.engine.loops import UnknownLoop, get, names
 from loops.engine.loops.react import VOIDED_AT_MOST, React
 from loops.engine.outages import Outage
+from loops.engine.recovering import Recovering
 from loops.engine.state import OpenGate as Gate
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import Access, StopReason, ToolCall, ToolResult
@@ -46,6 +47,10 @@ def verified(*checks: Check, **more: Any) -> RunState:
     """A result that was checked; a person is asked where no command proves it."""
     reviewed = spec(final_review="unless_verified")
     return replace(state(phase=Phase.VERIFY, result="r", checks=checks, **more), spec=reviewed)
+
+
+def critique(**more: Any) -> RunState:
+    return state(phase=Phase.CRITIQUE, result="r", checks=(Check("a", "failed"),), **more)
 
 
 def finished(name: str = "look", ok: bool = True, **more: Any) -> PendingCall:
@@ -164,7 +169,14 @@ STATES = {
     "a result is verified": (state(result="r"), "record PhaseEntered"),
     "a repaired result is verified": (state(result="r", phase=Phase.REPAIR, repairs=1), "record PhaseEntered"),
     "a repair asks the model": (state(phase=Phase.REPAIR, repairs=1), "CallModel"),
-    "repairs end": (state(phase=Phase.REPAIR, repairs=4), "end repair_budget"),
+    "a repair beyond its limit is noticed": (critique(repairs=3), "record LimitReached"),
+    "a repair beyond its limit is put to a person": (critique(repairs=3, reached="max_repairs"), "gate limit_reached"),
+    "a repair within its limit is begun": (critique(repairs=2), "record DiagnosisMade PhaseEntered"),
+    "a repair that was begun beyond its limit is noticed": (
+        state(phase=Phase.REPAIR, repairs=4),
+        "record LimitReached",
+    ),
+    "too many approaches are noticed": (state(recovering=Recovering(backtracks=5)), "record LimitReached"),
     "a proven result is committed": (verified(Check("a", "passed", method="command")), "end criteria_met"),
     "a result that fails a check is not": (verified(Check("a", "failed")), "record PhaseEntered"),
     "what nothing proves is put before a person": (verified(Check("a", "unproven")), "gate final_review"),

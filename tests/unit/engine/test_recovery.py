@@ -260,7 +260,7 @@ def test_what_passes_is_waited_for_and_may_be_the_same() -> None:
     asked_at = []
     while made.drive() == "timer":
         made.clock.time += 60
-    assert made.state.end_reason == "too_many_backtracks"
+    assert made.state.reached == "max_backtracks"
     assert len(made.tools.ran) == 3
     waits = made.journal.of(f.BackoffStarted)
     assert len(waits) == 2
@@ -462,6 +462,8 @@ def test_how_much_text_is_a_reflection(length: int, enough: bool) -> None:
 @pytest.mark.spec("E4", "E7")
 def test_five_backtracks_end_the_run_with_a_report() -> None:
     made = world(looks(THOUGHT), tools(failing()), reflect_after=3, max_backtracks=5)
+    assert made.drive() == "gate:limit_reached"
+    made.decide("reject", reason="enough")
     assert made.drive() == "ended"
     assert (made.state.phase, made.state.end_reason) == (Phase.FAIL, "too_many_backtracks")
     assert [fact.number for fact in made.journal.of(f.Backtracked)] == [1, 2, 3, 4, 5]
@@ -481,14 +483,27 @@ def test_how_many_backtracks_is_a_limit(most: int) -> None:
     assert len(made.journal.of(f.Backtracked)) == most
 
 
+@pytest.mark.spec("D3", "E4")
+def test_a_person_grants_more_approaches_and_it_goes_on() -> None:
+    made = world(looks(), tools(failing()), max_backtracks=2)
+    assert made.drive() == "gate:limit_reached"
+    assert made.gatekeeper.opened[-1].title == "Limit reached: 2 of 2 approaches given up"
+    made.decide("extend", max_backtracks=3)
+    assert made.drive() == "gate:limit_reached"
+    assert len(made.journal.of(f.Backtracked)) == 3
+    assert not made.state.is_ended
+
+
 @pytest.mark.spec("O3", "E4")
 def test_a_person_who_lets_it_continue_gives_it_fresh_tries() -> None:
     models = looks()
     made = world(models, tools(failing()), max_backtracks=1)
     made.tools.undo["look"] = Compensation(tool="look", arguments={})
+    assert made.drive() == "gate:limit_reached"
+    made.decide("reject", reason="enough")
     assert made.drive() == "gate:rollback_choice"
     made.decide("continue")
-    assert made.drive() == "gate:rollback_choice"
+    assert made.drive() == "gate:limit_reached"
     assert len(made.journal.of(f.Backtracked)) == 2
 
 
