@@ -15,6 +15,7 @@ from gates.querysets import DecisionQuerySet
 COLUMNS = (
     "id", "created_at", "verdict", "decided_by", "reason", "payload", "digest", "gate", "kind", "title", "tool", "risk",
     "confidence", "opened_at", "policy_version", "run", "agent", "project",
+    "confidence_band", "confidence_calibrated",
 )  # fmt: skip
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -49,6 +50,8 @@ def _row(decision: Decision) -> dict[str, Any]:
         "run": str(gate.run_id),
         "agent": gate.run.agent.name,
         "project": gate.project.slug,
+        "confidence_band": gate.confidence_band,
+        "confidence_calibrated": gate.confidence_calibrated,
     }
 
 

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from gates.querysets import DecisionQuerySet, GateQuerySet
+from loops.engine import bands
 from loops.ids import new_id
 from loops.models import Project, Run
 
@@ -100,6 +101,18 @@ class Gate(models.Model):
     @property
     def is_open(self) -> bool:
         return self.status == self.Status.OPEN
+
+    @property
+    def confidence_band(self) -> str:
+        """low, medium or high; empty where it was not judged. What is asked for being low, is."""
+        if self.kind == self.Kind.LOW_CONFIDENCE:
+            return bands.LOW
+        return "" if self.confidence is None else bands.band(self.confidence)
+
+    @property
+    def confidence_calibrated(self) -> bool | None:
+        """Whether ``confidence`` may be read as a probability; None where there is none."""
+        return None if self.confidence is None else bands.CALIBRATED
 
 
 class Decision(models.Model):

@@ -46,13 +46,18 @@ class GateSummary(serializers.ModelSerializer):
     """A gate in a list."""
 
     claimed_by = serializers.CharField(source="claimed_by.username", default=None, read_only=True)
+    confidence = serializers.FloatField(
+        read_only=True, allow_null=True, help_text="An uncalibrated score from 0 to 1; no probability."
+    )
+    confidence_band = serializers.CharField(read_only=True, help_text="low, medium or high; empty without a score.")
+    confidence_calibrated = serializers.BooleanField(read_only=True, allow_null=True)
 
     class Meta:
         model = Gate
         fields: tuple[str, ...] = (
             "id", "run", "project", "kind", "status", "step_number", "call_id", "tool", "title", "reasons", "risk",
-            "confidence", "recommended", "policy_version", "digest", "opened_at", "expires_at", "due_at", "overdue",
-            "claimed_by", "decided_at", "consumed_at",
+            "confidence", "confidence_band", "confidence_calibrated", "recommended", "policy_version", "digest",
+            "opened_at", "expires_at", "due_at", "overdue", "claimed_by", "decided_at", "consumed_at",
         )  # fmt: skip
         read_only_fields = fields
 

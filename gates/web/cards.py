@@ -26,6 +26,7 @@ from gates.services import objections_of, verdicts_for
 from gates.services.deciding import view_bytes
 from gates.services.refusals import already_decided
 from gates.web import arguments, shown, words
+from loops.engine.confidence import in_words
 from loops.models import Step
 from loops.web.diffs import kinds
 from loops.web.words import one_line
@@ -55,7 +56,18 @@ _ROLLBACK = {"files", "more_files", "diff_is_cut", "others", "choices", "again"}
 """What the question of a rollback holds beside its diff."""
 _DOUBT = {"evidence", "attempt", "begun_at", "again_after_s"}
 """What the world shows of a call in doubt, laid out as a table."""
-_JUDGED = {"score", "threshold", "why", "method", "features", "weights", "version", "latest_steps"}
+_JUDGED = {
+    "band",
+    "calibrated",
+    "score",
+    "threshold",
+    "why",
+    "method",
+    "features",
+    "weights",
+    "version",
+    "latest_steps",
+}
 """What a low confidence comes from, laid out as a table."""
 _BLOCKED = {"alternatives", "specialist"}
 _ESCALATED = {"failure", "rule", "tried", "files_changed"}
@@ -121,10 +133,14 @@ class Feature:
     value: str
     weight: str
     off: str
+    said: str
+    """As a sentence about the run."""
 
     @classmethod
     def of(cls, name: str, value: float, weight: float) -> Feature:
-        return cls(name.replace("_", " ").capitalize(), f"{value:.2f}", f"{weight:.2f}", f"{value * weight:.3f}")
+        (said,) = in_words({name: 1.0}, {name: 1.0})
+        named, sentence = (words.replace("_", " ").capitalize() for words in (name, said))
+        return cls(named, f"{value:.2f}", f"{weight:.2f}", f"{value * weight:.3f}", sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +258,6 @@ class Card:
         columns = [found if isinstance(found, dict) else {} for found in map(states.get, ("before", "after", "now"))]
         paths = dict.fromkeys(path for column in columns for path in column)
         return [(path, [_hash(column.get(path)) for column in columns]) for path in paths]
-
-    @property
-    def confidence_percent(self) -> int:
-        return round(100 * _number(self.view, "score"))
 
     @property
     def confidence_said(self) -> str:

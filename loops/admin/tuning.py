@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -23,6 +23,15 @@ LOOKS_LIKE_NO_PATH = ("..", "~", "\\", "\0")
 
 
 class PolicyForm(Reasoned):
+    class Meta:
+        help_texts: ClassVar = {
+            "confidence_threshold": (
+                "A score below this is low confidence, and a person is asked; from 0.8 it is high. The score runs from "
+                "0 to 1 and is not calibrated: 0.5 does not mean that every other run succeeds. A lower threshold asks "
+                "less often. agentops/docs/confidence.md says what was measured."
+            ),
+        }
+
     def clean(self) -> dict[str, Any]:
         """Late before it is lost, never after."""
         given = super().clean() or {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import HttpResponse
@@ -16,6 +16,7 @@ from rest_framework.response import Response
 
 from loops.api.views import PROBLEMS, Door, number
 from loops.engine import canonical
+from loops.engine.bands import CALIBRATED, band
 from loops.models import Artifact, Fact, Run
 from loops.services import conversations as service
 from loops.services.curve import course_of
@@ -91,11 +92,16 @@ class ProgressPoint(serializers.Serializer):
 
 class JudgementOutput(serializers.Serializer):
     """``score`` is the smaller of ``raw_score``, the model's own, and ``ceiling``, which follows from ``features`` and
-    ``weights``. Below ``threshold`` a person is asked."""
+    ``weights``. Below ``threshold`` a person is asked. While ``calibrated`` is false the score is no probability: show
+    people the ``band``, low, medium or high."""
 
     step = serializers.IntegerField()
     trigger = serializers.CharField()
-    score = serializers.FloatField()
+    band = serializers.CharField()
+    calibrated = serializers.BooleanField()
+    score = serializers.FloatField(
+        help_text="Uncalibrated, from 0 to 1: for machines, and comparable within a run only."
+    )
     raw_score = serializers.FloatField(allow_null=True)
     ceiling = serializers.FloatField()
     threshold = serializers.FloatField()
@@ -194,10 +200,14 @@ class Curve(OfRun):
             {"step": at, "progress": share, "method": how.get("method") or "", "detail": how.get("detail") or ""}
             for at, share, how in course.steps
         ]
-        judged = [{"raw_score": None, "features": {}, "weights": {}, **body} for body in course.judgements]
+        judged = [{"raw_score": None, "features": {}, "weights": {}, **_in_words(body)} for body in course.judgements]
         clean = canonical.clean_json(judged)
         answer = {"total_steps": run.total_steps, "progress": run.progress, "steps": steps, "confidence": clean}
         return Response(CurveOutput(answer).data)
+
+
+def _in_words(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {**body, "band": band(body["score"], body["threshold"]), "calibrated": CALIBRATED}
 
 
 class WholeOutput(OfRun):

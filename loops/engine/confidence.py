@@ -13,8 +13,10 @@ import itertools
 from collections.abc import Mapping
 
 from loops.engine import circling, limits
+from loops.engine.bands import CALIBRATED, SAID, band, in_a_word
 from loops.engine.doubt import doubt
 from loops.engine.effects import CheckConfidence, Effect, OpenGate
+from loops.engine.standing import Confidence
 from loops.engine.state import RunState
 from loops.engine.values import Json
 
@@ -35,6 +37,7 @@ STALLED_AFTER = 10
 """Steps without progress at which that feature is at its worst."""
 BUDGET_FROM = 0.8
 """Share of a budget that is used before it counts against the run (SPEC D3)."""
+TITLE_CHARS = 160
 APART = 2
 """Steps between two checks that only the model's own words call for: doubt in every answer is not judged in each."""
 ROOM = 16_384
@@ -92,7 +95,7 @@ def score_of(ceiling: float, raw: float | None) -> float:
 def in_words(found: Mapping[str, float], weights: Mapping[str, float]) -> tuple[str, ...]:
     """What speaks against the run, the heaviest first."""
     parts = sorted(((weights.get(name, 0.0) * value, name) for name, value in found.items()), reverse=True)
-    return tuple(f"{_SAID.get(name, name)} (-{part:.2f})" for part, name in parts if part >= 0.005)
+    return tuple(_SAID.get(name, name) for part, name in parts if part >= 0.005)
 
 
 def can_be_afforded(state: RunState) -> bool:
@@ -144,15 +147,17 @@ def _same_error(state: RunState) -> int:
 
 def _ask_a_person(state: RunState) -> OpenGate:
     found, threshold = features(state), state.spec.confidence.threshold
-    score = state.confidence.score
+    score, against = state.confidence.score, in_words(found, WEIGHTS)
     return OpenGate(
         kind=GATE,
-        title=f"Low confidence: {score:.2f}, below {threshold:.2f}",
-        reasons=(f"the score {score:.2f} is below the threshold {threshold:.2f}", *in_words(found, WEIGHTS)),
+        title=_title(state.confidence, against),
+        reasons=(f"the confidence is {in_a_word(score, threshold)}; at low the policy asks a person", *against),
         risk="medium",
         recommended="respond",
         confidence=score,
         view={
+            "band": band(score, threshold),
+            "calibrated": CALIBRATED,
             "score": score,
             "threshold": threshold,
             "why": state.confidence.reason,
@@ -163,6 +168,13 @@ def _ask_a_person(state: RunState) -> OpenGate:
             "latest_steps": latest_steps(state),
         },
     )
+
+
+def _title(judged: Confidence, against: tuple[str, ...]) -> str:
+    """What made it low: the model's reason, or the two heaviest things that were measured."""
+    why = judged.reason if judged.method == "model" else "; ".join(against[:2])
+    title = " ".join(f"Low confidence ({SAID}): {why or 'nothing measured says why'}".split())
+    return title if len(title) <= TITLE_CHARS else f"{title[: TITLE_CHARS - 1]}…"
 
 
 _SAID = {

@@ -13,6 +13,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from loops.engine.bands import HIGH, LOW, MEDIUM, SAID, band
 from loops.models import Run
 from loops.services.curve import course_of
 from loops.web import access
@@ -21,17 +22,18 @@ from loops.web.outlook import METHODS
 
 WIDTH, HEIGHT = 1000, 100
 """Of the drawing, which a page stretches to the room there is."""
+HEIGHTS = {LOW: 0.15, MEDIUM: 0.5, HIGH: 0.85}
+"""Of the drawing: three places, for the number says no more than that."""
 HOW = {"model": "judged by a model", "measured": "measured"}
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One judgement of confidence; ``look`` is bad below the threshold."""
+    """One judgement of confidence; ``look`` is bad when it was low. ``score`` is no probability (``bands``)."""
 
     step: int
+    band: str
     score: float
-    ceiling: float
-    threshold: float
     how: str
     reason: str
     look: str
@@ -45,7 +47,6 @@ class Curve:
     """Path of the progress; empty before the first step has ended."""
     points: Sequence[Point]
     confidence: str
-    threshold_y: float | None
     steps: int
     percent: int
     measured: str
@@ -59,7 +60,7 @@ class Curve:
         """The drawing in words."""
         found = f"Progress {self.percent} % after {self.steps} steps{f', {self.measured}' if self.measured else ''}."
         latest = self.latest
-        return f"{found} Confidence {latest.score:.2f}, {latest.how}." if latest else found
+        return f"{found} Confidence {latest.band} ({SAID}), {latest.how}." if latest else found
 
 
 @login_required
@@ -77,6 +78,7 @@ def drawing(run: Run) -> dict[str, Any]:
         "curve": curve_of(run),
         "size": {"width": WIDTH, "height": HEIGHT},
         "lines": [_y(share) for share in (0.0, 0.5, 1.0)],
+        "said": SAID,
     }
 
 
@@ -88,7 +90,6 @@ def curve_of(run: Run) -> Curve:
         progress=_steps_path([(_x(number, last), _y(share)) for number, share, _ in steps]),
         points=points,
         confidence=_path([(point.x, point.y) for point in points]),
-        threshold_y=_y(points[-1].threshold) if points else None,
         steps=run.total_steps,
         percent=round(100 * run.progress),
         measured=_measured(steps[-1][2]) if steps else "",
@@ -96,17 +97,16 @@ def curve_of(run: Run) -> Curve:
 
 
 def _point(body: Mapping[str, Any], last: int) -> Point:
-    score, threshold = body["score"], body["threshold"]
+    score, said = body["score"], band(body["score"], body["threshold"])
     return Point(
         step=body["step"],
+        band=said,
         score=score,
-        ceiling=body["ceiling"],
-        threshold=threshold,
         how=HOW.get(body["method"], body["method"]),
         reason=text_of(body.get("reason")),
-        look="bad" if score < threshold else "good",
+        look="bad" if said == LOW else "good",
         x=_x(body["step"], last),
-        y=_y(score),
+        y=_y(HEIGHTS[said]),
     )
 
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from loops.engine import canonical
+from loops.engine.bands import in_a_word
+from loops.engine.confidence import in_words
 from loops.engine.exits import REASONS
 from loops.engine.lifecycle import LABELS as PHASES
 from loops.engine.lifecycle import Phase
@@ -127,10 +129,15 @@ def _confidence(body: Body) -> dict[str, Any]:
     how = "judged by a model" if body["method"] == "model" else "measured"
     lines = [f"{_TRIGGERS.get(body['trigger'], body['trigger'])}.", text_of(body.get("reason"))]
     if body.get("raw_score") is not None and body["raw_score"] > score:
-        lines.append(f"The model said {body['raw_score']:.2f}; what was measured allows no more than {score:.2f}.")
+        lines.append(f"The model thought better of it; what was measured allows no more{_measured(body)}.")
     lines += [f"No judgement of a model: {body['problem']}"] if body.get("problem") else []
     look = "bad" if score < threshold else "good"
-    return _say(look, "gauge", f"Confidence {score:.2f}, {how}", text="\n".join(lines))
+    return _say(look, "gauge", f"Confidence {in_a_word(score, threshold)}, {how}", text="\n".join(lines))
+
+
+def _measured(body: Body) -> str:
+    against = in_words(body.get("features") or {}, body.get("weights") or {})
+    return f": {'; '.join(against)}" if against else ""
 
 
 def _denied(body: Body) -> dict[str, Any]:

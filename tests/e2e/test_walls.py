@@ -61,7 +61,7 @@ def test_a_low_confidence_is_put_before_a_person_whose_advice_helps(house: House
     page = enter(house.url, house.boss)
     run = house.submit("loses_confidence", final_review="never", workspace=house.invoices)
     card = asked(house, page, run, "low_confidence")
-    assert "0.25" in card.inner_text()
+    assert "Confidence low, uncalibrated" in card.inner_text()
     advise(card, "Rounding at the end is right. Write that down.")
     assert ended(run).status == "completed"
     assert ToolCallRecord.objects.filter(run=run, tool="write_file", ok=True).exists()

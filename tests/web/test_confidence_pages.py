@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -19,6 +20,15 @@ from tests.integration.gates.making import World, make_world, open_gate, tool_vi
 from tests.web.conftest import House
 
 pytestmark = pytest.mark.django_db
+
+
+NUMBERS = re.compile(r"\b0\.25\b|\b25 ?%")
+FOLDS = re.compile(r"<details.*?</details>", re.DOTALL)
+
+
+def without_folds(page: str) -> str:
+    """What is read without opening anything; drawings speak in coordinates."""
+    return FOLDS.sub("", re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL))
 
 
 def checked(step: int, score: float, **more: Any) -> f.ConfidenceChecked:
@@ -54,7 +64,7 @@ def test_the_curve_says_progress_with_its_method_and_every_judgement(house: Hous
     run = judged(house.run)
     page = house.client("viewer").get(f"/runs/{run.pk}/curve/").content.decode()
     assert "50 % by tests: 3 of 6 tests pass (junit)" in page
-    assert "confidence 0.30, judged by a model at step 3" in page
+    assert "confidence low (uncalibrated), judged by a model at step 3" in page
     assert page.count('class="point"') == 2
     assert page.count('data-look="bad"') == 1
     assert "it reads and reads" in page
@@ -116,8 +126,9 @@ def test_the_trace_tells_judgements_and_denials(house: House) -> None:
     for fact in (told, sought):
         make.fact(run, fact, step=3)
     page = house.client("viewer").get(f"/runs/{run.pk}/").content.decode()
-    assert "Confidence 0.30, judged by a model" in page
-    assert "The model said 0.90; what was measured allows no more than 0.30." in page
+    assert "Confidence low (uncalibrated), judged by a model" in page
+    assert "The model thought better of it; what was measured allows no more: the same error came again" in page
+    assert "0.30" not in without_folds(page)
     assert "move_file (allowed)" in page
     assert "Cleaner (janitor) may do it" in page
 
@@ -177,6 +188,9 @@ def test_the_card_of_a_low_confidence_shows_what_it_comes_from(world: World) -> 
     gate = open_gate(world, "low_confidence", view=LOW)
     page = browser(world.reviewer).get(f"/review/{gate.pk}/").content.decode()
     for part in (
+        "Confidence low",
+        "uncalibrated: this is a sign to look, and no probability",
+        "The same error came again",
         "0.25, a person is asked below 0.50",
         "Same error",
         "0.250",
@@ -187,7 +201,37 @@ def test_the_card_of_a_low_confidence_shows_what_it_comes_from(world: World) -> 
     ):
         assert part in page
     assert "it &lt;b&gt;reads" in page
+    assert not NUMBERS.search(without_folds(page)), "the score stands in the fold that explains it, and nowhere else"
     assert ">weights<" not in page, "said in the table, not once more as JSON"
+
+
+@pytest.mark.spec("G2", "Q1")
+def test_the_queue_says_confidence_in_words(world: World) -> None:
+    open_gate(world, "low_confidence", view=LOW, confidence=0.25)
+    open_gate(world, "tool_approval", view=tool_view(), confidence=0.25)
+    page = browser(world.reviewer).get("/review/").content.decode()
+    assert page.count("Low confidence, uncalibrated") >= 2
+    assert not NUMBERS.search(without_folds(page))
+
+
+@pytest.mark.spec("G2", "T1")
+def test_programs_get_the_number_with_what_it_is_worth(world: World, house: House) -> None:
+    gate = open_gate(world, "low_confidence", view=LOW, confidence=0.25)
+    for address in (f"/api/v1/gates/{gate.pk}/", "/api/v1/gates/"):
+        answer = browser(world.reviewer).get(address).json()
+        one = answer["results"][0] if "results" in answer else answer
+        assert (one["confidence"], one["confidence_band"], one["confidence_calibrated"]) == (0.25, "low", False)
+    found = house.client("viewer").get(f"/api/v1/runs/{judged(house.run).pk}/curve/").json()["confidence"]
+    assert [(one["score"], one["band"], one["calibrated"]) for one in found] == [
+        (0.8, "high", False),
+        (0.3, "low", False),
+    ]
+
+
+@pytest.mark.spec("S1", "G2")
+def test_the_threshold_says_that_it_is_no_probability(house: House) -> None:
+    page = house.client("admin").get(f"/admin/loops/policy/{house.project.policy.pk}/change/").content.decode()
+    assert "is not calibrated" in page
 
 
 @pytest.mark.spec("I4", "Q3")

@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from loops.driver import watch
 from loops.engine import confidence
 from loops.engine import facts as f
+from loops.engine.bands import HIGH, LOW, MEDIUM, band
 from loops.engine.detection.thresholds import OFF
 from loops.engine.doubt import doubt
+from loops.engine.effects import OpenGate
 from loops.engine.fold import replay
 from loops.engine.lifecycle import Phase
 from loops.engine.ports import ModelError
-from loops.engine.spec import ConfidenceTerms
-from loops.engine.standing import Measured, StepSeen
+from loops.engine.spec import ConfidenceTerms, Limits
+from loops.engine.standing import Confidence, Measured, StepSeen
 from loops.engine.state import RunState
 from loops.engine.values import FailureKind, ModelRole, ToolResult, Usage
 from loops.orchestrator import Orchestrator
@@ -247,9 +249,34 @@ def test_below_the_threshold_a_person_is_asked_with_everything_it_comes_from() -
     gate = low().gatekeeper.opened[0]
     assert (gate.kind, gate.confidence, gate.risk) == ("low_confidence", 0.2, "medium")
     assert gate.view["score"] == 0.2
+    assert (gate.view["band"], gate.view["calibrated"]) == ("low", False)
     assert gate.view["why"] == "so it seems"
     assert [step["step"] for step in gate.view["latest_steps"]] == [1, 2, 3]  # type: ignore[index, union-attr]
     assert set(gate.view["features"]) == set(confidence.WEIGHTS)  # type: ignore[arg-type]
+
+
+def test_it_is_said_in_words_and_that_it_is_not_calibrated() -> None:
+    """A number would be read as a probability, which nobody has measured."""
+    gate = low().gatekeeper.opened[0]
+    assert gate.title == "Low confidence (uncalibrated): so it seems"
+    assert "uncalibrated" in gate.reasons[0]
+    assert not any(sign.isdigit() for text in (gate.title, *gate.reasons) for sign in text)
+
+
+def test_what_was_measured_stands_in_the_title_where_no_model_judged() -> None:
+    failed = tuple(StepSeen(step, success=False, signature="e") for step in (1, 2, 3))
+    judged = Confidence(score=0.4, method="measured", low=True, reason="the same, all of it", latest=failed)
+    gate = confidence.check_confidence(replace(Judged([]).state, limits=Limits(), confidence=judged))
+    assert isinstance(gate, OpenGate)
+    assert gate.title == "Low confidence (uncalibrated): steps failed in a row; the same error came again"
+
+
+@pytest.mark.parametrize(
+    ("score", "threshold", "said"),
+    [(0.49, 0.5, LOW), (0.5, 0.5, MEDIUM), (0.79, 0.5, MEDIUM), (0.8, 0.5, HIGH), (0.85, 0.9, LOW), (0.1, 0.0, MEDIUM)],
+)
+def test_what_a_person_is_asked_about_is_low(score: float, threshold: float, said: str) -> None:
+    assert band(score, threshold) == said
 
 
 def test_at_the_threshold_nobody_is_asked() -> None:
