@@ -52,9 +52,8 @@ def broken_packages() -> tuple[Broken, ...]:
     return (*tool_registry().broken, *loops.broken())
 
 
-@cache
 def sandbox_level() -> SandboxLevel:
-    """What this machine's sandbox really holds, found by trying; once a process."""
+    """What this machine's sandbox really holds now, found by trying; kept while nothing changes."""
     return probe()
 
 
@@ -97,6 +96,7 @@ class LiveTools:
         self._stored, self._save_blob = stored, save_blob
         self._read_at = 0.0
         self._rules: tuple[AccessRule, ...] | None = None
+        self._level: SandboxLevel | None = None
         self._service = self._fresh()
 
     def specs(self) -> Sequence[ToolSpec]:
@@ -131,15 +131,15 @@ class LiveTools:
     def _fresh(self) -> ToolAccessService:
         if time.monotonic() - self._read_at < RULES_FRESH_S:
             return self._service
-        rules = self._read_rules()
+        rules, level = self._read_rules(), sandbox_level()
         self._read_at = time.monotonic()
-        if rules != self._rules:
-            self._rules = rules
+        if (rules, level) != (self._rules, self._level):
+            self._rules, self._level = rules, level
             self._service = ToolAccessService(
                 tool_registry(),
                 rules,
                 sha256([to_plain(rule) for rule in rules])[:16],
-                sandbox_level(),
+                level,
                 save_blob=self._save_blob,
                 agent_type=self._agent_type,
                 on_audit=self._audit,

@@ -107,7 +107,7 @@ class ToolCalls:
                 attempt=effect.attempt,
                 gate=effect.gate,
                 policy_version=judgement.policy_version if judgement else "",
-                sandbox_level=self._sandbox_level,
+                sandbox_level=self._level_now(judgement),
                 reversibility=self._undo.reversibility(call, planned),
                 compensation=planned,
                 expects=await self._expects(call, context, judgement),
@@ -120,6 +120,11 @@ class ToolCalls:
             desk.note(f.ApprovalVoided(call_id=call.id, gate=effect.gate, reason=str(void)))
             return
         await self._execute(call, dataclasses.replace(context, grant=effect.gate) if self._granted(call) else context)
+
+    def _level_now(self, judgement: p.Judgement | None) -> int:
+        """The sandbox may have changed since the run was taken up; whoever judged the call knows."""
+        level = judgement.subject.get("sandbox_level") if judgement else None
+        return level if isinstance(level, int) else self._sandbox_level
 
     def _granted(self, call: ToolCall) -> bool:
         """A person let this very call through although the matrix denies it."""

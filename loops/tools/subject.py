@@ -12,7 +12,7 @@ from loops.engine.values import Json, ToolCall
 from loops.tools.canonical import digest
 from loops.tools.registry import Operands, Registered
 from loops.tools.sandbox.beneath import PathRefused, relative
-from loops.tools.sandbox.bubblewrap import environment
+from loops.tools.sandbox.command import environment
 from loops.tools.workspace import Workspace
 
 VERSION = 1

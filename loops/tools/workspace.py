@@ -14,6 +14,7 @@ from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.protected import protecting
 from loops.tools.sandbox.beneath import Beneath, PathRefused, kind, relative
+from loops.tools.sandbox.command import ENVIRONMENT
 
 CACHES = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
 SKIPPED = CACHES | {".git", "node_modules", ".venv"}
@@ -177,7 +178,7 @@ class Workspace:
         _MEASURED[key] = (at, size + extra, files + 1)
 
     def _refuse_protected(self, path: str) -> None:
-        if name := protecting(path, (*self.limits.protected, ".git")):
+        if name := protecting(path, (*self.limits.protected, ".git", ENVIRONMENT)):
             raise PathRefused(f"{path!r} is protected ({name}): only a person changes it")
 
     @contextmanager

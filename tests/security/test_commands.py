@@ -59,7 +59,7 @@ def listener() -> Iterator[int]:
 def test_no_way_to_a_listener_on_loopback(desk: Desk, listener: int) -> None:
     """Row 35."""
     code = f"import socket; socket.create_connection(('127.0.0.1', {listener}), 2)"
-    result = desk.run("run_command", argv=["python", "-c", code])
+    result = desk.run("run_command", argv=["python3", "-c", code])
     assert "ConnectionRefusedError" in result.content
     assert not desk.shell(f"exec 3<>/dev/tcp/127.0.0.1/{listener}").ok
 
@@ -86,7 +86,7 @@ def test_control_the_same_code_reaches_the_listener_outside() -> None:
     ],
 )
 def test_no_network_of_any_kind(desk: Desk, code: str) -> None:
-    result = desk.run("run_command", argv=["python", "-c", f"import socket; {code}; print('reached')"])
+    result = desk.run("run_command", argv=["python3", "-c", f"import socket; {code}; print('reached')"])
     assert "reached" not in result.content.split("[stderr]")[0].split("[stdout]")[-1]
     assert result.exit_code == 1
 
@@ -153,6 +153,34 @@ def test_the_environment_is_clean_in_every_call(tmp_path: Path) -> None:
     assert "LATER" not in desk.shell("env").content
 
 
+@pytest.mark.spec("X1")
+def test_nothing_of_our_own_interpreter_is_there(desk: Desk) -> None:
+    """Neither by name nor by path, nor in what the environment says; the machine's Python is what runs."""
+    for name in ("python", "python3", "pytest", "celery", "django-admin"):
+        found = desk.shell(f"command -v {name}").content.partition("[stdout]\n")[2].strip()
+        assert not found or found.startswith(("/usr/", "/bin/")), found
+    code = "import sys, os; print(sys.prefix, sys.base_prefix, sys.path, os.environ)"
+    seen = desk.run("run_command", argv=["python3", "-c", code]).content
+    assert sys.prefix not in seen
+    assert "'/usr/lib/python3" in seen
+    for module in ("django", "celery", "loops", "agentops"):
+        assert "No module named" in desk.run("run_command", argv=["python3", "-c", f"import {module}"]).content
+    for path in {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])}:
+        assert not desk.shell(f"ls {path}").ok, path
+
+
+def test_a_workspace_may_bring_its_own_environment(desk: Desk) -> None:
+    """First on the path, and only a person changes it."""
+    programs = desk.workspace / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "pytest").write_text("#!/bin/sh\necho its own pytest\n")
+    (programs / "pytest").chmod(0o755)
+    assert desk.shell("pytest").content.endswith("its own pytest\n")
+    assert not desk.shell("echo evil > .venv/bin/pytest").ok
+    assert not desk.run("write_file", path=".venv/bin/pytest", content="evil").ok
+    assert "its own" in (programs / "pytest").read_text()
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -163,7 +191,7 @@ def test_the_environment_is_clean_in_every_call(tmp_path: Path) -> None:
         "chroot / true",
         "nsenter -t 1 -a true",
         "bwrap --ro-bind / / true",
-        "python -c 'import ctypes,sys; sys.exit(ctypes.CDLL(None).ptrace(0,0,0,0) != 0)'",
+        "python3 -c 'import ctypes,sys; sys.exit(ctypes.CDLL(None).ptrace(0,0,0,0) != 0)'",
         "setpriv --reuid 0 true",
         "su -c true",
         "chown 0 .",
@@ -184,7 +212,7 @@ def test_system_calls_that_are_filtered(desk: Desk) -> None:
         "    result = libc.syscall(number, 0, 0, 0, 0, 0)\n    print(name, result, ctypes.get_errno())\n"
         "print('clone3', libc.syscall(435, 0, 0), ctypes.get_errno())\n"
     )
-    lines = desk.run("run_command", argv=["python", "-c", code]).content.split("[stdout]\n")[1].split("\n")
+    lines = desk.run("run_command", argv=["python3", "-c", code]).content.split("[stdout]\n")[1].split("\n")
     assert [line.split()[1:] for line in lines[:6]] == [["-1", "1"]] * 6
     assert lines[6] == "clone3 -1 38"
 
@@ -202,7 +230,7 @@ def test_threads_and_children_still_work(desk: Desk) -> None:
         "if __name__ == '__main__':\n"
         "    with multiprocessing.Pool(2) as pool: print(pool.map(abs, [-1]))\n"
     )
-    content = desk.run("run_command", argv=["python", "-c", code]).content
+    content = desk.run("run_command", argv=["python3", "-c", code]).content
     assert all(word in content for word in ("thread", "child", "exit 0", "[1]")), content
 
 
@@ -232,14 +260,14 @@ def test_endless_output_is_stopped_while_reading(desk: Desk) -> None:
 
 
 def test_memory_of_one_process_is_limited(desk: Desk) -> None:
-    result = desk.run("run_command", argv=["python", "-c", "x = bytearray(10 << 30)"])
+    result = desk.run("run_command", argv=["python3", "-c", "x = bytearray(10 << 30)"])
     assert "MemoryError" in result.content
 
 
 def test_memory_of_the_whole_tree_is_limited(tmp_path: Path) -> None:
     desk = Desk(tmp_path, level=levels.probe(), limits=Limits(memory_bytes=200 * MIB))
     code = "import os\nfor _ in range(4): os.fork()\nx = bytearray(50 << 20)\nimport time; time.sleep(20)"
-    result = desk.run("run_command", argv=["python", "-c", code], timeout_s=20)
+    result = desk.run("run_command", argv=["python3", "-c", code], timeout_s=20)
     assert "bytes of memory, the limit is" in result.error
     assert result.duration_ms < 5_000
 
@@ -262,7 +290,7 @@ def test_a_sparse_file_of_five_gigabytes(desk: Desk) -> None:
 def test_many_files_are_stopped(tmp_path: Path) -> None:
     desk = Desk(tmp_path, level=levels.probe(), limits=Limits(workspace_files=2_000))
     code = "import time\nfor n in range(1_000_000): open(f'f{n}', 'w').close()\ntime.sleep(20)"
-    result = desk.run("run_command", argv=["python", "-c", code], timeout_s=20)
+    result = desk.run("run_command", argv=["python3", "-c", code], timeout_s=20)
     assert "more than 2000 files" in result.error
     assert result.duration_ms < 10_000
 
@@ -276,7 +304,7 @@ def test_temporary_folders_have_a_size(tmp_path: Path) -> None:
 # --- nothing stays --------------------------------------------------------------------------------------------------
 
 DAEMON = (
-    'python -c "import os,time\nif os.fork()==0:\n os.setsid()\n'
+    'python3 -c "import os,time\nif os.fork()==0:\n os.setsid()\n'
     ' if os.fork()==0:\n  os.closerange(0,99)\n  time.sleep({s})"'
 )
 
@@ -454,13 +482,23 @@ def test_the_probe_tries_every_wall_and_says_so() -> None:
 
 @pytest.mark.parametrize("name", [name for name in levels._DETAIL if name != "system_calls"])
 def test_one_leak_is_enough_to_refuse_commands(name: str) -> None:
-    level = levels._find_level(lambda: dict.fromkeys(levels._DETAIL, True) | {name: False})
+    level = levels._find_level(lambda: dict.fromkeys(levels._DETAIL, True) | {name: False}, dict)
     assert level.level == levels.FILES_ONLY
     assert name in level.warning
 
 
-def test_without_bwrap_commands_are_refused_loudly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_leak_leaves_the_weaker_sandbox_and_says_so() -> None:
+    level = levels._find_level(
+        lambda: dict.fromkeys(levels._DETAIL, True) | {"network": False},
+        lambda: dict.fromkeys(levels._CONFINED_DETAIL, True),
+    )
+    assert level.level == levels.CONFINED
+    assert "the sandbox leaks (network)" in level.warning
+
+
+def test_without_any_sandbox_commands_are_refused_loudly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(levels, "bwrap_path", lambda: "")
+    monkeypatch.setattr(levels.confined, "missing", lambda: "Landlock is missing")
     level = levels._find_level()
     assert (level.level, "bubblewrap is not installed" in level.warning) == (1, True)
     assert not Desk(tmp_path, level=level).shell("touch made").ok
@@ -484,7 +522,7 @@ def test_control_the_probe_notices_a_sandbox_that_is_none(monkeypatch: pytest.Mo
     script = script.replace("try kernel_mounts mount -t tmpfs none /tmp", "try kernel_mounts true")
     monkeypatch.setattr(levels, "_PROBE", script)
     monkeypatch.setattr(levels, "prepare", outside)
-    level = levels._find_level()
+    level = levels._find_level(second=dict)
     assert level.level == levels.FILES_ONLY
     failed = {check.name for check in level.checks if not check.passed}
     assert {"network", "host_folder", "host_processes", "host_environment", "system_calls"} <= failed

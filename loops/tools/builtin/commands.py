@@ -19,7 +19,7 @@ from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.beneath import PathRefused, relative
 from loops.tools.sandbox.inside import Job, Outcome, run_inside
-from loops.tools.sandbox.levels import FILES_ONLY
+from loops.tools.sandbox.levels import FILES_ONLY, FULL
 from loops.tools.sandbox.process import Finished
 from loops.tools.undoing import lasting_command, learn_command, of_command
 from loops.tools.workspace import Workspace
@@ -52,7 +52,7 @@ def _named(command: str | Sequence[str], directory: str) -> tuple[str, ...]:
 
 
 async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, report: str = "") -> Outcome:
-    """Run ``argv`` with the call's directory and time limit. Refuses without a full sandbox, whoever asks."""
+    """Run ``argv`` with the call's directory and time limit. Refuses without a sandbox, whoever asks."""
     if run.sandbox.level <= FILES_ONLY:
         raise PathRefused(f"commands are refused: {run.sandbox.warning}")
     seconds = min(float(whole(arguments, "timeout_s", int(run.limits.command_s))), run.limits.command_max_s)
@@ -64,7 +64,7 @@ async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, repo
         sealed=run.sealed,
         report=report,
     )
-    return await run_inside(run.workspace, job, run.on_output)
+    return await run_inside(run.workspace, job, run.on_output, namespaces=run.sandbox.level >= FULL)
 
 
 def command_result(outcome: Outcome, run: ToolRun) -> ToolResult:

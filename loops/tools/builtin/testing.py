@@ -19,7 +19,7 @@ from loops.tools.builtin.counting import MOST_DOCUMENTS, Seen, measured, reporte
 from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.beneath import Beneath, PathRefused
-from loops.tools.sandbox.bubblewrap import REPORT
+from loops.tools.sandbox.command import REPORTS
 from loops.tools.sandbox.inside import Outcome
 from loops.tools.undoing import lasting_command, learn_command, of_command
 from loops.tools.workspace import Workspace
@@ -81,15 +81,14 @@ def _configured(run: ToolRun) -> str:
 
 def _argv(command: str) -> tuple[str, ...]:
     """Runners read where to report from the environment, however deep in the command they are started."""
-    document = f"{REPORT}/{_FILE}"
+    document = f"${REPORTS}/{_FILE}"
     wanted = {
         "PYTEST_ADDOPTS": f"-p no:cacheprovider --junitxml={document}",
         "JEST_JUNIT_OUTPUT_FILE": document,
         "MOCHA_FILE": document,
         "GOTESTSUM_JUNITFILE": document,
-        "AGENTOPS_REPORTS": REPORT,
     }
-    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in wanted.items())
+    exports = " ".join(f'{name}="{value}"' for name, value in wanted.items())
     return ("/bin/bash", "-c", f"export {exports}\n{command}")
 
 

@@ -56,8 +56,8 @@ class Guard:
                     os.unlink(name, dir_fd=parent)
 
 
-def guard(root: Beneath, protected: Iterable[str]) -> Guard:
-    """Look at each protected path, make a place to mount on where nothing stands, remember the bytes."""
+def guard(root: Beneath, protected: Iterable[str], mounts: bool = True) -> Guard:
+    """Look at each protected path, remember the bytes and, for mounts, make a place where nothing stands."""
     result = Guard()
     for path in protected:
         if path.split("/")[0] == ".git" and _is_file(root, ".git"):
@@ -68,6 +68,8 @@ def guard(root: Beneath, protected: Iterable[str]) -> Guard:
             if error.escape:
                 continue  # a person linked it outside; nothing that runs here can follow it
             raise
+        if not mounts:
+            continue
         try:
             with root.opened(path, os.O_PATH, resolve=_STRICT):
                 result.binds.append(path)

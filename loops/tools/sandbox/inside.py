@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from loops.engine.ports import OnOutput
+from loops.tools.sandbox import bubblewrap, confined
 from loops.tools.sandbox.beneath import PathRefused, relative
-from loops.tools.sandbox.bubblewrap import Sandboxed, environment, prepare
+from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, environment
 from loops.tools.sandbox.guarded import guard
 from loops.tools.sandbox.process import Finished, run
-from loops.tools.sandbox.user import give_tree, sandbox_user
+from loops.tools.sandbox.user import SandboxUser, file_owner, give_tree, sandbox_user
 from loops.tools.workspace import Workspace
 
 _LOCK_EVERY_S = 0.05
@@ -40,8 +42,10 @@ class Outcome:
     restored: tuple[str, ...]
 
 
-async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput) -> Outcome:
+async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, namespaces: bool = True) -> Outcome:
     """Run ``job``. Cancelling kills its whole tree first, then puts protected paths back.
+
+    Without ``namespaces`` Landlock holds it (level 2).
 
     Raises NoUserNamespace or OSError when the sandbox itself cannot start, PathRefused for a bad directory.
     """
@@ -49,8 +53,8 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput) -> Out
     with workspace.beneath.opened(directory, os.O_RDONLY | os.O_DIRECTORY):
         pass
     async with _alone(workspace):
-        user = await asyncio.to_thread(sandbox_user)
-        guarded = await asyncio.to_thread(guard, workspace.beneath, workspace.limits.protected)
+        user = await asyncio.to_thread(sandbox_user) if namespaces else SandboxUser(owner=file_owner())
+        guarded = await asyncio.to_thread(guard, workspace.beneath, workspace.limits.protected, namespaces)
         restored: list[str] = []
         try:
             if user.owner is not None:
@@ -64,13 +68,26 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput) -> Out
                 sealed=job.sealed,
                 report=job.report,
             )
-            prepared = prepare(command, user, workspace.limits, environment(job.environment))
-            finished = await run(
-                prepared, workspace.limits, job.timeout_s, on_output, workspace.over_quota, workspace.fence
-            )
+            inner = environment(job.environment) | ({REPORTS: REPORT} if job.report else {})
+            if namespaces:
+                prepared = bubblewrap.prepare(command, user, workspace.limits, inner)
+            else:
+                prepared = confined.prepare(command, workspace.limits, inner)
+            finished = await _run(prepared, workspace, job, on_output)
         finally:
             restored += guarded.restore(workspace.beneath)
         return Outcome(finished, tuple(restored))
+
+
+async def _run(prepared: Prepared, workspace: Workspace, job: Job, on_output: OnOutput) -> Finished:
+    def over_quota() -> str:
+        return workspace.over_quota() or confined.over_scratch(prepared.scratch, workspace.limits.tmp_bytes)
+
+    try:
+        return await run(prepared, workspace.limits, job.timeout_s, on_output, over_quota, workspace.fence)
+    finally:
+        if prepared.scratch:
+            await asyncio.to_thread(shutil.rmtree, prepared.scratch, ignore_errors=True)
 
 
 @asynccontextmanager

@@ -1,30 +1,37 @@
 """Which sandbox is really in force, found by trying what it must forbid (SPEC I7, RELIABILITY 4).
 
 Level 3: bwrap with namespaces, limits and a seccomp filter; commands run under the matrix.
-Level 1: no user namespaces (or a wall that leaks): file tools only, commands are refused.
+Level 2: no bwrap or no user namespaces, but Landlock and a stricter filter; every command asks a person.
+Level 1: neither, or a wall that leaks: file tools only, commands are refused.
 Level 0: the kernel has no openat2: not even file tools.
-Level 2 (Landlock alone) does not exist yet: a machine that could give it is treated as level 1.
 Nothing ever runs outside the sandbox because the sandbox failed.
+
+The answer is kept, and looked for anew when bwrap comes or goes, and every minute while it is not the full one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from loops.engine.values import Json
 from loops.tools.limits import Limits
+from loops.tools.sandbox import confined
 from loops.tools.sandbox.beneath import openat2_works
-from loops.tools.sandbox.bubblewrap import Prepared, Sandboxed, bwrap_path, environment, prepare
+from loops.tools.sandbox.bubblewrap import bwrap_path, prepare
+from loops.tools.sandbox.command import Prepared, Sandboxed, environment
 from loops.tools.sandbox.seccomp import filter_bytes
-from loops.tools.sandbox.user import NoUserNamespace, sandbox_user
+from loops.tools.sandbox.user import NoUserNamespace, file_owner, sandbox_user
 
-FULL, FILES_ONLY, NOTHING = 3, 1, 0
+FULL, CONFINED, FILES_ONLY, NOTHING = 3, 2, 1, 0
+_AGAIN_S = 30.0
 _PROBE_TIMEOUT_S = 20.0
 
 _PROBE = r"""
@@ -71,6 +78,27 @@ _DETAIL = {
     "workspace": "be unable to write in the workspace",
     "end": "stop the probe before its end",
 }
+_CONFINED_DETAIL = {
+    "network": "open a connection or a socket of the network",
+    "datagrams": "send to a listener on the host's loopback",
+    "sockets": "reach a socket of the host by its path",
+    "abstract_sockets": "reach a socket of the host by its abstract name",
+    "host_files": "read files of the host",
+    "host_folder": "list a folder of the host",
+    "write_outside": "change, move or make a file outside",
+    "metadata_outside": "change the mode, the owner or the times of a file outside",
+    "host_processes": "see processes of the host",
+    "signals": "signal processes of the host",
+    "memory_of_others": "reach the memory of another process",
+    "limits_of_others": "change limits or priority of another process",
+    "shared_memory": "reach shared memory of the host",
+    "kernel_calls": "make namespaces, mounts, or use other doors of the kernel",
+    "limits_missing": "find a limit of processes, memory, time or file size missing",
+    "capabilities": "hold a capability",
+    "real_root": "be root on the host",
+    "workspace": "be unable to work in the workspace",
+    "end": "stop the probe before its end",
+}
 _PERMITTED_ENV = ("_", "PWD", "SHLVL", "OLDPWD")
 
 
@@ -101,38 +129,105 @@ class SandboxLevel:
 class _Cache:
     lock: threading.Lock = field(default_factory=threading.Lock)
     level: SandboxLevel | None = None
+    seen: tuple[object, ...] = ()
+    """What bwrap was when it was looked for."""
+    at: float = 0.0
 
 
 _cache = _Cache()
 
 
 def probe(*, fresh: bool = False) -> SandboxLevel:
-    """The level of this machine and worker, tested once per process (about 0.1 s) unless ``fresh``."""
+    """The level of this machine and worker as it is now; trying takes about 0.2 s and is seldom needed."""
     with _cache.lock:
-        if _cache.level is None or fresh:
-            _cache.level = _find_level()
+        seen = _installed()
+        old = _cache.level is None or seen != _cache.seen
+        weak = _cache.level is not None and _cache.level.level < FULL and time.monotonic() - _cache.at > _AGAIN_S
+        if old or weak or fresh:
+            _cache.level, _cache.seen, _cache.at = _find_level(), seen, time.monotonic()
+        assert _cache.level is not None
         return _cache.level
 
 
-def _find_level(trial: Callable[[], Mapping[str, bool]] | None = None) -> SandboxLevel:
+def _installed() -> tuple[object, ...]:
+    path = bwrap_path()
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ("",)
+    return (path, status.st_dev, status.st_ino, status.st_mtime_ns)
+
+
+def _find_level(
+    trial: Callable[[], Mapping[str, bool]] | None = None, second: Callable[[], Mapping[str, bool]] | None = None
+) -> SandboxLevel:
     if not openat2_works():
         return SandboxLevel(NOTHING, "none", (), "The kernel has no openat2: file tools and commands are refused.")
-    if not bwrap_path():
-        return _files_only("bubblewrap is not installed", ())
+    checks, why = _tried(trial or _try_everything, _DETAIL, "" if bwrap_path() else "bubblewrap is not installed")
+    if not why:
+        known = next(check for check in checks if check.name == "system_calls").passed
+        weak = "" if filter_bytes() and known else "No system call filter on this architecture."
+        return SandboxLevel(FULL, "bubblewrap", checks, weak)
+    others, lacking = _tried(second or _try_confined, _CONFINED_DETAIL, confined.missing())
+    if not lacking:
+        said = f"The weaker sandbox is in force, so that every command asks a person: {why}."
+        return SandboxLevel(CONFINED, "landlock", others, said)
+    said = f"Commands are refused: {why}, and for the weaker sandbox {lacking}. File tools still work."
+    return SandboxLevel(FILES_ONLY, "files only", checks or others, said)
+
+
+def _tried(
+    trial: Callable[[], Mapping[str, bool]], detail: Mapping[str, str], lacking: str
+) -> tuple[tuple[Check, ...], str]:
+    """What was tried, and why it does not hold; "" when it does."""
+    if lacking:
+        return (), lacking
     try:
-        results = (trial or _try_everything)()
+        results = trial()
     except (NoUserNamespace, OSError, subprocess.SubprocessError) as error:
-        return _files_only(f"the sandbox does not start ({error})", ())
-    checks = tuple(Check(name, results.get(name, False), detail) for name, detail in _DETAIL.items())
+        return (), f"the sandbox does not start ({error})"
+    checks = tuple(Check(name, results.get(name, False), text) for name, text in detail.items())
     failed = [check.name for check in checks if not check.passed and check.name != "system_calls"]
-    if failed:
-        return _files_only(f"the sandbox leaks ({', '.join(failed)})", checks)
-    weak = "" if filter_bytes() and results.get("system_calls") else "No system call filter on this architecture."
-    return SandboxLevel(FULL, "bubblewrap", checks, weak)
+    return checks, f"the sandbox leaks ({', '.join(failed)})" if failed else ""
 
 
-def _files_only(reason: str, checks: tuple[Check, ...]) -> SandboxLevel:
-    return SandboxLevel(FILES_ONLY, "files only", checks, f"Commands are refused: {reason}. File tools still work.")
+def _try_confined() -> Mapping[str, bool]:
+    """As ``_try_everything``, without namespaces: on a file and a process of the command's own user."""
+    owner = file_owner()
+    with tempfile.TemporaryDirectory(prefix="agentops-probe-") as folder, contextlib.ExitStack() as stack:
+        os.chmod(folder, 0o755)  # noqa: S103  # the command's user has to pass
+        workspace, file = os.path.join(folder, "workspace"), os.path.join(folder, "file")
+        os.mkdir(workspace)
+        with open(file, "w") as made:
+            made.write("of the host")
+        for path in (workspace, file) if owner else ():
+            os.chown(path, *owner)
+        words = ["/bin/sleep", "60"]
+        other = stack.enter_context(subprocess.Popen(words, env={}, user=owner[0] if owner else None))
+        stack.callback(other.kill)
+        places = _listeners(stack, folder) | {"file": file, "folder": folder, "process": other.pid}
+        command = Sandboxed(("true",), workspace)
+        prepared = confined.prepare(command, Limits(), environment({}), module="trial", places=places)
+        return _results(prepared)
+
+
+def _listeners(stack: contextlib.ExitStack, folder: str) -> dict[str, Json]:
+    """Sockets of every kind that a command must not reach."""
+
+    def listening(family: int, kind: int, address: object) -> socket.socket:
+        made = stack.enter_context(socket.socket(family, kind))
+        made.bind(address)
+        if kind == socket.SOCK_STREAM:
+            made.listen()
+        return made
+
+    path, name = os.path.join(folder, "socket"), "\0agentops-probe-" + os.path.basename(folder)
+    tcp = listening(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
+    udp = listening(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
+    listening(socket.AF_UNIX, socket.SOCK_STREAM, path)
+    os.chmod(path, 0o777)  # noqa: S103  # it is the sandbox that has to refuse it
+    listening(socket.AF_UNIX, socket.SOCK_STREAM, name)
+    return {"port": tcp.getsockname()[1], "datagrams": udp.getsockname()[1], "socket": path, "abstract": name}
 
 
 def _try_everything() -> Mapping[str, bool]:
@@ -155,17 +250,19 @@ def _try_everything() -> Mapping[str, bool]:
 
 
 def _results(prepared: Prepared) -> dict[str, bool]:
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
         finished = subprocess.run(
-            prepared.argv,
+            prepared.argv if prepared.status_option else prepared.words(null),
             env={},
-            pass_fds=(*prepared.descriptors, *prepared.kept),
+            pass_fds=(*prepared.descriptors, *prepared.kept, null),
             capture_output=True,
             timeout=_PROBE_TIMEOUT_S,
             check=False,
             start_new_session=True,
         )
     finally:
+        os.close(null)
         prepared.close()
     lines = [line.split() for line in finished.stdout.decode(errors="replace").splitlines()]
     results = {line[0]: line[1] == "shut" for line in lines if len(line) == 2}

@@ -17,7 +17,7 @@ import psutil
 from loops.engine.ports import OnOutput
 from loops.tools.fence import Fence
 from loops.tools.limits import Limits
-from loops.tools.sandbox.bubblewrap import Prepared
+from loops.tools.sandbox.command import Prepared
 from loops.tools.sandbox.leash import ENDED_BY_LEASE, Leash, leash
 
 _CHUNK = 64 * 1024
@@ -42,13 +42,14 @@ class _Running:
     limits: Limits
     on_output: OnOutput
     status: int
-    """Reading end of the pipe in which bwrap names the first process of the namespace."""
+    """Reading end of the pipe in which the first process is named: of the namespace, or the keeper."""
     kept: dict[str, bytearray] = field(default_factory=lambda: {"stdout": bytearray(), "stderr": bytearray()})
     killed: str = ""
     status_text: bytes = b""
     first: int = 0
-    """Host process id of the namespace's first process: it ends last, after every other one inside."""
+    """Host process id of the first process: it ends last, after every other one inside."""
     first_descriptor: int = -1
+    ended_by: int = signal.SIGKILL
 
 
 async def run(
@@ -95,7 +96,7 @@ async def run(
 async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput, held: Leash | None) -> _Running:
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     os.set_blocking(writing, True)
-    argv = [prepared.argv[0], "--json-status-fd", str(writing), *prepared.argv[1:]]
+    argv = prepared.words(writing)
     descriptors = (*prepared.descriptors, *prepared.kept, writing)
     if held:
         argv, descriptors = [*held.argv, *argv], (*descriptors, *held.descriptors)
@@ -120,15 +121,15 @@ async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput, held: 
         prepared.close()
     if held:
         held.started()
-    running = _Running(process, limits, on_output, reading)
+    running = _Running(process, limits, on_output, reading, ended_by=prepared.ended_by)
     asyncio.get_running_loop().add_reader(reading, _note_first, running)
     return running
 
 
 def _note_first(running: _Running) -> None:
-    """Hold the namespace's first process by descriptor, so that its id cannot be mistaken for another's later.
+    """Hold the first process by descriptor, so that its id cannot be mistaken for another's later.
 
-    bwrap writes ``{"child-pid": 123, ...}`` and a newline, possibly in pieces.
+    It comes as ``{"child-pid": 123, ...}`` and a newline, possibly in pieces.
     """
     with suppress(BlockingIOError):
         text = os.read(running.status, 4096)
@@ -172,7 +173,7 @@ async def _watch(running: _Running, over_quota: Callable[[], str]) -> None:
 
 
 def _memory(first: int) -> int:
-    """Resident bytes of the namespace, daemons included: all of them descend from its first process."""
+    """Resident bytes of all of it, daemons included: they descend from the first process."""
     if first == 0:
         return 0
     total = 0
@@ -189,18 +190,18 @@ def _kill(running: _Running, reason: str) -> None:
         os.killpg(running.process.pid, signal.SIGKILL)
     if running.first_descriptor >= 0:
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(running.first_descriptor, signal.SIGKILL)
+            signal.pidfd_send_signal(running.first_descriptor, running.ended_by)
 
 
 async def _end(running: _Running) -> None:
-    """Kill whatever is left and wait until the namespace is empty: the kernel ends its first process last."""
+    """Kill whatever is left and wait until nothing is: the first process ends last."""
     _note_first(running)
     if running.process.returncode is None:
         _kill(running, running.killed or "cancelled")
         await running.process.wait()
     if running.first_descriptor >= 0:
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(running.first_descriptor, signal.SIGKILL)
+            signal.pidfd_send_signal(running.first_descriptor, running.ended_by)
         await asyncio.to_thread(_wait_dead, running.first_descriptor)
         os.close(running.first_descriptor)
     asyncio.get_running_loop().remove_reader(running.status)

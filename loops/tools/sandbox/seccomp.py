@@ -1,6 +1,7 @@
-"""A seccomp filter as plain BPF bytes for ``bwrap --seccomp FD``: kernel doors that no build or test needs (SPEC I7).
+"""A seccomp filter as plain BPF bytes: kernel doors that no build or test needs (SPEC I7).
 
-Everything else stays allowed: a filter that breaks compilers would be switched off by the first user.
+Everything else stays allowed: a filter that breaks compilers would be switched off by the first user. Where no
+namespaces stand around a command, a stricter one closes what they would have closed.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import struct
 
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW = 0x7FFF0000
+_ASK = 0x7FC00000
 _KILL = 0x80000000
 _REFUSE = 0x00050000 | errno.EPERM
 _MISSING = 0x00050000 | errno.ENOSYS
 _NO_FAMILY = 0x00050000 | errno.EAFNOSUPPORT
-_NUMBER, _ARCHITECTURE, _ARGUMENT_0 = 0, 4, 16
+_NUMBER, _ARCHITECTURE, _ARGUMENT_0, _ARGUMENT_1 = 0, 4, 16, 24
 _NEW_NAMESPACES = 0x7E020080  # NEWUSER, NEWPID, NEWNET, NEWIPC, NEWUTS, NEWCGROUP, NEWNS, NEWTIME
 _FAMILIES = (1, 2, 10)  # UNIX, INET, INET6: they reach nothing outside the own network namespace
 _X32 = 0x40000000
@@ -43,6 +45,47 @@ _AARCH64 |= {"name_to_handle_at": 264, "open_by_handle_at": 265, "clock_adjtime"
 _AARCH64 |= {"process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273, "bpf": 280}
 _AARCH64 |= {"userfaultfd": 282, "kexec_file_load": 294}
 
+# Without namespaces the kernel's message queues and shared memory are the host's, a socket reaches it, an observer sees
+# names in its folders, and what belongs to a file besides its bytes is guarded by its owner alone.
+_ALONE = {"pidfd_getfd": 438, "process_madvise": 440, "process_mrelease": 448, "setxattrat": 463, "removexattrat": 466}
+_ALONE |= {"file_setattr": 469}
+
+_ALONE_X86_64 = {"shmget": 29, "shmat": 30, "shmctl": 31, "semget": 64, "semop": 65, "semctl": 66, "msgget": 68}
+_ALONE_X86_64 |= {"msgsnd": 69, "msgrcv": 70, "msgctl": 71, "semtimedop": 220, "mq_open": 240, "mq_unlink": 241}
+_ALONE_X86_64 |= {"chown": 92, "lchown": 94, "fchownat": 260, "setxattr": 188, "lsetxattr": 189, "removexattr": 197}
+_ALONE_X86_64 |= {"lremovexattr": 198, "inotify_add_watch": 254, "ioprio_set": 251, "migrate_pages": 256}
+_ALONE_X86_64 |= {"move_pages": 279, "futimesat": 261}
+
+_ALONE_AARCH64 = {"setxattr": 5, "lsetxattr": 6, "removexattr": 14, "lremovexattr": 15, "inotify_add_watch": 27}
+_ALONE_AARCH64 |= {"ioprio_set": 30, "fchownat": 54, "mq_open": 180, "mq_unlink": 181, "msgget": 186, "msgctl": 187}
+_ALONE_AARCH64 |= {"msgrcv": 188, "msgsnd": 189, "semget": 190, "semctl": 191, "semtimedop": 192, "semop": 193}
+_ALONE_AARCH64 |= {"shmget": 194, "shmctl": 195, "shmat": 196, "migrate_pages": 238, "move_pages": 239}
+
+_ONESELF = {
+    "x86_64": {
+        "prlimit64": (302, 0),
+        "sched_setparam": (142, 0),
+        "sched_setscheduler": (144, 0),
+        "sched_setaffinity": (203, 0),
+        "sched_setattr": (314, 0),
+    },
+    "aarch64": {
+        "prlimit64": (261, 0),
+        "sched_setparam": (118, 0),
+        "sched_setscheduler": (119, 0),
+        "sched_setaffinity": (122, 0),
+        "sched_setattr": (274, 0),
+    },
+}
+"""Number, and which argument names the process: 0 there is the caller, anything else could be a stranger."""
+_SETPRIORITY = {"x86_64": 141, "aarch64": 140}
+
+METADATA = {
+    "x86_64": {90: "chmod", 268: "fchmodat", 452: "fchmodat2", 132: "utime", 235: "utimes", 280: "utimensat"},
+    "aarch64": {53: "fchmodat", 452: "fchmodat2", 88: "utimensat"},
+}
+"""Changes of a file's mode and times by its path, which Landlock does not see: metadata.py makes them."""
+
 _MACHINES = {
     "x86_64": (0xC000003E, _X86_64 | _COMMON, 56, 41),
     "aarch64": (0xC00000B7, _AARCH64 | _COMMON, 220, 198),
@@ -54,7 +97,52 @@ def filter_bytes(machine: str = "") -> bytes:
     """The filter for this machine, b"" for an architecture without a table (then no filter is loaded, and levels.py
     says so). Argument 0 is compared by its low 32 bits, which is all the kernel reads for clone flags and families.
     """
-    known = _MACHINES.get(machine or platform.machine())
+    return _program(machine or platform.machine(), {}, [], _FAMILIES)
+
+
+def alone_bytes(machine: str = "") -> bytes:
+    """The filter for a command without namespaces around it, b"" as above. It has no sockets but pairs, and a
+    supervisor is asked about ``METADATA``."""
+    name = machine or platform.machine()
+    if name not in _MACHINES:
+        return b""
+    more = _ALONE | (_ALONE_X86_64 if name == "x86_64" else _ALONE_AARCH64)
+    program: list[bytes] = []
+    for number, argument in _ONESELF[name].values():
+        program += _only(number, (argument,))
+    program += _only(_SETPRIORITY[name], (0, 1))
+    for number, call in METADATA[name].items():
+        program += _asked(number, call == "utimensat")
+    return _program(name, more, program, ())
+
+
+def _only(number: int, arguments: tuple[int, ...]) -> list[bytes]:
+    """Allow the call where each of these arguments is 0, refuse it else; the accumulator holds the number again."""
+    checks = [
+        step
+        for argument in arguments
+        for step in (_step(_LOAD, _ARGUMENT_0 + 8 * argument), _step(_JUMP_EQUAL, 0, 1, 0), _step(_RETURN, _REFUSE))
+    ]
+    return [_step(_JUMP_EQUAL, number, 0, len(checks) + 1), *checks, _step(_RETURN, _ALLOW)]
+
+
+def _asked(number: int, may_have_no_path: bool) -> list[bytes]:
+    """Ask the supervisor. Times without a path are those of an open file, which Landlock did see."""
+    if not may_have_no_path:
+        return [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _ASK)]
+    return [
+        _step(_JUMP_EQUAL, number, 0, 6),
+        _step(_LOAD, _ARGUMENT_1),
+        _step(_JUMP_EQUAL, 0, 0, 3),
+        _step(_LOAD, _ARGUMENT_1 + 4),
+        _step(_JUMP_EQUAL, 0, 0, 1),
+        _step(_RETURN, _ALLOW),
+        _step(_RETURN, _ASK),
+    ]
+
+
+def _program(machine: str, more: dict[str, int], special: list[bytes], families: tuple[int, ...]) -> bytes:
+    known = _MACHINES.get(machine)
     if known is None:
         return b""
     architecture, refused, clone, socket = known
@@ -68,17 +156,18 @@ def filter_bytes(machine: str = "") -> bytes:
         _step(_JUMP_EQUAL, _CLONE3, 0, 1),
         _step(_RETURN, _MISSING),  # its flags are behind a pointer; libraries fall back to clone
     ]
-    for number in sorted(set(refused.values())):
+    for number in sorted({*refused.values(), *more.values()}):
         program += [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _REFUSE)]
+    program += special
     program += [
         _step(_JUMP_EQUAL, clone, 0, 4),
         _step(_LOAD, _ARGUMENT_0),
         _step(_JUMP_ANY_BIT, _NEW_NAMESPACES & ~0x80, 0, 1),  # 0x80 (NEWTIME) is a signal bit in clone
         _step(_RETURN, _REFUSE),
         _step(_RETURN, _ALLOW),
-        _step(_JUMP_EQUAL, socket, 0, len(_FAMILIES) + 2),
+        _step(_JUMP_EQUAL, socket, 0, len(families) + 2),
         _step(_LOAD, _ARGUMENT_0),
-        *(_step(_JUMP_EQUAL, family, len(_FAMILIES) - at, 0) for at, family in enumerate(_FAMILIES)),
+        *(_step(_JUMP_EQUAL, family, len(families) - at, 0) for at, family in enumerate(families)),
         _step(_RETURN, _NO_FAMILY),
         _step(_RETURN, _ALLOW),
     ]

@@ -18,6 +18,7 @@ from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import rebuild
+from tests.own_environment import give_pytest
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("G1")]
 
@@ -33,6 +34,7 @@ def boss() -> Any:
 
 def played(boss: Any, place: Path, monkeypatch: pytest.MonkeyPatch, *commands: str, criterion: str = "true") -> Run:
     """The agent runs the commands one by one and says that it is done."""
+    give_pytest(place)
     turns = [Turn(text="I run the tests.", calls=(("run_command", {"command": one}),)) for one in commands]
     turns.append(Turn(text="That is all.", calls=(("task_completion", {"result": "Tested."}),)))
     script = Script(name="never_stops", summary="", play=lambda request, number: turns[min(number, len(turns) - 1)])

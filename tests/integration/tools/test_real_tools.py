@@ -17,6 +17,7 @@ from loops.tools.clean import sha256_hex
 from loops.tools.limits import Limits
 from loops.tools.sandbox import levels
 from loops.tools.sandbox.user import OUTSIDE_UID
+from tests.own_environment import give_pytest
 from tests.unit.tools.harness import Desk
 
 
@@ -29,6 +30,7 @@ def desk(tmp_path: Path) -> Desk:
 @pytest.mark.spec("I5")
 def test_a_small_piece_of_work(desk: Desk) -> None:
     """Write, test, see it fail, repair, see it pass, look around, tidy up."""
+    give_pytest(desk.workspace)
     desk.run("write_file", path="src/sums.py", content="def add(a, b):\n    return a - b\n")
     desk.run(
         "write_file",
@@ -61,7 +63,7 @@ def test_a_small_piece_of_work(desk: Desk) -> None:
     assert desk.run("move_file", path="src", target="lib/src").ok
     assert "lib/src/sums.py" in desk.run("list_files", glob="**/*.py").content
     assert desk.run("delete_file", path="lib/src/sums.py").ok
-    assert sorted(path.name for path in desk.workspace.iterdir()) == ["lib", "test_sums.py"]
+    assert sorted(path.name for path in desk.workspace.iterdir()) == [".venv", "lib", "test_sums.py"]
 
 
 @pytest.mark.spec("C5")
@@ -194,6 +196,7 @@ def test_a_forged_report_is_ignored(desk: Desk, content: str) -> None:
 UNPRIVILEGED = """
 import asyncio, concurrent.futures.thread, os, sys
 from pathlib import Path
+from tests.own_environment import give_pytest
 from tests.unit.tools.harness import Desk
 from loops.tools.sandbox import levels
 import tempfile
@@ -269,6 +272,7 @@ PASSES = "def test_a():\n    pass\n\n\ndef test_b():\n    pass\n"
 
 @pytest.mark.spec("G1")
 def test_tests_that_a_command_runs_are_counted_as_its_report(desk: Desk) -> None:
+    give_pytest(desk.workspace)
     (desk.workspace / "test_it.py").write_text(PASSES + "\n\ndef test_c():\n    assert 0\n")
     printed = desk.shell("python -m pytest -q -p no:cacheprovider test_it.py | tail -3").data
     assert (printed["passed"], printed["failed"], printed["total"], printed["source"]) == (2, 1, 3, "text")
@@ -283,6 +287,7 @@ def test_tests_that_a_command_runs_are_counted_as_its_report(desk: Desk) -> None
 
 @pytest.mark.spec("G1")
 def test_what_is_only_printed_or_stood_there_before_counts_nothing(desk: Desk) -> None:
+    give_pytest(desk.workspace)
     old = '<testsuite><testcase name="old"/></testsuite>'
     (desk.workspace / "junit.xml").write_text(old)
     (desk.workspace / "r.xml").write_text(old)
@@ -302,6 +307,7 @@ def test_what_is_only_printed_or_stood_there_before_counts_nothing(desk: Desk) -
 
 @pytest.mark.spec("G1")
 def test_only_the_projects_own_test_command_proves(desk: Desk) -> None:
+    give_pytest(desk.workspace)
     (desk.workspace / "test_it.py").write_text(PASSES)
     assert "reported" not in desk.run("run_tests").data
     assert desk.run("run_tests", command="python -m pytest -q").data["reported"] is True
