@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from gates.models import Gate
 from gates.policy.queue import waiting
-from gates.web import cards, shown
+from gates.web import cards, shown, words
 from loops.web.circles import METHODS
 
 register = template.Library()
@@ -47,6 +49,25 @@ def gate_card(context: dict[str, Any], gate: Gate) -> cards.Card:
     """What the card shows. Permission is looked up here again: a fragment trusts no page around it."""
     user = context["request"].user
     return cards.build(gate, user, errors=context.get("errors"), typed=context.get("typed"))
+
+
+@register.simple_tag
+def keyed(verdict: str) -> SafeString:
+    """Attributes of whatever a verdict's key presses."""
+    key = words.key_of(verdict)
+    return format_html('data-key="{}" aria-keyshortcuts="{}"', key, key)
+
+
+@register.simple_tag
+def kbd(verdict: str) -> SafeString:
+    """A verdict's key as people see it."""
+    return format_html("<kbd>{}</kbd>", words.key_of(verdict))
+
+
+@register.simple_tag
+def verdict_keys() -> tuple[words.Key, ...]:
+    """For the list of keys."""
+    return words.KEYS
 
 
 @register.filter

@@ -20,6 +20,32 @@ class Words:
     send: str = "Send guidance"
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a reviewer presses for some verdicts, and what the list of keys says of it."""
+
+    key: str
+    said: str
+    verdicts: tuple[Verdict, ...]
+
+
+KEYS = (
+    Key("a", "Approve, or let it go on", (Verdict.APPROVE, Verdict.EXTEND)),
+    Key("e", "Edit, then approve", (Verdict.APPROVE_WITH_EDITS,)),
+    Key("r", "Reject, or end the run: with a reason", (Verdict.REJECT,)),
+    Key("w", "Write an answer, guidance, or what came of it", (Verdict.RESPOND,)),
+    Key("p", "Keep what a run left", (Verdict.KEEP,)),
+    Key("c", "Continue a run that ended", (Verdict.CONTINUE,)),
+    Key("b", "Roll back: press it twice", (Verdict.ROLL_BACK,)),
+)
+"""A key for every verdict that a person can give; no kind of gate offers two of one key."""
+
+
+def key_of(verdict: str) -> str:
+    """The key of a verdict. Raises StopIteration for one that no person gives."""
+    return next(one.key for one in KEYS if verdict in one.verdicts)
+
+
 _ENDS = "The run ends here, with a report. What it has done stays until somebody rolls it back."
 _OF_KIND: Mapping[str, Words] = {
     Kind.QUESTION: Words(

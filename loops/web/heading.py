@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from loops.models import Run, Step
 from loops.services import rollback, steering
+from loops.web import waiting
 from loops.web.access import Audience
 from loops.web.meters import Waits, complexity_of, context_meter, limits_in_force, meters_of, waits_of
 from loops.web.outlook import outlook
@@ -46,6 +47,7 @@ def heading(run: Run, audience: Audience, waits: Waits | None = None, latest: St
         "audience": audience,
         "complexity": complexity_of(run),
         "meters": [*meters, *context_meter(run, latest)],
+        "decide": waiting.of_run(run, audience),
         "outlook": outlook(run, latest, meters),
         "buttons": [Button(*one, why_not=steering.obstacle(one[0], run.status, run.end_reason)) for one in BUTTONS],
         "can_roll_back": audience.operate and not rollback.obstacle(run),

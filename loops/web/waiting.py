@@ -9,7 +9,9 @@ from django.apps import apps
 from django.http import HttpRequest
 from django.template.loader import TemplateDoesNotExist, get_template
 
+from loops.models import Run
 from loops.web import words
+from loops.web.access import Audience
 
 
 def gates() -> Any:
@@ -27,6 +29,15 @@ def count_for(request: HttpRequest) -> int:
     if not hasattr(request, "_open_gates"):
         request._open_gates = waiting_for(request.user).count()  # type: ignore[attr-defined]
     return int(request._open_gates)  # type: ignore[attr-defined]
+
+
+def of_run(run: Run, audience: Audience) -> list[Any]:
+    """The ids of the open gates of ``run`` that ``audience`` may decide, the oldest first; asks only if it waits."""
+    if run.waiting_on not in _kinds():
+        return []
+    open_gates = gates().objects.filter(run_id=run.pk, status="open").order_by("id")
+    found = open_gates.values_list("pk", "kind")
+    return [gate for gate, kind in found if audience.review or (audience.operate and kind == "rollback_choice")]
 
 
 @cache

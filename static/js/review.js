@@ -12,48 +12,110 @@ const typing = () => {
 };
 // While a card is on its way, its keys are not for the one that goes: they would be lost with it, or worse, the rest of
 // what somebody types would be taken for commands to the next. While it is being taken in, they wait for it; but nobody
-// approves a card before it is there.
+// decides a card before it is there.
 const onItsWay = () => one("[data-gate] form.htmx-request, .row-link.htmx-request");
 const arriving = () => one("#review.htmx-settling, [data-gate].htmx-settling");
+let wentAt = -Infinity; // `g r` goes to Review; it does not reject
+window.addEventListener("keydown", (event) => { if (event.key === "g") wentAt = event.timeStamp; });
 const free = (act) => (event) => {
-  if (event.repeat || typing() || one("dialog[open]")) return;
+  if (event.repeat || typing() || one("dialog[open]") || event.timeStamp - wentAt < 1000) return;
   if (act(event) !== false) event.preventDefault();
 };
-const onCard = (act) => free((event) => {
-  if (onItsWay()) return true;
-  if (!arriving()) return act(event);
-  if (act !== approve) document.addEventListener("htmx:afterSettle", () => setTimeout(() => { if (!typing()) act(event); }), { once: true });
-  return true;
-});
 const inView = (element) => {
   const box = element.getBoundingClientRect();
-  return box.height > 0 && box.top >= 0 && box.bottom <= window.innerHeight;
+  return box.height > 0 && box.top >= ceiling() - 1 && box.bottom <= window.innerHeight + 1;
 };
 const show = (element) => element.scrollIntoView({ block: "nearest" });
 
-// --- the list ------------------------------------------------------------------------------------------------------
+// What a sticky head covers is not in view, and nothing is scrolled behind it.
+const bar = one(".run-head");
+const ceiling = () => (bar && getComputedStyle(bar).position === "sticky" ? bar.getBoundingClientRect().height : 0);
+if (bar) new ResizeObserver(() => { document.documentElement.style.scrollPaddingTop = ceiling() ? `${ceiling() + 12}px` : ""; }).observe(bar);
+
+// --- one selection: what is marked is what is decided --------------------------------------------------------------
+// On the Review page it is `data-selected`: the list marks its row, and only its own card takes keys. On the page of a
+// run it is the card that is marked: the first, until `j`, `k` or the focus moves on.
+const review = () => one("#review");
 const rows = () => all("#queue [data-row]");
 const linkOf = (row) => one("a", row);
-const present = () => rows().find((row) => row.contains(document.activeElement)) ?? rows().find((row) => linkOf(row).hasAttribute("aria-current"));
+const isShown = (element) => element.getClientRects().length > 0;
+const deciding = () => all("[data-gate]").filter((gate) => one("[data-verdicts]", gate) && isShown(gate));
+let marked = "";
+const selected = () => (review() ? review().dataset.selected : marked);
+const rowOf = (id) => rows().find((row) => row.dataset.row === id);
+const focusedRow = () => rows().find((row) => row.contains(document.activeElement));
 
-function move(by) {
-  const list = rows();
-  if (!list.length) return false;
-  const at = list.indexOf(present());
-  const focused = list[at]?.contains(document.activeElement);
-  const next = at < 0 ? 0 : focused ? at + by : at + (by > 0 ? 1 : -1);
-  const row = list[Math.max(0, Math.min(list.length - 1, next))];
-  linkOf(row).focus();
+function card() {
+  const gate = document.getElementById(`gate-${selected()}`);
+  return gate && isShown(gate) ? gate : null;
+}
+
+function mark() {
+  if (!review()) {
+    const open = deciding();
+    if (!open.some((gate) => gate.dataset.gate === marked)) {
+      if (marked && open.length) open[0].dataset.came = performance.now();
+      marked = open[0]?.dataset.gate ?? "";
+    }
+  }
+  for (const gate of all("[data-gate]")) gate.toggleAttribute("data-marked", gate.dataset.gate === selected());
+  for (const row of rows()) {
+    if (row.dataset.row === selected()) linkOf(row).setAttribute("aria-current", "true");
+    else linkOf(row).removeAttribute("aria-current");
+  }
+}
+
+function select(id) {
+  if (review()) review().dataset.selected = id; else marked = id;
+  mark();
+}
+
+function openRow(row) {
+  select(row.dataset.row);
+  linkOf(row).focus({ preventScroll: true });
   show(row);
+  linkOf(row).click();
   return true;
 }
 
+function markCard(gate) {
+  select(gate.dataset.gate);
+  const head = one(".gate-head", gate);
+  if (!inView(head)) head.scrollIntoView({ block: "start" });
+  gate.dataset.met = "yes";
+  return true;
+}
+
+function move(by) {
+  const list = review() ? rows() : deciding();
+  if (!list.length) return false;
+  const at = list.findIndex((item) => (item.dataset.row ?? item.dataset.gate) === selected());
+  const next = list[Math.max(0, Math.min(list.length - 1, at < 0 ? (by > 0 ? 0 : list.length - 1) : at + by))];
+  if (!review()) return markCard(next);
+  return next.dataset.row === selected() && card() ? (show(next), true) : openRow(next);
+}
+
 function toggle() {
-  const box = one("input[type=checkbox]", present() ?? document.createElement("i"));
+  const box = one("input[type=checkbox]", rowOf(selected()) ?? document.createElement("i"));
   if (!box) return false;
   box.click();
   return true;
 }
+
+// A key for the card: first the row that has the focus, or the card itself, becomes the one that is marked and shown.
+const onCard = (act) => free((event) => {
+  if (onItsWay()) return true;
+  if (arriving()) {
+    if (!act.decides) document.addEventListener("htmx:afterSettle", () => setTimeout(() => { if (!typing() && card()) act(card()); }), { once: true });
+    return true;
+  }
+  const elsewhere = focusedRow() ?? rowOf(selected());
+  if (elsewhere && (elsewhere.dataset.row !== selected() || !card())) return openRow(elsewhere);
+  const gate = card() ?? (review() ? null : deciding()[0]);
+  if (!gate) return false;
+  if (gate.dataset.gate !== selected()) return markCard(gate);
+  return act(gate);
+});
 
 const picked = new Set();
 function tellSelection() {
@@ -70,26 +132,52 @@ function tellSelection() {
 }
 
 // --- the card ------------------------------------------------------------------------------------------------------
-const card = () => document.activeElement?.closest("[data-gate]") ?? one("#detail [data-gate]") ?? one("[data-gate]");
+const SEEN = 500; // milliseconds a card is on the screen, before a key meant for the one before it could decide it
 
-function approve() {
-  const gate = card();
-  const button = gate && (one("form.approve [data-approve]", gate) ?? one("form[data-verdict=extend] button[type=submit]", gate));
-  const field = gate && one("[data-main]", gate);
-  if (!button) { if (field) { show(field); field.focus(); } return Boolean(field); }
+// Every verdict says its own key: `data-key` on a button that decides or opens a form, on a field, or on a choice.
+function press(key) {
+  const act = (gate) => {
+    const target = all(`[data-key="${key}"]`, gate).find(isShown);
+    if (!target) {
+      const field = key === "a" && one("[data-main]", gate);
+      if (field) { show(field); field.focus(); }
+      return Boolean(field);
+    }
+    if (target.dataset.pane) return openPane(gate, target.dataset.pane);
+    if (target.matches("textarea, input")) { show(target); target.focus(); return true; }
+    if (target.dataset.choice) { target.click(); return true; }
+    return decide(gate, target, key);
+  };
+  act.decides = key !== "e" && key !== "r";
+  return act;
+}
+
+// The first press shows what is out of view; what was shown, the second decides.
+function decide(gate, button, key) {
+  if (performance.now() - Number(gate.dataset.came ?? -SEEN) < SEEN) return true;
   const head = one(".gate-head", gate);
   if (!gate.dataset.met && !inView(head)) { gate.dataset.met = "yes"; head.scrollIntoView({ block: "start" }); button.classList.add("nudge"); return true; }
   if (button.disabled) { window.scrollBy({ top: window.innerHeight * 0.8 }); return true; }
-  const word = one("[data-word]", gate);
+  const word = one("[data-word]", button.form);
   if (word && word.value.trim() !== word.dataset.word) { show(word); word.focus(); return true; }
-  if (!inView(button)) { show(button); button.classList.add("nudge"); return true; }
+  const asks = button.hasAttribute("data-twice") || !inView(button);
+  if (asks && gate.dataset.armed !== key) { gate.dataset.armed = key; show(button); button.classList.add("nudge"); return true; }
   button.form.requestSubmit(button);
   return true;
 }
 
-function openPane(name) {
-  const gate = card();
-  const pane = gate && one(`[data-pane-of="${name}"]`, gate);
+// Several that were selected are decided together, on a page that names them.
+const together = (verdict, alone) => (event) => {
+  const bar = one("[data-bulk]:not([hidden])");
+  if (!bar || typing() || event.repeat || one("dialog[open]")) return alone(event);
+  const button = verdict && one(`[value=${verdict}]:not([hidden])`, bar);
+  event.preventDefault();
+  if (button) button.click(); else one("[data-bulk-said]", bar).classList.add("nudge");
+  return true;
+};
+
+function openPane(gate, name) {
+  const pane = one(`[data-pane-of="${name}"]`, gate);
   if (!pane) return false;
   const opening = pane.hidden;
   for (const other of all("[data-pane-of]", gate)) other.hidden = true;
@@ -102,10 +190,10 @@ function openPane(name) {
 function submitPresent(event) {
   // Who looks something up on the card and leaves the field has still written there.
   const form = document.activeElement?.closest("[data-gate] form[data-verdict]") ?? (typing() ? null : one("[data-pane-of]:not([hidden])", card() ?? document.createElement("i")));
-  const button = form && one("button[type=submit]:not([name])", form);
+  const button = form && one("button[type=submit]", form);
   if (!button) return;
   event.preventDefault();
-  if (!button.disabled) form.requestSubmit(button);
+  button.click(); // so that its own name and value are sent, too
 }
 
 // A long view unlocks when its very end has been on the screen.
@@ -122,7 +210,7 @@ function unlock(gate) {
 
 document.addEventListener("click", (event) => {
   const pane = event.target.closest("[data-pane]");
-  if (pane) openPane(pane.dataset.pane);
+  if (pane) openPane(pane.closest("[data-gate]"), pane.dataset.pane);
   const choice = event.target.closest("[data-choice]");
   if (choice) { const answer = one("[data-main]", choice.closest("form")); answer.value = choice.dataset.choice; answer.focus(); }
 });
@@ -136,7 +224,7 @@ document.addEventListener("change", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   const pane = document.activeElement?.closest("[data-pane-of]");
-  if (pane) { openPane(pane.dataset.paneOf); one(`[data-pane="${pane.dataset.paneOf}"]`, pane.closest("[data-gate]"))?.focus(); }
+  if (pane) { openPane(pane.closest("[data-gate]"), pane.dataset.paneOf); one(`[data-pane="${pane.dataset.paneOf}"]`, pane.closest("[data-gate]"))?.focus(); }
 });
 
 // Claiming draws the card anew. What somebody has begun to write on it stays, if it is still about the same thing.
@@ -165,32 +253,50 @@ document.addEventListener("htmx:afterSwap", () => {
   draft = null;
 });
 
+const decideTogether = { a: "approve", r: "reject", e: "" };
+const pressed = (key) => (key in decideTogether ? together(decideTogether[key], onCard(press(key))) : onCard(press(key)));
 tinykeys(window, {
   j: free(() => move(1)),
   k: free(() => move(-1)),
-  a: onCard(approve),
-  e: onCard(() => openPane("edit")),
-  r: onCard(() => openPane("reject")),
   x: free(toggle),
+  d: free(() => { const link = one("[data-decide]"); link?.click(); return Boolean(link); }),
+  ...Object.fromEntries([..."aerwbpc123456789"].map((key) => [key, pressed(key)])),
   "$mod+Enter": submitPresent,
 });
 
+document.addEventListener("focusin", (event) => {
+  const gate = event.target.closest("[data-gate]");
+  if (gate && !review() && one("[data-verdicts]", gate)) select(gate.dataset.gate);
+});
+
 function settle() {
-  const review = one("#review");
-  const selected = review?.dataset.selected;
-  for (const row of rows()) linkOf(row).toggleAttribute("aria-current", row.dataset.row === selected);
-  for (const link of all("#queue a[aria-current]")) link.setAttribute("aria-current", "true");
+  mark();
   for (const gate of all("[data-gate]")) if (inView(one(".gate-head", gate))) gate.dataset.met = "yes";
-  for (const gate of all("[data-long]")) { ends.disconnect(); ends.observe(one("[data-end]", gate)); }
+  ends.disconnect();
+  for (const gate of all("[data-long]")) ends.observe(one("[data-end]", gate));
   tellSelection();
 }
+// A run that waits opens at its decision, unless the address or the reader is somewhere else.
+let opened = false;
+function openAtDecision(place) {
+  const link = one("[data-decide]");
+  const line = place.matches?.(".in-place") && place.closest(".gate-line");
+  if (opened || !line || !link?.hash.endsWith(line.id)) return;
+  opened = true;
+  if (location.hash === link.hash || (!location.hash && window.scrollY === 0)) line.scrollIntoView({ block: "start" });
+}
+
 document.addEventListener("htmx:afterSettle", (event) => {
+  openAtDecision(event.detail.target ?? document.body);
   settle();
   // A new card begins at its top, and its title is told to those who listen.
   if (event.detail.target?.id === "review" || event.detail.elt?.id === "review") {
-    const head = one("#detail .gate-head");
+    const gate = one("#detail [data-gate]");
+    const head = gate && one(".gate-head", gate);
     if (head && !inView(head)) head.scrollIntoView({ block: "start" });
+    if (gate && event.detail.requestConfig?.elt?.matches?.("form[data-verdict]")) gate.dataset.came = performance.now();
     if (document.activeElement === document.body && one("#queue a[aria-current]")) one("#queue a[aria-current]").focus({ preventScroll: true });
   }
 });
+window.addEventListener("pageshow", settle);
 settle();

@@ -1,0 +1,312 @@
+"""One selection: what is marked is what is decided, by every key, at every size, however the list moves."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from gates import services
+from gates.models import Decision, Gate
+from gates.policy.verdicts import ALLOWED, Kind, Verdict
+from gates.web.words import KEYS, key_of
+from loops.models import Run
+from tests import factories as make
+from tests.integration.gates.making import World, make_run, open_gate, tool_view
+from tests.web.browsing import settled, slow, wait_for_answer
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("X6", "Q7"), pytest.mark.timeout(240)]
+
+VIEWS: dict[Kind, dict[str, Any]] = {
+    Kind.QUESTION: {"question": "Which currency?", "choices": ["EUR", "USD"]},
+    Kind.FINAL_REVIEW: {"result": "Done.", "criteria": []},
+    Kind.LIMIT_REACHED: {"limit": "max_steps", "used": 20, "bound": 20, "suggested": 40},
+    Kind.LOOP_DETECTED: {"method": "identical_calls", "steps": []},
+    Kind.IN_DOUBT: tool_view(attempt=1),
+    Kind.ROLLBACK_CHOICE: {"choices": ["roll_back", "keep", "continue"], "files": [], "others": [{"what": "a mail"}]},
+    Kind.LOW_CONFIDENCE: {"score": 0.2, "threshold": 0.5, "features": {"errors": 0.5}, "weights": {"errors": 0.5}},
+    Kind.PERMISSION_BLOCKED: tool_view(alternatives=[], specialist="Nobody"),
+    Kind.ESCALATION: {"failure": "The disk is full.", "tried": [], "files_changed": []},
+    Kind.LONG_TASK: {
+        "steps": 20,
+        "steps_since": 20,
+        "progress": 0.5,
+        "spent_usd": 0.1,
+        "tokens": 9,
+        "asks_again_after": 9,
+    },
+}
+WALK = [(kind, verdict) for kind, verdicts in ALLOWED.items() for verdict in verdicts]
+SIZES = [(1440, 900), (1536, 864), (390, 844)]
+
+
+def a_gate(world: World, kind: Kind = Kind.TOOL_APPROVAL, **more: Any) -> Gate:
+    return open_gate(world, kind, **{"view": VIEWS.get(kind, tool_view()), **more})
+
+
+def decided(desk: Any, gate: Gate, *, presses: int) -> int:
+    """Press `a` until the first decision falls, which has to be of this gate; how often it took, 0 when none fell."""
+    before = set(Decision.objects.values_list("gate_id", flat=True))
+    for count in range(1, presses + 1):
+        settled(desk)
+        desk.keyboard.press("a")
+        for _ in range(12):
+            if now := set(Decision.objects.values_list("gate_id", flat=True)) - before:
+                assert now == {gate.pk}
+                return count
+            desk.wait_for_timeout(50)
+    return 0
+
+
+def marked(desk: Any) -> str:
+    """The gate that the list marks for eyes and for screen readers alike."""
+    rows = desk.locator("#queue a[aria-current=true]")
+    expect(rows).to_have_count(1)
+    assert rows.evaluate("row => getComputedStyle(row.parentElement).backgroundColor") != "rgba(0, 0, 0, 0)"
+    return str(rows.get_attribute("id")).removeprefix("row-")
+
+
+def give(desk: Any, gate: Gate, verdict: Verdict) -> None:
+    """The verdict by keys alone: its own, what it asks for, and Ctrl Enter."""
+    desk.keyboard.press(key_of(verdict))
+    if verdict == Verdict.APPROVE_WITH_EDITS:
+        expect(desk.locator("[data-pane-of=edit]")).to_be_visible()
+        if gate.kind == Kind.IRREVERSIBLE_ACTION:
+            desk.locator("[data-pane-of=edit] input[name=confirm]").fill("write_file")
+        desk.locator("[data-pane-of=edit] textarea").first.press("Control+Enter")
+    elif verdict in (Verdict.REJECT, Verdict.RESPOND):
+        desk.keyboard.type("because")
+        desk.keyboard.press("Control+Enter")
+    elif gate.kind == Kind.IRREVERSIBLE_ACTION:
+        desk.keyboard.type("write_file")
+        desk.keyboard.press("Control+Enter")
+    elif verdict == Verdict.ROLL_BACK:
+        assert not Decision.objects.filter(gate=gate).exists()
+        desk.keyboard.press(key_of(verdict))
+
+
+def test_every_verdict_of_every_kind_has_a_key_that_gives_it(desk: Any) -> None:
+    for kind, verdict in WALK:
+        gate = a_gate(desk.world, kind, title=f"{kind} {verdict}")
+        desk.goto(f"{desk.site}/review/{gate.pk}/")
+        settled(desk)
+        give(desk, gate, verdict)
+        if verdict == Verdict.APPROVE_WITH_EDITS:  # judged by tools that this room does not have: it was asked for
+            expect(desk.locator(f"#gate-{gate.pk} [role=alert]").first).to_be_visible()
+            continue
+        desk.locator(f"#gate-{gate.pk}").wait_for(state="detached", timeout=10_000)
+        assert Decision.objects.get(gate=gate).verdict == verdict, kind
+
+
+def test_keys_are_told_apart_and_listed(desk: Any) -> None:
+    given = [verdict for one in KEYS for verdict in one.verdicts]
+    assert sorted(given) == sorted(set(Verdict) - {Verdict.EXPIRE})
+    for verdicts in ALLOWED.values():
+        assert max(Counter(map(key_of, verdicts)).values()) == 1
+    desk.goto(f"{desk.site}/review/")
+    desk.keyboard.press("?")
+    listed = desk.locator("#keys kbd").all_inner_texts()
+    assert {one.key for one in KEYS} <= set(listed)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_two_presses_approve_at_every_size(desk: Any, size: tuple[int, int]) -> None:
+    desk.set_viewport_size({"width": size[0], "height": size[1]})
+    for where, lines in itertools.product(("review", "run"), (1, 25, 150)):
+        run = make_run(desk.world.project, desk.world.author)
+        for number in range(1, 9):
+            make.step(run, number)
+        gate = a_gate(desk.world, view=tool_view(command="echo ok\n" * lines), step=8, run=run)
+        Run.objects.filter(pk=run.pk).update(waiting_on="tool_approval", status="waiting")
+        desk.goto(f"{desk.site}/review/{gate.pk}/" if where == "review" else f"{desk.site}/runs/{run.pk}/")
+        desk.locator(f"#gate-{gate.pk}").wait_for()
+        assert decided(desk, gate, presses=4) in (1, 2), (where, lines)
+
+
+def test_moving_marks_opens_and_decides_the_same(desk: Any) -> None:
+    gates = [a_gate(desk.world, title=f"Thing {number}") for number in range(4)]
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    for key, at in (("j", 1), ("j", 2), ("k", 1), ("j", 2)):
+        desk.keyboard.press(key)
+        desk.locator(f"#gate-{gates[at].pk}").wait_for()
+        settled(desk)
+        assert marked(desk) == str(gates[at].pk)
+    assert decided(desk, gates[2], presses=3)
+
+
+def test_a_key_right_after_a_move_is_not_for_the_card_that_goes(desk: Any) -> None:
+    first, second = (a_gate(desk.world, title=f"Thing {number}") for number in range(2))
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    with slow(desk, f"**/review/{second.pk}/*") as answers:
+        desk.keyboard.press("j")
+        wait_for_answer(desk, answers)
+        assert marked(desk) == str(second.pk)
+        for key in "aaa":
+            desk.keyboard.press(key)
+        assert not Decision.objects.exists()
+        answers[0]()
+        desk.locator(f"#gate-{second.pk}").wait_for()
+    assert decided(desk, second, presses=3)
+    assert Gate.objects.get(pk=first.pk).is_open
+
+
+def wrong_by_focus(desk: Any, gates: list[Gate]) -> Gate:
+    """The focus is on one row, the card of another is open."""
+    desk.locator(f"#row-{gates[2].pk}").focus()
+    return gates[2]
+
+
+def moved_and_reordered(desk: Any, gates: list[Gate]) -> Gate:
+    """What is urgent comes in above while the second is marked."""
+    desk.keyboard.press("j")
+    desk.locator(f"#gate-{gates[1].pk}").wait_for()
+    settled(desk)
+    new = a_gate(desk.world, title="Urgent", risk="critical")
+    desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
+    desk.locator(f"#queue [data-row='{new.pk}']").wait_for()
+    return gates[1]
+
+
+def moved_and_back(desk: Any, gates: list[Gate]) -> Gate:
+    desk.keyboard.press("j")
+    desk.locator(f"#gate-{gates[1].pk}").wait_for()
+    settled(desk)
+    desk.go_back()
+    desk.locator(f"#gate-{gates[0].pk}").wait_for()
+    return gates[0]
+
+
+def claimed(desk: Any, gates: list[Gate]) -> Gate:
+    """A fragment is swapped in."""
+    desk.keyboard.press("j")
+    desk.locator(f"#gate-{gates[1].pk}").wait_for()
+    settled(desk)
+    desk.get_by_role("button", name="Claim", exact=True).click()
+    desk.get_by_role("button", name="Release", exact=True).wait_for()
+    return gates[1]
+
+
+def lost_to_another(desk: Any, gates: list[Gate]) -> Gate:
+    """The marked one is decided by somebody else; the next move marks what is there now."""
+    first = gates[0]
+    services.decide(actor=desk.world.second, gate_id=first.pk, verdict="reject", digest=first.digest, reason="no")
+    desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
+    desk.locator(f"#queue [data-row='{first.pk}']").wait_for(state="detached")
+    desk.keyboard.press("j")
+    desk.locator(f"#gate-{gates[1].pk}").wait_for()
+    return gates[1]
+
+
+@pytest.mark.parametrize("story", [wrong_by_focus, moved_and_reordered, moved_and_back, claimed, lost_to_another])
+def test_what_is_marked_is_what_is_decided(desk: Any, story: Any) -> None:
+    gates = [a_gate(desk.world, title=f"Thing {number}") for number in range(3)]
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    wanted = story(desk, gates)
+    settled(desk)
+    assert decided(desk, wanted, presses=4)
+
+
+def test_without_the_guard_the_wrong_one_would_be_decided(desk: Any) -> None:
+    """The control of the test above: the card that is open takes the key, whatever is marked."""
+
+    def unguarded(route: Any) -> None:
+        script = route.fetch().text()
+        guard = "if (elsewhere && (elsewhere.dataset.row !== selected() || !card())) return openRow(elsewhere);"
+        assert guard in script
+        route.fulfill(body=script.replace(guard, ""), content_type="text/javascript")
+
+    desk.route("**/js/review*.js", unguarded)
+    gates = [a_gate(desk.world, title=f"Thing {number}") for number in range(3)]
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    focused = wrong_by_focus(desk, gates)
+    with pytest.raises(AssertionError):
+        decided(desk, focused, presses=3)
+    assert Decision.objects.get().gate_id == gates[0].pk
+
+
+def test_a_second_press_meant_for_one_does_not_decide_the_next(desk: Any) -> None:
+    first, second = (a_gate(desk.world, title=f"Thing {number}") for number in range(2))
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    desk.evaluate("""id => new MutationObserver((_, watch) => {
+        if (!document.getElementById(`gate-${id}`)) return;
+        watch.disconnect();
+        const press = () => window.dispatchEvent(new KeyboardEvent("keydown", {key: "a"}));
+        for (const wait of [0, 50, 150]) setTimeout(press, wait);
+    }).observe(document.body, {childList: true, subtree: true})""", str(second.pk))  # fmt: skip
+    desk.keyboard.press("a")
+    desk.locator(f"#gate-{second.pk}").wait_for()
+    desk.wait_for_timeout(600)
+    assert [decision.gate_id for decision in Decision.objects.all()] == [first.pk]
+
+
+def test_several_that_are_selected_are_decided_together(desk: Any) -> None:
+    for number in range(3):
+        a_gate(desk.world, title=f"Thing {number}", risk="low")
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    for key in ("x", "j", "x"):
+        desk.keyboard.press(key)
+        settled(desk)
+    desk.keyboard.press("a")
+    expect(desk.locator("h1")).to_contain_text("Approve 2 together?")
+    assert not Decision.objects.exists()
+
+
+def test_on_the_page_of_a_run_a_key_is_for_the_card_that_is_marked(desk: Any) -> None:
+    first, second = (a_gate(desk.world, title=f"Thing {number}", step=number + 1) for number in range(2))
+    for number in (1, 2):
+        make.step(desk.world.run, number)
+    desk.goto(f"{desk.site}/runs/{first.run_id}/")
+    for gate in (first, second):
+        desk.locator(f"#gate-{gate.pk}").wait_for()
+    settled(desk)
+    expect(desk.locator("[data-marked]")).to_have_count(1)
+    for _ in range(2):
+        desk.keyboard.press("j")
+    expect(desk.locator("[data-marked]")).to_have_id(f"gate-{second.pk}")
+    assert decided(desk, second, presses=3)
+    expect(desk.locator("[data-marked]")).to_have_id(f"gate-{first.pk}")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_run_that_waits_opens_at_its_decision(desk: Any, size: tuple[int, int]) -> None:
+    desk.set_viewport_size({"width": size[0], "height": size[1]})
+    run = make_run(desk.world.project, desk.world.author, "A long one")
+    for number in range(1, 41):
+        make.step(run, number)
+    gate = a_gate(desk.world, run=run, step=40)
+    Run.objects.filter(pk=run.pk).update(waiting_on="tool_approval", status="waiting")
+    desk.goto(f"{desk.site}/runs/{run.pk}/")
+    expect(desk.locator(f"#gate-{gate.pk} h2")).to_be_in_viewport()
+    if size[0] > 800:  # a phone shows the deed first, and the button below it
+        expect(desk.locator(f"#gate-{gate.pk} [data-approve]")).to_be_in_viewport(ratio=1)
+    desk.goto(f"{desk.site}/runs/{run.pk}/files/")
+    desk.get_by_role("link", name="Decide").click()
+    expect(desk.locator(f"#gate-{gate.pk} h2")).to_be_in_viewport()
+    title = desk.locator(f"#gate-{gate.pk} h2").bounding_box()
+    over = desk.evaluate(
+        "([x, y]) => document.elementFromPoint(x, y)?.closest('.run-head') !== null", [title["x"] + 5, title["y"] + 5]
+    )
+    assert not over
+
+
+def test_only_who_may_decide_is_led_to_it(db: None) -> None:
+    from django.test import Client
+
+    from tests.integration.gates.making import make_world
+
+    world = make_world()
+    gate = a_gate(world)
+    Run.objects.filter(pk=gate.run_id).update(waiting_on="tool_approval", status="waiting")
+    for person, led in ((world.reviewer, True), (world.author, False), (world.viewer, False)):
+        client = Client()
+        client.force_login(person)
+        assert ("data-decide" in client.get(f"/runs/{gate.run_id}/").content.decode()) is led
