@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loops.driver.desk import Desk
+from loops.driver.model_calls import turn_aside
 from loops.driver.watch import STOP_OR_PAUSE, TookTooLong, Watch
 from loops.engine import confidence
 from loops.engine import effects as e
@@ -64,9 +65,10 @@ async def _opinion(desk: Desk, watch: Watch, effect: e.CheckConfidence) -> p.Opi
     desk.flush()
     seconds = min(LONGEST_S, max(1.0, state.limits.max_seconds - state.active_us / 1e6))
     try:
-        work = orchestrator.evaluate_confidence(request)
-        return await watch.interruptible(work, STOP_OR_PAUSE, what="the confidence check", within_s=seconds)
-    except TookTooLong:
+        async with turn_aside(desk, watch, model, seconds):
+            work = orchestrator.evaluate_confidence(request)
+            return await watch.interruptible(work, STOP_OR_PAUSE, what="the confidence check", within_s=seconds)
+    except (TookTooLong, TimeoutError):
         return p.Opinion(None, problem=f"The model did not answer within {seconds:g} s.")
 
 

@@ -13,8 +13,10 @@ from loops.engine.codec import to_plain
 from loops.engine.context import Transcript, extend
 from loops.engine.evolving import evolve
 from loops.engine.fold import apply
+from loops.engine.short_tools import shortened
 from loops.engine.state import RunState
 from loops.engine.values import ToolSpec
+from loops.engine.windowing import is_small, window
 
 
 class Desk:
@@ -24,12 +26,20 @@ class Desk:
         self.ports = ports
         self.state = state
         self.transcript = transcript
-        self.specs: tuple[ToolSpec, ...] = tuple(ports.tools.specs())
-        tools = encode([to_plain(spec) for spec in self.specs])
-        self.tools_sha256 = hashlib.sha256(tools).hexdigest()
-        self.tools_bytes, self.system_bytes = len(tools), len(encode(transcript.system))
+        self.specs: tuple[ToolSpec, ...] = ()
+        self.tools_sha256 = ""
+        self.tools_bytes = self.system_bytes = 0
+        self.measure()
         self._committed = state
         self._buffer: list[tuple[f.Fact, RunState]] = []
+
+    def measure(self) -> None:
+        """What every request says besides the conversation: tools in the form that suits the window, and its size."""
+        full = tuple(self.ports.tools.specs())
+        self.specs = shortened(full) if is_small(window(self.state)) else full
+        tools = encode([to_plain(spec) for spec in self.specs])
+        self.tools_sha256 = hashlib.sha256(tools).hexdigest()
+        self.tools_bytes, self.system_bytes = len(tools), len(encode(self.transcript.system))
 
     def now(self) -> int:
         """Microseconds since the epoch."""

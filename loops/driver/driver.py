@@ -41,6 +41,8 @@ MOST_RECORDS = 1000
 """Decisions in a row that need nothing from the world. Our own loops make about a dozen."""
 LONGEST_NAP_S = 10.0
 """A longer wait gives the worker back."""
+LOOK_AGAIN_S = 20.0
+"""A run that waits for its turn is rung for; it looks by itself in case nobody does."""
 
 
 class Driver:
@@ -65,7 +67,8 @@ class Driver:
         return self._desk.state
 
     async def drive(self) -> str:
-        """Returns why it stopped: "ended", "gate:<kind>", "paused", "message", "timer", "slice", "drain" or "lost"."""
+        """Returns why it stopped: "ended", "gate:<kind>", "paused", "message", "timer", "turn", "slice", "drain"
+        or "lost"."""
         self._watch.drives(asyncio.current_task())
         watching = asyncio.create_task(self._watch.run())
         try:
@@ -97,16 +100,28 @@ class Driver:
                     return self._give_back("drain", runnable=True)
                 case e.CallModel() if clock.now() > slice_ends:
                     return self._give_back("slice", runnable=True)
-                case e.Wait(until) if until - desk.now() > LONGEST_NAP_S * 1e6:
-                    return self._give_back("timer", wake_at=until)
-                case e.AwaitModel(until) if not may_go_on(desk, effect):
-                    return self._give_back("timer", wake_at=until)
+            if parked := self._parked(effect):
+                return parked
             with contextlib.suppress(Interrupted):
                 await self._perform(effect)
+
+    def _parked(self, effect: e.Effect) -> str:
+        """Why the run was given back until a timer rings; "" when it need not wait."""
+        desk = self._desk
+        match effect:
+            case e.Wait(until) if until - desk.now() > LONGEST_NAP_S * 1e6:
+                return self._give_back("timer", wake_at=until)
+            case e.AwaitModel(until) if not may_go_on(desk, effect):
+                return self._give_back("timer", wake_at=until)
+            case e.AwaitTurn(model) if desk.ports.turns.take(model):
+                return self._give_back("turn", wake_at=desk.now() + int(LOOK_AGAIN_S * 1e6))
+        return ""
 
     def _give_back(self, why: str, *, wake_at: int = 0, runnable: bool = False) -> str:
         self._desk.flush()
         self._desk.ports.journal.release(wake_at=wake_at, runnable=runnable)
+        turns = self._desk.ports.turns
+        turns.parked() if why == "turn" else turns.leave()
         return why
 
     def _take_mail(self) -> None:
@@ -158,6 +173,8 @@ class Driver:
                 await run_checks(desk, calls)
             case e.Wait(until):
                 await wait(desk, watch, until)
+            case e.AwaitTurn(model):
+                desk.note(f.TurnTaken(model=model))
             case e.AwaitModel():
                 desk.note(f.ModelAwaitEnded())
             case e.End():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from loops.crash_points import CrashPoint, reach
 from loops.driver.desk import Desk
@@ -13,11 +15,13 @@ from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.breakers import MODEL
+from loops.engine.canonical import encode
 from loops.engine.evolving import evolve
 from loops.engine.recovery.retry import delay_s
 from loops.engine.state import RunState
 from loops.engine.thinking import signed
 from loops.engine.values import ModelReply, ModelRequest
+from loops.engine.windowing import TOO_LONG, is_small, window
 from loops.streaming import ModelStream
 
 LONGEST_ANSWER_S = 1800.0
@@ -28,7 +32,11 @@ async def call_model(desk: Desk, watch: Watch, effect: e.CallModel) -> None:
     """One attempt at one answer. A person's stop or pause drops it; the next attempt asks again."""
     chosen = choose(desk, effect.role)
     if isinstance(chosen, f.ModelAwaited):
+        desk.ports.turns.leave()
         desk.note(chosen)
+        return
+    if before := desk.ports.turns.take(chosen.model):
+        desk.note(f.TurnAwaited(role=effect.role, model=chosen.model, before=before))
         return
     desk.note(_requested(desk, effect, chosen))
     desk.flush()
@@ -55,6 +63,7 @@ async def _attempt(desk: Desk, watch: Watch, effect: e.CallModel, chosen: Chosen
         desk.note(_answer(effect, model, reply))
     finally:
         stream.close()
+        desk.ports.turns.leave()
 
 
 async def _ask(desk: Desk, watch: Watch, request: ModelRequest, stream: ModelStream) -> ModelReply:
@@ -66,9 +75,22 @@ async def _ask(desk: Desk, watch: Watch, request: ModelRequest, stream: ModelStr
 
 async def ask_aside(desk: Desk, watch: Watch, request: ModelRequest, within_s: float) -> ModelReply:
     """An answer that becomes no part of the conversation. Raises ModelError, TimeoutError or Interrupted."""
-    async with asyncio.timeout(within_s):
+    async with turn_aside(desk, watch, request.model, within_s), asyncio.timeout(within_s):
         work = desk.ports.models.call(request, lambda event: None)
         return await watch.interruptible(work, what="a question aside", within_s=within_s)
+
+
+@asynccontextmanager
+async def turn_aside(desk: Desk, watch: Watch, model: str, within_s: float) -> AsyncIterator[None]:
+    """A turn for a question that holds the worker: it stands in the same line. Raises TimeoutError or Interrupted."""
+    turns = desk.ports.turns
+    try:
+        async with asyncio.timeout(within_s):
+            while turns.take(model):
+                await watch.interruptible(desk.ports.clock.sleep(1), what="a turn at the model", within_s=within_s)
+        yield
+    finally:
+        turns.leave()
 
 
 async def wait(desk: Desk, watch: Watch, until: int) -> None:
@@ -103,14 +125,33 @@ def _failed(desk: Desk, error: p.ModelError, effect: e.CallModel, chosen: Chosen
             model=model,
             next_model=next_after(desk, effect.role, model),
             probe=chosen.probe,
+            window=error.window,
+            counted=error.counted,
         )
     )
+    if error.window:
+        _learn(desk, model, error.window)
     state = desk.state
-    given_up = state.fatal or state.windowing.too_long or model in state.outage.given_up
+    given_up = state.fatal or error.code in TOO_LONG or model in state.outage.given_up
     if not given_up and desk.ports.breakers.refuses(MODEL, model) is None:
         seconds = delay_s(attempt, error.retry_after_s, desk.state.spec.run_id)
         why = f"{error.code}: {error.message[:200]}"
         desk.note(f.BackoffStarted(until=desk.now() + int(seconds * 1e6), reason=why))
+
+
+def _learn(desk: Desk, model: str, size: int) -> None:
+    """Keep the window for the next runs, and say everything of this one in its short form where it is small."""
+    desk.ports.learnt(model, size)
+    desk.measure()
+    ask, state = desk.ports.short_prompt, desk.state
+    if ask is None or not is_small(window(state)):
+        return
+    system, version = ask(state.spec)
+    if system == desk.transcript.system:
+        return
+    whole = len(encode(system)) + desk.tools_bytes + desk.transcript.turns.size
+    desk.note(f.PromptShortened(system=system, prompt_version=version, size=whole, window=window(state)))
+    desk.measure()
 
 
 def _answer(effect: e.CallModel, model: str, reply: ModelReply) -> f.ModelAnswered:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from loops.engine import breakers as b
 from loops.engine import ports as p
+from loops.engine import turns as t
+from loops.engine.spec import RunSpec
 
 NO_BREAKERS = b.AlwaysClosed()
+NO_LINE = t.NoLine()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,5 +31,10 @@ class Ports:
     orchestrator: p.Orchestration | None = None
     """None: confidence is only measured, and nobody else's permissions are known."""
     breakers: b.Breakers = NO_BREAKERS
+    turns: t.Turns = NO_LINE
+    learnt: Callable[[str, int], None] = lambda model, window: None
+    """Keep for all runs what a provider named as the window of a model."""
+    short_prompt: Callable[[RunSpec], tuple[str, str]] | None = None
+    """The short form of the system prompt, and the version of its template; None: there is none."""
     fallbacks: Callable[[str], Sequence[str]] = lambda model: (model,)
     """A model and those to ask instead of it, in order (SPEC E6)."""

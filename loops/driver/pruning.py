@@ -42,6 +42,7 @@ async def prune(desk: Desk, watch: Watch, effect: e.PruneContext) -> None:
         cut_before=made.cut_before,
         cut_to=made.cut_to,
         level=made.level,
+        fixed_tokens=tokens(fixed, known),
     )
     if made.dropped:
         fact = await _summed_up(desk, watch, made, fact)

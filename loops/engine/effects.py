@@ -107,6 +107,13 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitTurn:
+    """Until the endpoint of ``model`` takes the next call."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitModel:
     """Until this time (microseconds since the epoch), or until a model may be asked, without holding a worker."""
 
@@ -154,6 +161,7 @@ Effect = (
     | PruneContext
     | Wait
     | AwaitModel
+    | AwaitTurn
     | End
     | AskRollback
     | RollBack

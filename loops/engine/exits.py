@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from loops.engine import windowing
 from loops.engine.codec import to_plain
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
@@ -88,6 +89,8 @@ def _why(state: RunState, reason: str) -> str:
     more = state.recovering.why if reason in FOR_A_FAILURE else ""
     if reason == "model_unavailable":
         more = state.outage.said
+    if reason == "context_exceeded":
+        more = windowing.what_is_too_long(state)
     return f"{words} {more}".strip()
 
 

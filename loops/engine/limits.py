@@ -12,10 +12,8 @@ from typing import Any
 from loops.engine.spec import Limits
 from loops.engine.state import RunState
 from loops.engine.values import Json
-from loops.engine.windowing import answer_room
+from loops.engine.windowing import SMALLEST_ANSWER, answer_room
 
-SMALLEST_ANSWER = 256
-"""Tokens: with less than this left a request is not worth sending."""
 ROOM_FOR_WORDS = 1_024
 """Tokens: what a decision and the warnings after it add to the conversation."""
 LARGEST_ANSWER = 32_768

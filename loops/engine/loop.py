@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from loops.engine import guest, rollback
 from loops.engine.conditions import CAPS, END_EVENTS
-from loops.engine.effects import AwaitModel, Effect, End, OpenGate, Record, Rest, RunChecks, Wait
+from loops.engine.effects import AwaitModel, AwaitTurn, Effect, End, OpenGate, Record, Rest, RunChecks, Wait
 from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.fold import ImpossibleFact, apply, initial, replay
 from loops.engine.lifecycle import Event, Phase
@@ -64,6 +64,8 @@ def _bounds(state: RunState) -> Effect | None:
         return Wait(state.wake_at)
     if state.outage.until:
         return AwaitModel(state.outage.until)
+    if state.turn_at:
+        return AwaitTurn(state.turn_at)
     if state.awaiting_message and not state.answered:
         return Rest("message")
     return next((End(cap.event, cap.reason) for cap in CAPS if cap.guard(state)), None)

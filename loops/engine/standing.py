@@ -103,6 +103,12 @@ class Windowing:
     quiet_until: int = 0
     """Estimates up to here lead to no pruning: the latest one could not do better."""
     warned: bool = False
+    windows: tuple[tuple[str, int], ...] = ()
+    """By model, what its provider named when it refused a request as too long."""
+    learnt: bool = False
+    """That was since the latest answer: it says how much is too long, so it does not count as an overflow."""
+    fixed: int = 0
+    """Tokens of system prompt and tools, at the latest pruning."""
     summaries: int = 0
     """Summaries asked of a model since the latest pruning."""
 

@@ -160,6 +160,10 @@ class RunState:
     """Of an ended run: "" not asked yet, "wanted", "partly", "continued" or "settled". An effect begins it anew."""
     undone: int = 0
     """Effects undone since the model was last told so."""
+    turn_at: str = ""
+    """The model whose endpoint has other calls to answer first; empty while none is waited for."""
+    turn_after: int = 0
+    """So many of them, when it began to wait."""
     reusing: str = ""
     """The run whose facts are being taken over: this one is a fork that has not begun (SPEC K3)."""
     reused_steps: int = 0
@@ -188,7 +192,8 @@ class RunState:
     def is_resting(self) -> bool:
         """Waiting for a person or for a model (or over): no time is charged and no worker is held."""
         asks = self.gate is not None or self.paused or self.awaiting_message
-        return asks or self.outage.until > 0 or self.is_ended or bool(self.reusing)
+        waits = self.outage.until > 0 or bool(self.turn_at)
+        return asks or waits or self.is_ended or bool(self.reusing)
 
     def call(self, call_id: str) -> PendingCall:
         """The pending call with this id. Raises KeyError."""

@@ -27,12 +27,24 @@ TOO_LONG = frozenset({"prompt_too_long", "context_length_exceeded", "request_too
 """Codes of a provider that refuses a request for its length."""
 
 
+SMALL = 16_384
+"""Tokens of a window below which system prompt and tools are told in their short form. Windows that are only assumed
+are larger."""
+SMALLEST_ANSWER = 256
+"""Tokens: with less than this left a request is not worth sending."""
+
+
 def window(state: RunState) -> int:
     """Tokens that the model takes, question and answer together; 0 where nobody knows."""
-    known = state.spec.windows
+    known = {**state.spec.windows, **dict(state.windowing.windows)}
     actor = known.get(state.spec.model_for("actor"), 0)
     asked = known.get(state.windowing.model, 0)
     return min(actor, asked) if actor and asked else actor or asked
+
+
+def is_small(size: int) -> bool:
+    """Is there too little room for the long form of what every request says? 0 is a window that nobody knows."""
+    return 0 < size < SMALL
 
 
 def budget(size: int) -> int:
@@ -82,9 +94,28 @@ def overflowed(state: RunState) -> RunState:
     return evolve(state, windowing=evolve(known, overflows=known.overflows + 1, too_long=True))
 
 
+def refused_for_length(state: RunState, model: str, size: int, count: int) -> RunState:
+    """The provider refused a request as too long, and perhaps named the window and how long the request was.
+
+    What was not known before says how much has to go; the first time since an answer that is no overflow of its own."""
+    known = state.windowing
+    is_news = size > 0 and not known.learnt and window(state) != size
+    if count and known.asked_bytes and 1 <= known.asked_bytes / count <= SENSELESS:
+        known = evolve(known, ratio=known.asked_bytes / count, counted=count)
+        state = evolve(state, context_tokens=count, windowing=known)
+    if size:
+        windows = tuple((name, tokens) for name, tokens in known.windows if name != model)
+        state = evolve(state, windowing=evolve(known, windows=(*windows, (model, size))))
+    if not is_news:
+        return overflowed(state)
+    return evolve(state, windowing=evolve(state.windowing, learnt=True, too_long=estimate(state) > budget(size)))
+
+
 def make_room(state: RunState) -> Effect | None:
     """Prune when the model refused the request as too long, or would."""
     known, size, now = state.windowing, window(state), estimate(state)
+    if known.too_long and known.learnt and not known.overflows:
+        return PruneContext(most=int(budget(size) * PRUNE_TO), enough=budget(size))
     if known.too_long:
         return PruneContext(most=int(now * HARDER[min(known.overflows, len(HARDER)) - 1]), level=known.overflows)
     if not size or now <= max(budget(size), known.quiet_until):
@@ -98,3 +129,15 @@ def warn(state: RunState) -> Effect | None:
     if not size or state.windowing.warned or now < size * WARN_AT:
         return None
     return Record((ContextWarned(used=now, window=size),))
+
+
+def what_is_too_long(state: RunState) -> str:
+    """What does not fit and by how much, for people; empty where nobody knows the window."""
+    size, known, now = window(state), state.windowing, estimate(state)
+    if not size or not known.fixed:
+        return ""
+    model = known.model or state.spec.model_for("actor")
+    need = f"System prompt and tools need about {known.fixed:,} tokens, the conversation {max(0, now - known.fixed):,}"
+    over = now + SMALLEST_ANSWER - size
+    by = f": {over:,} too many, with the smallest answer of {SMALLEST_ANSWER}" if over > 0 else ""
+    return f"{need}; the window of {model} is {size:,}{by}."

@@ -69,6 +69,11 @@ class ModelService:
         """The model and those to ask instead of it, in order."""
         return chain(self._configs, name)
 
+    def seat(self, name: str) -> tuple[str, int]:
+        """What the calls of a model take their turns at, and how many it takes at once; 0 any number."""
+        config = self._configs.get(name)
+        return (config.seat, config.at_once) if config is not None else ("", 0)
+
     async def close(self) -> None:
         """Close the connections of the running loop. The service stays usable."""
         for adapter in self._adapters.pop(asyncio.get_running_loop(), {}).values():

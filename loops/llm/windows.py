@@ -43,5 +43,14 @@ def default_window(provider: str, model_id: str) -> int:
     """Tokens of the window of a model nobody has configured it for."""
     if provider in ("scripted", "replay"):
         return NO_MODEL
+    return _listed(model_id) or UNKNOWN
+
+
+def is_known(provider: str, model_id: str) -> bool:
+    """Does a rule know the model?"""
+    return provider in ("scripted", "replay") or _listed(model_id) > 0
+
+
+def _listed(model_id: str) -> int:
     name = model_id.lower().rpartition("/")[2]
-    return next((size for beginning, size in KNOWN if name.startswith(beginning)), UNKNOWN)
+    return next((size for beginning, size in KNOWN if name.startswith(beginning)), 0)

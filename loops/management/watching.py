@@ -33,6 +33,7 @@ SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "LoopDetected": lambda fact: f"goes in circles: {fact.get('evidence', '')}",
     "LoopBroken": lambda fact: f"is helped out of it: {str(fact.get('skipped') or fact.get('rung')).replace('_', ' ')}",
     "StallDetected": lambda fact: f"the monitor: {fact.get('evidence', '')}",
+    "TurnAwaited": lambda fact: f"waits for its turn at {fact['model']}: {fact['before']} before it",
     "StopRequested": lambda _: "is told to stop",
     "RunPaused": lambda _: "is paused",
     "RunResumed": lambda _: "goes on",

@@ -11,6 +11,7 @@ from loops.models.provenance import AuditEvent, ProvenanceRecord
 from loops.models.retention import CondemnedBlob, Tombstone
 from loops.models.runs import Artifact, ModelCall, Run, Step, ToolCallRecord
 from loops.models.tasks import Task, Workspace
+from loops.models.turns import ModelTurn
 
 __all__ = [
     "AccessRule",
@@ -32,6 +33,7 @@ __all__ = [
     "Membership",
     "ModelCall",
     "ModelConfig",
+    "ModelTurn",
     "Policy",
     "PolicyVersion",
     "Project",

@@ -32,6 +32,10 @@ class ModelConfig(models.Model):
         SCRIPTED = "scripted", "Scripted (no language model)"
         REPLAY = "replay", "Replay of a recording"
 
+    class WindowSource(models.TextChoices):
+        ASKED = "asked", "said by its server"
+        LEARNT = "learnt", "learnt from an error"
+
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     name = models.SlugField(unique=True, help_text="How agents and runs refer to this model.")
     provider = models.CharField(max_length=20, choices=Provider)
@@ -45,8 +49,26 @@ class ModelConfig(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(1000)],
-        help_text="Tokens that it takes, question and answer together. Empty: what is known of the model, else 32,768. "
-        "Conversations are shortened before they pass it.",
+        help_text="Tokens that it takes, question and answer together. Empty: what its server says, else what is known "
+        "of the model, else 32,768. Conversations are shortened before they pass it.",
+    )
+    window_found = models.PositiveIntegerField("window found", null=True, blank=True, editable=False)
+    window_source = models.CharField(max_length=20, blank=True, default="", choices=WindowSource, editable=False)
+    window_at = models.DateTimeField(null=True, blank=True, editable=False)
+    calls_at_once = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Other calls wait here for their turn, which costs a run no time. Empty: one for a server of your "
+        "own network, shared by all models of its address; any number for others.",
+    )
+    first_byte_s = models.PositiveIntegerField(
+        "seconds to the first byte",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Longest silence before an answer begins. Empty: 600 for a server of your own network, 120 for "
+        "others.",
     )
     thinking = models.CharField(
         max_length=20,
@@ -58,7 +80,13 @@ class ModelConfig(models.Model):
     output_usd_per_mtok = _price("output", "Thinking is output.")
     cache_read_usd_per_mtok = _price("cache reads", "Input that the provider had kept. Empty: the price of input.")
     cache_write_usd_per_mtok = _price("cache writes", "Input that it keeps for later. Empty: the price of input.")
-    timeout_s = models.PositiveIntegerField(default=120, help_text="Longest silence between two bytes, in seconds.")
+    timeout_s = models.PositiveIntegerField(
+        "seconds between bytes",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Longest silence within an answer. Empty: 600 for a server of your own network, 120 for others.",
+    )
     pace = models.FloatField(default=0.0, help_text="Scripted models: seconds between two streamed pieces.")
     fallback = models.ForeignKey(
         "self",

@@ -7,6 +7,7 @@ import logging
 import time
 import uuid
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from loops.crash_points import CrashPoint, reach
@@ -28,15 +29,23 @@ from loops.ids import new_key
 from loops.llm.registry import ModelService
 from loops.models import AuditEvent, Run
 from loops.services import audit, recovering
-from loops.services.instructions import classifier_prompt, prompt_versions, summary_prompt, system_prompt
-from loops.services.models import model_configs
+from loops.services.instructions import (
+    classifier_prompt,
+    prompt_versions,
+    short_prompt,
+    summary_prompt,
+    system_prompt,
+)
+from loops.services.models import ask_windows, model_configs
 from loops.services.reusing import fork_of, take_over
-from loops.services.tasks import run_spec
+from loops.services.tasks import models_by_role, run_spec
 from loops.services.workspaces import WorkspaceUnusable, prepare
 from loops.storage import journal, owners
 from loops.storage.breakers import PgBreakers
 from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
+from loops.storage.turns import PgTurns
+from loops.storage.windows import learn_window
 from loops.wiring import SystemClock, gatekeeper, orchestrator_of, publisher, sandbox_level, tools_of
 
 log = logging.getLogger(__name__)
@@ -123,6 +132,9 @@ async def _drive(
         classifier_prompt=classifier_prompt(),
         orchestrator=orchestrator_of(run, tools, models, store.connection),
         breakers=PgBreakers(store.connection, run.pk, store.epoch),
+        turns=PgTurns(store.connection, run.pk, store.epoch, models.seat),
+        learnt=partial(learn_window, store.connection),
+        short_prompt=short_prompt,
         fallbacks=models.chain,
     )
     driver = Driver(ports, state, transcript, sandbox_level=sandbox_level().level)
@@ -179,7 +191,7 @@ def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
         prepare(run)
     except (WorkspaceUnusable, OSError) as error:
         reason, problem = "workspace_unusable", str(error)
-    spec = from_plain(RunSpec, run_spec(run))
+    spec = _spec_of(run)
     now = int(time.time() * 1e6)
     bare = f.RunStarted(at=now, spec=spec, system="", prompt_version="", tools_sha256="")
     started = replace(bare, prompts=prompt_versions(), wording=texts.FOLDED.contents())
@@ -196,6 +208,12 @@ def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
     if problem:
         state = _fail(store, state, reason, problem)
     return state, extend(Transcript(), started)
+
+
+def _spec_of(run: Run) -> RunSpec:
+    """With the windows as the servers of its models say them now."""
+    ask_windows(set(models_by_role(run.agent).values()))
+    return from_plain(RunSpec, run_spec(run))
 
 
 def _equipped(started: f.RunStarted, run: Run, store: journal.PgJournal, *, keep: bool) -> f.RunStarted:

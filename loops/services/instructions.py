@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from loops.engine import loops, texts
 from loops.engine.spec import RunSpec
+from loops.engine.windowing import is_small
 from loops.llm import prompts
 
 SUMMARY_WORDS = 400
 
 
-def system_prompt(spec: RunSpec) -> tuple[str, str]:
-    """(the text, the name and version of the template it was made from). Raises UnknownLoop."""
-    prompt = loops.prompt(spec.loop) or prompts.load(spec.loop)
+def system_prompt(spec: RunSpec, *, small: bool = False) -> tuple[str, str]:
+    """(the text, the name and version of the template it was made from); the short form, where the loop has one, for
+    a ``small`` window, also for one that is known to be from the beginning. Raises UnknownLoop."""
+    short, window = f"{spec.loop}_small", spec.windows.get(spec.model_for("actor"), 0)
+    shipped = short if (small or is_small(window)) and short in prompt_names() else spec.loop
+    prompt = loops.prompt(spec.loop) or prompts.load(shipped)
     values = {"agent_name": spec.agent.name, "instructions": spec.agent.instructions or "None."}
     text = prompt.fill(**{name: values[name] for name in prompt.places})
     return text, prompt.version
+
+
+def short_prompt(spec: RunSpec) -> tuple[str, str]:
+    """What a run with a small window is asked with."""
+    return system_prompt(spec, small=True)
 
 
 def summary_prompt(goal: str) -> tuple[str, str]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from datetime import timedelta
 from typing import Any, cast
+
+from django.utils import timezone
 
 from loops.engine.values import ModelRole
 from loops.llm import config
+from loops.llm.addresses import is_private, origin
+from loops.llm.asking import ask_window
 from loops.llm.scripts import find_script, script_names
-from loops.llm.windows import default_window
+from loops.llm.windows import default_window, is_known
 from loops.models import ModelConfig
 
 SCRIPTED = "demo-scripted"
@@ -17,6 +22,9 @@ CLAUDE = "claude"
 OPENAI = "openai-compatible"
 DEFAULT_CLAUDE = "claude-sonnet-5-5"
 DEFAULT_OPENAI = "gpt-5-mini"
+SILENCE_S, OWN_SILENCE_S = 120, 600
+"""Before an answer and within it. A small machine computes a long question for minutes before it says a word."""
+FALLBACKS = "fallback__fallback__fallback"
 DEFAULT_SCRIPT = "repair_a_bug"
 
 
@@ -31,8 +39,45 @@ def windows() -> dict[str, int]:
 
 
 def window_of(row: ModelConfig) -> int:
-    """As an admin said, or as is known of the model."""
-    return row.context_window or default_window(row.provider, row.model_id)
+    """As an admin said, as its server said, or as is known of the model; an error of the server shows who said too
+    much."""
+    stated = row.context_window or row.window_found or default_window(row.provider, row.model_id)
+    learnt = row.window_source == ModelConfig.WindowSource.LEARNT and row.window_found
+    return min(stated, row.window_found or stated) if learnt else stated
+
+
+def window_in_words(row: ModelConfig) -> str:
+    """The window with its source, for people."""
+    size = window_of(row)
+    if size == row.context_window:
+        return f"{size:,} tokens, stated here"
+    if size == row.window_found and row.window_at:
+        return f"{size:,} tokens, {row.get_window_source_display()} on {row.window_at:%Y-%m-%d %H:%M} UTC"
+    return f"{size:,} tokens, {'known of the model' if is_known(row.provider, row.model_id) else 'assumed'}"
+
+
+def ask_windows(names: Collection[str], environ: Mapping[str, str] = os.environ) -> None:
+    """Ask the servers of these models, and of their fallbacks, for what nobody stated, at most every so often."""
+    wanted = ModelConfig.objects.select_related(FALLBACKS).filter(name__in=names)
+    for row in {model.name: model for found in wanted for model in found.chain()}.values():
+        if _is_due(row):
+            keep_window(row, ask_window(_with_key(row, environ)))
+
+
+def keep_window(row: ModelConfig, size: int) -> None:
+    """Keep for all runs what a server said. 0: it said nothing, and what was known stays."""
+    found = {"window_found": size, "window_source": ModelConfig.WindowSource.ASKED} if size else {}
+    ModelConfig.objects.filter(pk=row.pk).update(window_at=timezone.now(), **found)
+
+
+def _is_due(row: ModelConfig) -> bool:
+    """What an error taught holds until somebody tests the model: it was seen, not said."""
+    if row.context_window or not row.base_url or row.provider != ModelConfig.Provider.OPENAI:
+        return False
+    if row.window_source == ModelConfig.WindowSource.LEARNT:
+        return False
+    fresh = timedelta(hours=1) if row.window_found else timedelta(minutes=5)
+    return row.window_at is None or timezone.now() - row.window_at > fresh
 
 
 def ensure_default_models(environ: Mapping[str, str] = os.environ) -> list[ModelConfig]:
@@ -87,6 +132,8 @@ def _ensure(name: str, **fields: Any) -> ModelConfig:
 
 
 def _with_key(row: ModelConfig, environ: Mapping[str, str]) -> config.ModelConfig:
+    own = is_private(row.base_url)
+    silence = OWN_SILENCE_S if own else SILENCE_S
     return config.ModelConfig(
         name=row.name,
         provider=cast(config.Provider, row.provider),
@@ -100,7 +147,10 @@ def _with_key(row: ModelConfig, environ: Mapping[str, str]) -> config.ModelConfi
         output_price=row.output_usd_per_mtok,
         cache_read_price=row.cache_read_usd_per_mtok,
         cache_write_price=row.cache_write_usd_per_mtok,
-        timeout=float(row.timeout_s),
+        timeout=float(row.timeout_s or silence),
+        first_byte=float(row.first_byte_s or silence),
+        at_once=row.calls_at_once or int(own),
+        seat=origin(row.base_url) if own else f"model {row.name}",
         pace=row.pace,
         fallback=row.fallback.name if row.fallback else "",
     )

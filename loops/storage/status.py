@@ -8,6 +8,7 @@ from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 from loops.engine.verification import EVIDENCE
 from loops.storage.breakers import waiting_for
+from loops.storage.turns import waiting_at
 
 
 def status(state: RunState) -> tuple[str, str]:
@@ -24,6 +25,8 @@ def status(state: RunState) -> tuple[str, str]:
 
 
 def _working(state: RunState) -> tuple[str, str]:
+    if state.turn_at:
+        return "thinking", waiting_at(state.turn_at, state.turn_after)
     if state.outage.until:
         moment = datetime.fromtimestamp(state.outage.until / 1e6, UTC)
         return "thinking", f"{waiting_for(state.outage.model)} next try at {moment:%H:%M:%S} UTC"

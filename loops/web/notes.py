@@ -216,6 +216,17 @@ def _by(look: str, icon: str, title: str) -> Callable[[Body], dict[str, Any]]:
     return lambda body: _say(look, icon, title, by=text_of(body.get("by")))
 
 
+def _turn_awaited(body: Body) -> dict[str, Any]:
+    """``before`` is of the moment when it began to wait."""
+    title = f"Waits for its turn at {text_of(body.get('model'))}: {body.get('before', 0)} before it"
+    return _say("wait", "hourglass", title, text="The endpoint answers only so many calls at once. No time is charged.")
+
+
+def _prompt_shortened(body: Body) -> dict[str, Any]:
+    title = f"The window has only {body.get('window', 0):,} tokens: prompt and tools in their short form from here on"
+    return _say("idle", "book-open", title)
+
+
 def _taken_over(body: Body) -> dict[str, Any]:
     said = text_of(body.get("why"))
     return _say("wait", "rotate-ccw", "Taken over by another worker; nothing was repeated", text=said)
@@ -339,5 +350,7 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "ContextPruned": _context_pruned,
     "ModelRequested": _asked_another,
     "ModelAwaited": _awaited,
+    "TurnAwaited": _turn_awaited,
+    "PromptShortened": _prompt_shortened,
 }
 NOTED = tuple(_SAY)

@@ -12,6 +12,7 @@ from typing import Any
 
 from loops.engine.progress import REPORTED
 from loops.models import Run, Step
+from loops.storage.turns import LINE
 from loops.web import waiting, words
 from loops.web.meters import Meter
 
@@ -65,6 +66,8 @@ def _doing(run: Run, latest: Step | None) -> str:
     match run.status:
         case status if status in AT_REST:
             return AT_REST[status]
+        case Run.Status.THINKING if run.waiting_on.startswith(LINE):
+            return f"Waits for its {run.waiting_on}"
         case Run.Status.THINKING:
             return waiting.said(run.waiting_on) or f"Asks the model what to do in step {run.total_steps}"
         case Run.Status.EXECUTING_TOOL:

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.template.loader import TemplateDoesNotExist, get_template
 
 from loops.models import Run
+from loops.storage.turns import LINE
 from loops.web import words
 from loops.web.access import Audience
 
@@ -47,6 +48,8 @@ def _kinds() -> dict[str, str]:
 
 def said(waiting_on: str) -> str:
     """What a run waits on, in words: the name of a gate, a tool, or what the run said itself."""
+    if waiting_on.startswith(LINE):
+        return f"Its {waiting_on}"
     name = waiting_on if " " in waiting_on else waiting_on.replace("_", " ")
     return _kinds().get(waiting_on) or words.capital(name)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tests.llama import gguf
 
-WIDTH, LAYERS, HEADS, WORDS = 64, 2, 4, 900
+WIDTH, HEADS, WORDS = 64, 4, 900
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
 SURE = 40.0
 """Of the logit of what follows; everything else has none worth naming."""
@@ -50,7 +50,7 @@ For a call, return a JSON object within <tool_call></tool_call>:
 {%- if add_generation_prompt %}<|assistant|>{% endif %}"""
 
 
-def make(path: Path, says: Sequence[Sequence[str]], corpus: str, *, trained_for: int = 32_768) -> Path:
+def make(path: Path, says: Sequence[Sequence[str]], corpus: str, *, layers: int = 2, trained_for: int = 32_768) -> Path:
     """Write the model. Each of ``says`` is what it may say, in pieces that are one token each; no piece twice."""
     tokens = _vocabulary(corpus)
     pieces = [piece for said in says for piece in said]
@@ -61,7 +61,7 @@ def make(path: Path, says: Sequence[Sequence[str]], corpus: str, *, trained_for:
     for said in says:
         chain = [at[piece] for piece in said] + [end]
         follows |= {before: [after] for before, after in pairwise(chain)}
-    gguf.write(path, _metadata(tokens, trained_for), _tensors(len(tokens), follows, end))
+    gguf.write(path, _metadata(tokens, layers, trained_for), _tensors(len(tokens), layers, follows, end))
     return path
 
 
@@ -79,13 +79,13 @@ def _vocabulary(corpus: str) -> list[tuple[str, float, int]]:
     return [(text, score, kind) for text, (score, kind) in made.items()]
 
 
-def _metadata(tokens: Sequence[tuple[str, float, int]], trained_for: int) -> dict[str, object]:
+def _metadata(tokens: Sequence[tuple[str, float, int]], layers: int, trained_for: int) -> dict[str, object]:
     return {
         "general.architecture": "llama",
         "general.name": "tiny",
         "llama.context_length": trained_for,
         "llama.embedding_length": WIDTH,
-        "llama.block_count": LAYERS,
+        "llama.block_count": layers,
         "llama.feed_forward_length": 2 * WIDTH,
         "llama.attention.head_count": HEADS,
         "llama.attention.head_count_kv": HEADS,
@@ -105,7 +105,7 @@ def _metadata(tokens: Sequence[tuple[str, float, int]], trained_for: int) -> dic
     }
 
 
-def _tensors(size: int, follows: dict[int, list[int]], end: int) -> dict[str, np.ndarray]:
+def _tensors(size: int, layers: int, follows: dict[int, list[int]], end: int) -> dict[str, np.ndarray]:
     chance = np.random.default_rng(7)
     meaning = chance.standard_normal((size, WIDTH)).astype(np.float32)
     meaning /= np.sqrt((meaning**2).mean(axis=1, keepdims=True))
@@ -116,7 +116,7 @@ def _tensors(size: int, follows: dict[int, list[int]], end: int) -> dict[str, np
             said[token] += SURE / WIDTH * meaning[before]
     ones, none = np.ones(WIDTH, dtype=np.float32), np.zeros((WIDTH, WIDTH), dtype=np.float32)
     tensors = {"token_embd.weight": meaning, "output_norm.weight": ones, "output.weight": said}
-    for layer in range(LAYERS):
+    for layer in range(layers):
         name = f"blk.{layer}"
         tensors |= {f"{name}.attn_norm.weight": ones, f"{name}.ffn_norm.weight": ones}
         tensors |= {f"{name}.attn_{part}.weight": none for part in ("q", "k", "v", "output")}

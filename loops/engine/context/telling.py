@@ -146,6 +146,10 @@ def _from_person(transcript: Transcript, name: str, words: str) -> Transcript:
     return say(transcript, text, person=True)
 
 
+def _prompt_shortened(transcript: Transcript, fact: f.PromptShortened) -> Transcript:
+    return evolve(transcript, system=fact.system)
+
+
 def _diagnosed(transcript: Transcript, fact: f.DiagnosisMade) -> Transcript:
     return say(transcript, fact.feedback)
 
@@ -162,6 +166,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Transcript, Any], Transcript]] = {
     f.MessageReceived: _message,
     f.DiagnosisMade: _diagnosed,
     f.ContextPruned: pruned,
+    f.PromptShortened: _prompt_shortened,
     f.Backtracked: backtracked,
     f.ReflectionForced: forced,
 }

@@ -58,6 +58,8 @@ from loops.engine.facts.running import RunStarted as RunStarted
 from loops.engine.facts.running import RunTakenOver as RunTakenOver
 from loops.engine.facts.running import StepCompleted as StepCompleted
 from loops.engine.facts.running import TextsChanged as TextsChanged
+from loops.engine.facts.turns import TurnAwaited as TurnAwaited
+from loops.engine.facts.turns import TurnTaken as TurnTaken
 from loops.engine.facts.undoing import CompensationCompleted as CompensationCompleted
 from loops.engine.facts.undoing import CompensationIntended as CompensationIntended
 from loops.engine.facts.undoing import RollbackEnded as RollbackEnded
@@ -70,6 +72,7 @@ from loops.engine.facts.verifying import DiagnosisMade as DiagnosisMade
 from loops.engine.facts.verifying import ResultProposed as ResultProposed
 from loops.engine.facts.windowing import ContextPruned as ContextPruned
 from loops.engine.facts.windowing import ContextWarned as ContextWarned
+from loops.engine.facts.windowing import PromptShortened as PromptShortened
 from loops.engine.facts.windowing import SummaryRequested as SummaryRequested
 
 KINDS: Mapping[str, type[Fact]] = {kind.__name__: kind for kind in Fact.__subclasses__()}

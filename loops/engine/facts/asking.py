@@ -74,6 +74,10 @@ class ModelFailed(Fact):
     next_model: str = ""
     """Of the fallback chain: asked when this one is given up. Without one the run ends then."""
     probe: bool = False
+    window: int = 0
+    """Tokens that the model takes, where the provider named them when it refused the request as too long."""
+    counted: int = 0
+    """Tokens of the request by the provider's count, likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)

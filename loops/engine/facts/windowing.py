@@ -18,6 +18,18 @@ class ContextWarned(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PromptShortened(Fact):
+    """The window turned out to be small: from here on the model reads the short form of system prompt and tools, with
+    which the whole request has ``size`` bytes."""
+
+    HEAVY: ClassVar[tuple[str, ...]] = ("system",)
+    system: str
+    prompt_version: str
+    size: int
+    window: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class SummaryRequested(Fact):
     """Written before a model is asked to sum up what is going to be left out."""
 
@@ -49,5 +61,7 @@ class ContextPruned(Fact):
     level: int = 0
     model: str = ""
     usage: Usage = field(default_factory=Usage)
+    fixed_tokens: int = 0
+    """Of system prompt and tools, which nothing makes shorter."""
     why_no_model: str = ""
     """Why the model that sums up was of no use."""

@@ -22,6 +22,7 @@ from loops.engine.fold import (  # noqa: F401 - each says what its facts mean
     people,
     recovering,
     running,
+    turns,
     undoing,
     verifying,
     windowing,

@@ -11,7 +11,7 @@ from loops.engine.outages import NO_OUTAGE
 from loops.engine.recovery.attempts import waited
 from loops.engine.state import PendingCall, RunState
 from loops.engine.values import StopReason
-from loops.engine.windowing import TOO_LONG, after_answer, overflowed
+from loops.engine.windowing import TOO_LONG, after_answer, overflowed, refused_for_length
 
 SAID_AT_MOST = 600
 """Characters of a provider's words that a state keeps."""
@@ -58,7 +58,7 @@ def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
         cost_microusd=state.cost_microusd + (usage.cost_microusd or 0),
         cost_unknown=state.cost_unknown or usage.cost_microusd is None,
         context_tokens=size,
-        windowing=evolve(known, overflows=known.overflows if full else 0),
+        windowing=evolve(known, overflows=known.overflows if full else 0, learnt=known.learnt and full),
         fatal="refused" if fact.stop is StopReason.REFUSAL else "",
     )
     return overflowed(answered) if full else answered
@@ -68,7 +68,8 @@ def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
 def model_failed(state: RunState, fact: f.ModelFailed) -> RunState:
     """A failed probe uses up no attempt: it was made for everybody. There are as many probes as attempts."""
     if fact.code in TOO_LONG:
-        return overflowed(evolve(state, requested=False, model_attempt=fact.attempt))
+        failed = evolve(state, requested=False, model_attempt=fact.attempt)
+        return refused_for_length(failed, fact.model, fact.window, fact.counted)
     transient, most = fact.kind.value == "transient", state.limits.max_model_attempts
     said = f"{fact.model}: {fact.message[:SAID_AT_MOST]}" if fact.model else fact.message[:SAID_AT_MOST]
     outage = evolve(state.outage, why=fact.code, said=said, probes=state.outage.probes + fact.probe)

@@ -35,6 +35,8 @@ def forked(state: RunState, fact: f.Forked) -> RunState:
         requested=open_step,
         model_attempt=0,
         wake_at=0,
+        turn_at="",
+        turn_after=0,
         calls=tuple(p if p.status == "done" else PendingCall(call=p.call) for p in state.calls),
         gate=None,
         paused=False,

@@ -6,7 +6,7 @@ from loops.engine import facts as f
 from loops.engine.evolving import evolve
 from loops.engine.fold.parts import means
 from loops.engine.state import RunState
-from loops.engine.windowing import budget, window
+from loops.engine.windowing import RICHEST, SMALLEST_ANSWER, budget, is_small, rate, tokens, window
 
 AGAIN_AFTER = 10
 """One in so many tokens of the budget must come in before a pruning that was not enough is tried again."""
@@ -15,6 +15,15 @@ AGAIN_AFTER = 10
 @means(f.ContextWarned)
 def context_warned(state: RunState, fact: f.ContextWarned) -> RunState:
     return evolve(state, windowing=evolve(state.windowing, warned=True))
+
+
+@means(f.PromptShortened)
+def prompt_shortened(state: RunState, fact: f.PromptShortened) -> RunState:
+    """What is measured from now on is the shorter request."""
+    known = state.windowing
+    size = tokens(fact.size, known)
+    too_long = known.too_long and size > budget(fact.window)
+    return evolve(state, context_tokens=size, windowing=evolve(known, counted=size, too_long=too_long))
 
 
 @means(f.SummaryRequested)
@@ -26,7 +35,7 @@ def summary_requested(state: RunState, fact: f.SummaryRequested) -> RunState:
 def context_pruned(state: RunState, fact: f.ContextPruned) -> RunState:
     """What the provider would not take and cannot be made shorter ends the run."""
     known, limit, usage = state.windowing, budget(window(state)), fact.usage
-    hopeless = known.too_long and fact.method == "none"
+    hopeless = fact.method == "none" and (known.too_long or _can_never_fit(state, fact))
     too_much = fact.after_tokens > limit
     return evolve(
         state,
@@ -40,8 +49,17 @@ def context_pruned(state: RunState, fact: f.ContextPruned) -> RunState:
             counted=fact.after_tokens,
             prunings=known.prunings + (fact.method != "none"),
             too_long=False,
+            fixed=fact.fixed_tokens,
             quiet_until=fact.after_tokens + limit // AGAIN_AFTER if too_much else 0,
             warned=known.warned and fact.method == "none",
             summaries=0,
         ),
     )
+
+
+def _can_never_fit(state: RunState, fact: f.ContextPruned) -> bool:
+    """Too long by the most generous estimate: it is not sent, as some servers would cut it without a word. Only of a
+    window that somebody named: those that are assumed are not small."""
+    size, known = window(state), state.windowing
+    generous = known.ratio or RICHEST
+    return is_small(size) and fact.after_tokens * rate(known) / generous + SMALLEST_ANSWER > size

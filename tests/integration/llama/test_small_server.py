@@ -1,0 +1,97 @@
+"""Real runs against a real llama.cpp server of the commonest kind: one slot, a window of 4,096 (SPEC E6, U1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from loops.models import Agent, Fact, ModelConfig, Run
+from loops.services.models import window_of
+from loops.services.people import create_project
+from loops.services.tasks import submit_task
+from loops.storage import reader
+from tests.llama.server import Server, serving
+from tests.stack import wait_until
+
+pytestmark = pytest.mark.spec("E6", "U1")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("llama")) as running:
+        yield running
+
+
+def model(server: Server, **fields: Any) -> ModelConfig:
+    return ModelConfig.objects.create(name="own", provider="openai", model_id="tiny", base_url=server.url, **fields)
+
+
+def submit(chosen: ModelConfig, count: int, **task: Any) -> list[Run]:
+    boss = get_user_model().objects.create_superuser("ana", password="x")
+    project = create_project(actor=boss, name="P", slug="p")
+    agent = Agent.objects.create(project=project, name="Agent", actor_model=chosen)
+    given = {"final_review": "never", "workspace": None, "complexity": "simple", **task}
+    goal = given.pop("goal", "Write it")
+    return [
+        submit_task(actor=boss, project=project, agent=agent, goal=f"{goal} ({number})", **given).run
+        for number in range(count)
+    ]
+
+
+def facts(run: Run, kind: str) -> list[Any]:
+    return [fact for fact in reader.history(run.pk) if type(fact).__name__ == kind]
+
+
+def rest(runs: list[Run]) -> Counter[str]:
+    """Wait until nothing moves any more; how they stand."""
+    pks = [run.pk for run in runs]
+
+    def still() -> bool:
+        moving = Run.objects.filter(pk__in=pks).exclude(status__in=["waiting", "completed", "failed", "interrupted"])
+        return not moving.exists()
+
+    wait_until(still, "the end of all runs", 240)
+    found = Run.objects.filter(pk__in=pks).values_list("status", "end_reason", "waiting_on")
+    return Counter(f"{status} {reason or on}" for status, reason, on in found)
+
+
+def test_ten_runs_at_once_all_end_by_their_own_bounds(live_worker: Any, server: Server, capsys: Any) -> None:
+    runs = submit(model(server), 10)
+    ends = rest(runs)
+    failed = Fact.objects.filter(run__in=runs, kind="ModelFailed").count()
+    asked = Fact.objects.filter(run__in=runs, kind="ModelRequested").count()
+    answered = Fact.objects.filter(run__in=runs, kind="ModelAnswered").count()
+    waited = Fact.objects.filter(run__in=runs, kind="TurnAwaited").count()
+    begun = len(server.lines("POST /v1/chat/completions"))
+    with capsys.disabled():
+        print(f"\n{dict(ends)}: {asked} asked, {answered} answered, {failed} failed, {waited} waits, {begun} begun")
+    assert "model_unavailable" not in " ".join(ends)
+
+
+def test_the_window_is_asked_before_the_first_request(live_worker: Any, server: Server) -> None:
+    chosen = model(server)
+    (run,) = submit(chosen, 1)
+    rest([run])
+    chosen.refresh_from_db()
+    assert (chosen.window_found, chosen.window_source) == (4096, "asked")
+    assert facts(run, "ModelRequested")[0].window == 4096
+    assert facts(run, "ModelFailed") == []
+
+
+def test_a_window_that_an_error_names_is_learnt_and_the_run_goes_on(live_worker: Any, server: Server) -> None:
+    """The admin stated too much: the server refuses, names 4,096, and the same run goes on with it."""
+    chosen = model(server, context_window=200_000)
+    (run,) = submit(chosen, 1, goal="Write down what is here. " + "The system checks what the agent reads. " * 60)
+    rest([run])
+    failed = facts(run, "ModelFailed")
+    assert (failed[0].window, failed[0].code) == (4096, "prompt_too_long")
+    assert len(failed) < len(facts(run, "ModelAnswered")), "it goes on after each"
+    assert len(facts(run, "PromptShortened")) == 1
+    run.refresh_from_db()
+    assert (run.status, run.waiting_on) == ("waiting", "loop_detected"), "it ends by what it does, not by the window"
+    chosen.refresh_from_db()
+    assert (chosen.window_found, chosen.window_source, window_of(chosen)) == (4096, "learnt", 4096)

@@ -1,0 +1,137 @@
+"""Turns at an endpoint: one line for all workers, and a turn that ends with the lease of who has it (SPEC E6)."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import dataclass
+
+import pytest
+from django.db import connection
+
+from loops.models import ModelTurn, Run
+from loops.storage.turns import PgTurns
+from tests.integration.storage import owned
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("E6")]
+
+SEAT = "http://10.0.0.5:8080"
+
+
+@dataclass
+class Worker:
+    """A worker with a run of its own; ``rung`` are the runs it rang for."""
+
+    turns: PgTurns
+    run: uuid.UUID
+    rung: list[uuid.UUID]
+
+
+def worker(at_once: int = 1, seat: str = SEAT) -> Worker:
+    mine = owned.own(owned.new_run())
+    rung: list[uuid.UUID] = []
+    turns = PgTurns(
+        mine.journal.connection, mine.run.pk, mine.journal.epoch, lambda model: (seat, at_once), rung.append
+    )
+    return Worker(turns, mine.run.pk, rung)
+
+
+def park(waiting: Worker, before: int = 1) -> None:
+    told = f"turn at own: {before} before it"
+    Run.objects.filter(pk=waiting.run).update(owner="", lease_until=None, waiting_on=told)
+
+
+def end_lease(of: Worker) -> None:
+    """As when its process was killed."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE agent_execution_history SET lease_until = clock_timestamp() - interval '1 second' WHERE id = %s",
+            [of.run],
+        )
+
+
+def test_others_wait_in_the_order_in_which_they_came() -> None:
+    first, second, third = worker(), worker(), worker()
+    assert [first.turns.take("own"), second.turns.take("own"), third.turns.take("own")] == [0, 1, 2]
+    assert [first.turns.take("own"), second.turns.take("own"), third.turns.take("own")] == [0, 1, 2]
+    first.turns.leave()
+    assert [third.turns.take("own"), second.turns.take("own")] == [1, 0]
+
+
+def test_who_is_next_is_rung_for_and_all_learn_where_they_are() -> None:
+    first, second, third = worker(), worker(), worker()
+    for one in (first, second, third):
+        one.turns.take("own")
+    park(second)
+    park(third, 2)
+    first.turns.leave()
+    assert first.rung == [second.run]
+    waits = dict(Run.objects.filter(pk__in=[second.run, third.run]).values_list("pk", "waiting_on"))
+    assert waits == {second.run: "turn at own: it is next", third.run: "turn at own: 1 before it"}
+
+
+def test_a_killed_worker_gives_its_turn_back_with_its_lease() -> None:
+    gone, second = worker(), worker()
+    gone.turns.take("own")
+    assert second.turns.take("own") == 1
+    end_lease(gone)
+    assert second.turns.take("own") == 0
+
+
+def test_a_place_whose_run_waits_for_something_else_counts_no_more() -> None:
+    first, paused, third = worker(), worker(), worker()
+    for one in (first, paused, third):
+        one.turns.take("own")
+    Run.objects.filter(pk=paused.run).update(owner="", lease_until=None, waiting_on="")
+    assert third.turns.take("own") == 1
+
+
+def test_a_place_whose_run_never_comes_back_counts_no_more() -> None:
+    first, lost, third = worker(), worker(), worker()
+    for one in (first, lost, third):
+        one.turns.take("own")
+    park(lost)
+    assert third.turns.take("own") == 2
+    ModelTurn.objects.filter(run=lost.run).update(seen_at="2026-01-01T00:00:00Z")
+    assert third.turns.take("own") == 1
+
+
+def test_a_turn_that_came_while_the_run_was_being_parked_is_not_missed() -> None:
+    first, second = worker(), worker()
+    first.turns.take("own")
+    second.turns.take("own")
+    first.turns.leave()
+    park(second)
+    second.turns.parked()
+    assert second.rung == [second.run]
+
+
+def test_so_many_at_once_as_the_endpoint_takes_and_each_endpoint_for_itself() -> None:
+    first, second, third, other = worker(2), worker(2), worker(2), worker(1, "http://10.0.0.6:8080")
+    assert [one.turns.take("own") for one in (first, second, third, other)] == [0, 0, 2, 0]
+
+
+def test_nobody_waits_at_an_endpoint_without_a_limit() -> None:
+    assert [worker(0).turns.take("own") for _ in range(3)] == [0, 0, 0]
+    assert not ModelTurn.objects.exists()
+
+
+def test_of_many_that_ask_at_once_one_has_the_turn() -> None:
+    runs = [owned.own(owned.new_run()) for _ in range(8)]
+    start, before = threading.Barrier(8), []
+
+    def ask(mine: owned.Owned) -> None:
+        try:
+            connection.ensure_connection()
+            turns = PgTurns(connection.connection, mine.run.pk, mine.journal.epoch, lambda model: (SEAT, 1))
+            start.wait()
+            before.append(turns.take("own"))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=ask, args=[mine]) for mine in runs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(before) == list(range(8))
