@@ -7,13 +7,17 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run own-packages setup test unit adversary check fix smoke faults controls bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
+.PHONY: help run sandbox own-packages setup test unit adversary check fix smoke faults controls bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-run: .venv/.runtime own-packages $(BIN)/agentops ## start AgentOps: database, broker, web, worker, clock; Ctrl-C stops it
+run: sandbox .venv/.runtime own-packages $(BIN)/agentops ## start AgentOps: database, broker, web, worker, clock; Ctrl-C stops it
 	@exec $(BIN)/python manage.py up $(ARGS)
+
+# The first line of a start where bubblewrap is missing; as root on Debian it is installed.
+sandbox:
+	@$(PYTHON) loops/tools/sandbox/installing.py || true
 
 setup: .venv/.development $(BIN)/agentops ## install everything a developer needs
 

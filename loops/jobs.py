@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import uuid
@@ -19,7 +18,7 @@ from loops.storage import owners
 from loops.storage.bell import ring, ring_now
 
 log = logging.getLogger(__name__)
-BEAT_KEY, SANDBOX_KEY = "agentops:beat", "agentops:sandbox"
+BEAT_KEY = "agentops:beat"
 AT_ONCE = 500
 
 _TO_RING = """
@@ -61,9 +60,9 @@ def sweep(**_: Any) -> int:
 @shared_task(name="loops.beat_alive")
 def beat_alive(**_: Any) -> None:
     """Say that beat and a worker are alive, and which sandbox this worker has."""
-    from loops.engine.codec import to_plain
+    from loops.services import sandbox
     from loops.wiring import sandbox_level
 
     client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2)
     client.set(BEAT_KEY, int(time.time()))
-    client.set(SANDBOX_KEY, json.dumps(to_plain(sandbox_level())))
+    sandbox.tell(sandbox_level())

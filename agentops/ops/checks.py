@@ -23,11 +23,11 @@ from agentops.ops.found import ERROR, OK, WARNING, Found
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
 from loops.services import retention
+from loops.services.sandbox import KEY as SANDBOX_KEY
 from loops.storage import chain
 from loops.storage.journal import TTL_S
 
 OLDEST_SERVER = 14
-SANDBOX_KEY = "agentops:sandbox"
 CLOCKS_APART_S = 2.0
 UNTAKEN_S = 60
 BACKUP_DAYS = 7
@@ -325,7 +325,7 @@ def _sandbox() -> Found:
     found = json.loads(told)
     said = f"level {found['level']}, {found.get('name', '')}".rstrip(", ")
     if found["level"] < 3:
-        return WARNING, said, "install bubblewrap and allow user namespaces: commands are refused until then"
+        return WARNING, f"{said}: {found['warning']}", found.get("remedy", "")
     return OK, said
 
 

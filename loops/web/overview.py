@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from loops.models import Project, Run
+from loops.services import sandbox
 from loops.web import access, waiting
 
 LIVE = 12
@@ -48,6 +49,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     live = list(_live(projects))
     context = {
         "roles": roles,
+        "sandbox": sandbox.weak(),
         "gates": waiting.waiting_for(request.user).ranked().with_names()[:GATES],
         "kinds": kinds,
         "needing": needing,

@@ -16,6 +16,7 @@ from loops.engine import loops
 from loops.engine.complexity import estimate
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
+from loops.services import sandbox
 from loops.services.submission import LIMITS, MAX_CRITERIA, MAX_GOAL, InvalidTask
 from loops.services.tasks import IdempotencyConflict, submit_task
 
@@ -51,6 +52,7 @@ def new(request: HttpRequest) -> HttpResponse:
         except IdempotencyConflict as error:
             faults = {"goal": str(error)}
     context = {**_choices(request, draft), "draft": draft, "faults": faults, "fault_lines": _fault_lines(faults)}
+    context["sandbox"] = sandbox.weak()
     return render(request, "console/new_task.html", context, status=422 if faults else 200)
 
 

@@ -21,6 +21,7 @@ from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import chain, reader
 from tests.e2e import plant as plants
+from tests.own_environment import give_pytest
 from tests.wire import humaneval
 from tests.wire.server import WireServer
 
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(420)]
 
 PROBLEMS = [f"HumanEval/{number}" for number in range(20)]
 TESTS = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python -m pytest -q test_solution.py"
-"""Without the plugins of the worker's own environment, whose import takes most of such a short run."""
+"""The workspace brings pytest; plugins would take most of such a short run."""
 LEDGER = "ledger.txt"
 """In the run's folder, outside Postgres: one line for each test run that came to its end, naming what it tested."""
 
@@ -65,7 +66,7 @@ class School:
             (folder / name).write_text(text)
         write = f"sha256sum solution.py | cut -c1-64 >> {LEDGER}"
         (folder / ".agentops.toml").write_text(f"[tests]\ncommand = '{TESTS}; code=$?; {write}; exit $code'\n")
-        return folder
+        return give_pytest(folder)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from agentops import accounts, onetime, roles
 from agentops.embedded import EmbeddedError, postgres, stack, valkey
 from agentops.embedded.paths import Paths
 from agentops.embedded.supervisor import Supervisor
+from loops.tools.sandbox import installing
 
 
 class Command(BaseCommand):
@@ -32,6 +33,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Bring everything up, wait, bring everything down."""
         quiet = options["quiet"] or options["json_ready"]
+        if "MAKELEVEL" not in os.environ and not quiet and (said := installing.notice()):  # make has said it already
+            self._say(said)
         paths: Paths = settings.PATHS
         try:
             paths.make()

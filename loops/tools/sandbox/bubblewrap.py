@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 
 from loops.tools.limits import MIB, Limits
 from loops.tools.sandbox import programs
 from loops.tools.sandbox.command import ENVIRONMENT, HOME, IGNORED, REPORT, TMP, WORKSPACE, Prepared, Sandboxed
+from loops.tools.sandbox.installing import bwrap_path
 from loops.tools.sandbox.seccomp import filter_bytes
 from loops.tools.sandbox.user import INSIDE_UID, SandboxUser
 
@@ -21,11 +21,6 @@ _DATA = {
     "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
-
-
-def bwrap_path() -> str:
-    """The system's bwrap (Ubuntu grants user namespaces to that path only), "" when there is none."""
-    return "/usr/bin/bwrap" if os.access("/usr/bin/bwrap", os.X_OK) else shutil.which("bwrap") or ""
 
 
 def prepare(command: Sandboxed, user: SandboxUser, limits: Limits, inner: Mapping[str, str]) -> Prepared:

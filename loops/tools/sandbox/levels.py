@@ -25,8 +25,9 @@ from loops.engine.values import Json
 from loops.tools.limits import Limits
 from loops.tools.sandbox import confined
 from loops.tools.sandbox.beneath import openat2_works
-from loops.tools.sandbox.bubblewrap import bwrap_path, prepare
+from loops.tools.sandbox.bubblewrap import prepare
 from loops.tools.sandbox.command import Prepared, Sandboxed, environment
+from loops.tools.sandbox.installing import bwrap_path, remedy
 from loops.tools.sandbox.seccomp import filter_bytes
 from loops.tools.sandbox.user import NoUserNamespace, file_owner, sandbox_user
 
@@ -113,16 +114,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class SandboxLevel:
-    """``warning`` is empty at full strength, else a sentence for the banner and the health page."""
+    """``warning`` is empty at full strength, else a sentence for the banner and the health page; ``remedy`` is what
+    somebody can do about it."""
 
     level: int
     name: str
     checks: tuple[Check, ...] = ()
     warning: str = ""
-
-    def as_json(self) -> dict[str, Json]:
-        checks: list[Json] = [{"name": c.name, "passed": c.passed, "detail": c.detail} for c in self.checks]
-        return {"level": self.level, "name": self.name, "checks": checks, "warning": self.warning}
+    remedy: str = ""
 
 
 @dataclass(slots=True)
@@ -171,9 +170,9 @@ def _find_level(
     others, lacking = _tried(second or _try_confined, _CONFINED_DETAIL, confined.missing())
     if not lacking:
         said = f"The weaker sandbox is in force, so that every command asks a person: {why}."
-        return SandboxLevel(CONFINED, "landlock", others, said)
+        return SandboxLevel(CONFINED, "landlock", others, said, remedy())
     said = f"Commands are refused: {why}, and for the weaker sandbox {lacking}. File tools still work."
-    return SandboxLevel(FILES_ONLY, "files only", checks or others, said)
+    return SandboxLevel(FILES_ONLY, "files only", checks or others, said, remedy())
 
 
 def _tried(
