@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 from django.db import models
-from django.db.models import Q
 
 OPERATE = ("operator", "admin")
 REVIEW = ("reviewer", "admin")
@@ -23,11 +22,10 @@ class ProjectScoped(models.QuerySet[Any]):
             return self.none()
         if user.is_superuser:
             return self
-        prefix = f"{self.project_path}__" if self.project_path else ""
-        mine = Q(**{f"{prefix}memberships__user": user})
-        if roles:
-            mine &= Q(**{f"{prefix}memberships__role__in": roles})
-        return self.filter(mine).distinct()
+        mine = {one.project_id for one in user.memberships.all() if not roles or one.role in roles}
+        # The very ids, and no join or subquery: Postgres knows how many runs each project has, and nothing of who is in
+        # which, so it would read every run that one may see to sort them.
+        return self.filter(**{f"{self.project_path or 'pk'}__in": sorted(mine)})
 
 
 class ProjectQuerySet(ProjectScoped):

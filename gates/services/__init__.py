@@ -4,7 +4,7 @@ from gates.services.bulk import BulkItem, BulkResult, decide_many, preview_many
 from gates.services.claims import claim, release
 from gates.services.deciding import decide
 from gates.services.expiring import expire_due
-from gates.services.people import objections_of, verdicts_for
+from gates.services.people import objections_of, standing_of
 from gates.services.refusals import (
     AlreadyDecided,
     DecisionRefused,
@@ -32,5 +32,5 @@ __all__ = [
     "objections_of",
     "preview_many",
     "release",
-    "verdicts_for",
+    "standing_of",
 ]

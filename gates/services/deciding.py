@@ -79,7 +79,8 @@ def visible_gate(actor: Any, gate_id: uuid.UUID | str) -> Gate:
         key = gate_id if isinstance(gate_id, uuid.UUID) else uuid.UUID(str(gate_id))
     except ValueError:
         raise GateNotFound from None
-    gate = Gate.objects.visible_to(actor).select_related("run__task").filter(pk=key).first()
+    around = ("project", "claimed_by", "run__agent", "run__task__created_by")
+    gate = Gate.objects.visible_to(actor).select_related(*around).filter(pk=key).first()
     if gate is None:
         raise GateNotFound
     return gate  # type: ignore[no-any-return]

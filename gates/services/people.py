@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import connection
+from django.db.models import FilteredRelation, Q
 
 from gates.models import Gate
 from gates.policy import roles
@@ -13,32 +15,46 @@ from gates.policy.verdicts import Verdict, allowed
 from gates.terms import terms_of
 
 
-def objections_of(actor: Any, gate: Gate, verdict: str = "") -> list[str]:
-    """Why ``actor`` may not decide ``gate``, by roles and policy as they are in the database at this moment."""
-    with connection.cursor() as cursor:
-        terms = terms_of(cursor, gate.project_id)
-    person = _person(actor, gate)
-    return roles.objections(person, gate.kind, verdict, own_approval_allowed=terms.own_approval_allowed)
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A person before a gate, as the database knew both at one moment."""
+
+    person: roles.Person
+    gate: Gate
+    own_approval_allowed: bool
+
+    def objections(self, verdict: str = "") -> list[str]:
+        """Why the person may not decide the gate, or not in this way."""
+        return roles.objections(self.person, self.gate.kind, verdict, own_approval_allowed=self.own_approval_allowed)
+
+    def verdicts(self, view_bytes: int = 0) -> tuple[Verdict, ...]:
+        """The verdicts the person may give: what the buttons show, by the same rules that ``decide`` applies."""
+        if not self.gate.is_open:
+            return ()
+        return tuple(one for one in allowed(self.gate.kind, view_bytes) if not self.objections(one))
 
 
-def verdicts_for(actor: Any, gate: Gate, view_bytes: int = 0) -> tuple[Verdict, ...]:
-    """The verdicts ``actor`` may give: what the buttons show, by the same rules that ``decide`` applies."""
-    if not gate.is_open:
-        return ()
+def standing_of(actor: Any, gate: Gate) -> Standing:
+    """Two queries."""
     with connection.cursor() as cursor:
         own = terms_of(cursor, gate.project_id).own_approval_allowed
-    person = _person(actor, gate)
-    offered = allowed(gate.kind, view_bytes)
-    return tuple(one for one in offered if not roles.objections(person, gate.kind, one, own_approval_allowed=own))
+    return Standing(_person(actor, gate), gate, own)
+
+
+def objections_of(actor: Any, gate: Gate, verdict: str = "") -> list[str]:
+    """Why ``actor`` may not decide ``gate``, by roles and policy as they are in the database at this moment."""
+    return standing_of(actor, gate).objections(verdict)
 
 
 def _person(actor: Any, gate: Gate) -> roles.Person:
-    fresh = get_user_model().objects.filter(pk=actor.pk).first()
-    if fresh is None:
+    here = FilteredRelation("memberships", condition=Q(memberships__project=gate.project_id))
+    found = get_user_model().objects.annotate(here=here).filter(pk=actor.pk)
+    rows = list(found.values_list("is_active", "is_superuser", "here__role"))  # one for each role, at least one
+    if not rows:
         return roles.Person(is_active=False)
     return roles.Person(
-        roles=frozenset(fresh.memberships.filter(project_id=gate.project_id).values_list("role", flat=True)),
-        is_active=fresh.is_active,
-        is_superuser=fresh.is_superuser,
-        is_requester=gate.run.task.created_by_id == fresh.pk,
+        roles=frozenset(role for *_, role in rows if role),
+        is_active=rows[0][0],
+        is_superuser=rows[0][1],
+        is_requester=gate.run.task.created_by_id == actor.pk,
     )

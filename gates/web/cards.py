@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db.models import Q
 from django.utils import timezone
 
 from gates.models import Gate
@@ -22,7 +23,7 @@ from gates.policy.payloads import (
 )
 from gates.policy.queue import waiting
 from gates.policy.verdicts import REVIEWABLE_BYTES, Verdict, again_from
-from gates.services import objections_of, verdicts_for
+from gates.services import standing_of
 from gates.services.deciding import view_bytes
 from gates.services.refusals import already_decided
 from gates.web import arguments, shown, words
@@ -292,10 +293,12 @@ class Card:
 def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Card:
     """The card of ``gate`` for ``user``. The caller has looked the gate up by ``visible_to``."""
     view = gate.view if isinstance(gate.view, dict) else {}
-    size, verdicts = view_bytes(gate), verdicts_for(user, gate, view_bytes(gate))
+    size, standing = view_bytes(gate), standing_of(user, gate) if gate.is_open else None
+    verdicts = standing.verdicts(size) if standing else ()
     if gate.kind == Gate.Kind.ROLLBACK_CHOICE:
         verdicts = tuple(verdict for verdict in verdicts if verdict in view.get("choices", ()))
     now: datetime = timezone.now()
+    around, repeated = _shown_steps(gate, view)
     again = again_from(gate.kind, view, gate.opened_at, now)
     if again is not None:
         verdicts = tuple(verdict for verdict in verdicts if verdict != Verdict.APPROVE)
@@ -305,14 +308,14 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         gate=gate,
         view=view,
         verdicts=tuple(str(verdict) for verdict in verdicts),
-        objections=objections_of(user, gate) if gate.is_open else [],
+        objections=standing.objections() if standing else [],
         outcome="" if gate.is_open else already_decided(gate).message,
         word=confirmation_word(gate.kind, gate.tool),
         warnings=shown.warnings_of([view, gate.title, gate.tool]),
         is_long=size > LONG_BYTES,
         too_long=size > REVIEWABLE_BYTES,
         waiting=waiting(gate.opened_at, gate.due_at, now),
-        steps=_steps(gate),
+        steps=around,
         limit=_limit(view) if gate.kind == Gate.Kind.LIMIT_REACHED else None,
         form=arguments.fields(view, typed, errors) if "approve_with_edits" in verdicts else [],
         subject=json.dumps(json.loads(bytes(gate.subject)), indent=2, ensure_ascii=False),
@@ -320,23 +323,21 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         typed=typed,
         again_from=again,
         is_own_claim=gate.claimed_by_id is not None and gate.claimed_by_id == user.pk,
-        repeated=_repeated(gate, view),
+        repeated=[(step, [_call(call) for call in (step.action or {}).get("calls") or []]) for step in repeated],
     )
 
 
-def _steps(gate: Gate) -> list[Step]:
-    """The last steps before the gate, oldest first."""
-    before = Step.objects.filter(execution_id=gate.run_id, step_number__lte=gate.step_number)
-    return list(reversed(before.order_by("-step_number").defer("result", "validation")[:STEPS_AROUND]))
-
-
-def _repeated(gate: Gate, view: Mapping[str, Any]) -> list[tuple[Step, list[str]]]:
+def _shown_steps(gate: Gate, view: Mapping[str, Any]) -> tuple[list[Step], list[Step]]:
+    """The last steps before the gate, and those that a loop is made of; both oldest first, read together."""
     numbers = view.get("steps") if gate.kind == Gate.Kind.LOOP_DETECTED else None
-    if not isinstance(numbers, list):
-        return []
-    wanted = [number for number in numbers if isinstance(number, int)][-STEPS_REPEATED:]
-    found = Step.objects.filter(execution_id=gate.run_id, step_number__in=wanted).order_by("step_number")
-    return [(step, [_call(call) for call in (step.action or {}).get("calls") or []]) for step in found]
+    wanted = {one for one in numbers if isinstance(one, int)} if isinstance(numbers, list) else set()
+    wanted = set(sorted(wanted)[-STEPS_REPEATED:])
+    at = gate.step_number  # its own row may not be there yet
+    around = Q(step_number__gt=at - STEPS_AROUND - 1, step_number__lte=at)
+    steps = Step.objects.filter(around | Q(step_number__in=wanted), execution_id=gate.run_id).order_by("step_number")
+    found = list(steps.defer("result", "validation"))
+    before = [step for step in found if at - STEPS_AROUND - 1 < step.step_number <= at]
+    return before[-STEPS_AROUND:], [step for step in found if step.step_number in wanted]
 
 
 def _call(call: Mapping[str, Any]) -> str:

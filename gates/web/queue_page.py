@@ -6,11 +6,13 @@ import base64
 import binascii
 import json
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import Count, IntegerField, Subquery, Value
 from django.http import QueryDict
 
 from gates.models import Gate
@@ -77,17 +79,18 @@ class Queue:
         return list(WHOSE.items())
 
 
-def read(user: Any, filters: Filters, after: str = "") -> Queue:
-    """One page of the queue and how many there are in all pages."""
+def read(user: Any, filters: Filters, projects: Iterable[Project] = (), after: str = "") -> Queue:
+    """One page of the queue and how many there are in all pages. ``projects``: what one may choose from."""
     found = _found(user, filters)
     page = found.ranked() if filters.whose != "decided" else found.ranked().order_by("-decided_at", "-id")
     place = _place(after)
     if place and filters.whose != "decided":
         page = page.after(place)
-    gates = list(page.with_names().defer("view", "subject")[: PAGE + 1])
+    page = page.annotate(total=Subquery(_number(found), output_field=IntegerField()))
+    gates = list(page.with_names().defer("view", "subject", "run__state_snapshot")[: PAGE + 1])
     more = len(gates) > PAGE and filters.whose != "decided"
-    projects = list(Project.objects.visible_to(user))
-    return Queue(filters, gates[:PAGE], found.count(), _cursor(gates[PAGE - 1]) if more else "", projects)
+    total = gates[0].total if gates else found.count() if place else 0
+    return Queue(filters, gates[:PAGE], total, _cursor(gates[PAGE - 1]) if more else "", list(projects))
 
 
 def next_after(user: Any, filters: Filters, gate: Gate | None = None) -> Gate | None:
@@ -108,6 +111,11 @@ def _found(user: Any, filters: Filters) -> GateQuerySet:
     if filters.project:
         narrowed["project_id"] = filters.project
     return gates.filter(**narrowed)
+
+
+def _number(found: GateQuerySet) -> Any:
+    """How many there are, for the query that reads a page of them."""
+    return found.order_by().annotate(one=Value(1)).values("one").annotate(n=Count("pk")).values("n")
 
 
 def _cursor(gate: Any) -> str:

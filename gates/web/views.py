@@ -22,6 +22,7 @@ from gates.policy.verdicts import SAID, Verdict
 from gates.services.deciding import visible_gate
 from gates.web import forms, queue_page
 from gates.web.queue_page import Filters, Queue
+from loops.web import access, waiting
 
 STATUS = {"not_allowed": 403, "not_found": 404, "invalid": 422}
 
@@ -115,9 +116,12 @@ def _gate_or_404(request: HttpRequest, gate_id: uuid.UUID) -> Gate:
 
 def _queue(request: HttpRequest, filters: Filters) -> Queue:
     try:
-        return queue_page.read(request.user, filters, request.GET.get("after", ""))
+        found = queue_page.read(request.user, filters, access.projects(request), request.GET.get("after", ""))
     except DatabaseError:
         return Queue(filters, [], 0, could_read=False)
+    if not filters.narrows:
+        waiting.remember(request, found.total)
+    return found
 
 
 def _page(request: HttpRequest, filters: Filters, gate: Gate | None, *, moved: bool = False) -> HttpResponse:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import Prefetch, prefetch_related_objects
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
-from loops.models import Membership, Run
+from loops.models import Membership, Project, Run
 from loops.querysets import ADMINISTER, OPERATE, REVIEW
 
 
@@ -53,19 +54,32 @@ def roles_of_user(user: Any) -> Roles:
     if user.is_superuser:
         return Roles(everything=True)
     found: dict[str, set[str]] = {}
-    for project_id, role in Membership.objects.filter(user=user).values_list("project_id", "role"):
-        found.setdefault(project_id, set()).add(role)
+    for membership in user.memberships.all():
+        found.setdefault(membership.project_id, set()).add(membership.role)
     return Roles(by_project={project_id: frozenset(roles) for project_id, roles in found.items()})
 
 
 def roles(request: HttpRequest) -> Roles:
-    """The roles of the person asking, read once a request."""
+    """The roles of the person asking, read once a request, for ``visible_to`` as well: its user lives as long."""
     if not hasattr(request, "_roles"):
-        request._roles = roles_of_user(request.user)  # type: ignore[attr-defined]
+        user = request.user
+        if user.is_authenticated and not user.is_superuser:
+            named = Membership.objects.select_related("project").order_by("project__name")
+            prefetch_related_objects([user], Prefetch("memberships", named))
+        request._roles = roles_of_user(user)  # type: ignore[attr-defined]
     return request._roles  # type: ignore[attr-defined,no-any-return]
+
+
+def projects(request: HttpRequest) -> list[Project]:
+    """Those of the person asking, by name."""
+    if roles(request).everything:
+        return list(Project.objects.all())
+    mine = request.user.memberships.all() if request.user.is_active else ()
+    return list({one.project_id: one.project for one in mine}.values())
 
 
 def run_or_404(request: HttpRequest, run_id: uuid.UUID, wanted: tuple[str, ...] = ()) -> Run:
     """The run, if the person asking may see it (or act on it in one of the roles ``wanted``)."""
+    roles(request)
     run: Run = get_object_or_404(Run.objects.visible_to(request.user, wanted).with_names(), pk=run_id)
     return run

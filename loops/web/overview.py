@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from loops.models import Project, Run
+from loops.models import Run
 from loops.services import sandbox
 from loops.web import access, waiting
 
@@ -42,11 +42,11 @@ def overview(request: HttpRequest) -> HttpResponse:
     roles = access.roles(request)
     if roles.only_reviews:
         return redirect("/review/")
-    projects = Project.objects.visible_to(request.user).values("pk")
+    runs = Run.objects.visible_to(request.user)
     now = timezone.now()
     kinds = _kinds(waiting.waiting_for(request.user), now)
     needing = sum(kind["n"] for kind in kinds)
-    live = list(_live(projects))
+    live = list(_live(runs))
     context = {
         "roles": roles,
         "sandbox": sandbox.weak(),
@@ -56,9 +56,9 @@ def overview(request: HttpRequest) -> HttpResponse:
         "hidden_gates": max(0, needing - GATES),
         "live": live[:LIVE],
         "more_live": len(live) > LIVE,
-        "figures": _figures(projects, now),
-        "waits": _waits(projects, now),
-        "failures": _failures(projects),
+        "figures": _figures(runs, now),
+        "waits": _waits(request.user, now),
+        "failures": _failures(runs),
         "now": now,
     }
     template = "console/_overview.html" if request.headers.get("HX-Request") else "console/overview.html"
@@ -72,21 +72,21 @@ def _kinds(gates: Any, now: Any) -> list[dict[str, Any]]:
     return [{**row, "label": labels[row["kind"]]} for row in sorted(rows, key=lambda row: -row["n"])]
 
 
-def _live(projects: Any) -> QuerySet[Any]:
-    return Run.objects.live().filter(project__in=projects).with_names()[: LIVE + 1]
+def _live(runs: Any) -> QuerySet[Any]:
+    return runs.live().with_names()[: LIVE + 1]
 
 
-def _failures(projects: Any) -> QuerySet[Any]:
+def _failures(runs: Any) -> QuerySet[Any]:
     ended_badly = [Run.Status.FAILED, Run.Status.ESCALATED]
-    failed = Run.objects.filter(project__in=projects, status__in=ended_badly)
+    failed = runs.filter(status__in=ended_badly)
     return failed.with_names().order_by("-completed_at")[:FAILURES]
 
 
-def _figures(projects: Any, now: Any) -> dict[str, Any]:
+def _figures(runs: Any, now: Any) -> dict[str, Any]:
     """Spend since midnight, and how the runs of a week ended."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     week = Q(completed_at__gte=now - WEEK)
-    found: dict[str, Any] = Run.objects.filter(project__in=projects, started_at__gte=now - 4 * WEEK).aggregate(
+    found: dict[str, Any] = runs.filter(started_at__gte=now - 4 * WEEK).aggregate(
         spend=Sum("total_cost_usd", filter=Q(started_at__gte=midnight)),
         unknown=Count("pk", filter=Q(started_at__gte=midnight, cost_unknown=True)),
         runs=Count("pk", filter=Q(started_at__gte=midnight)),
@@ -97,10 +97,10 @@ def _figures(projects: Any, now: Any) -> dict[str, Any]:
     return found
 
 
-def _waits(projects: Any, now: Any) -> dict[str, Any]:
+def _waits(user: Any, now: Any) -> dict[str, Any]:
     """How long gates waited for a decision, over a week."""
     waited = ExpressionWrapper(F("decided_at") - F("opened_at"), output_field=DurationField())
-    decided = waiting.gates().objects.filter(project__in=projects, decided_at__gte=now - WEEK)
+    decided = waiting.gates().objects.visible_to(user).filter(decided_at__gte=now - WEEK)
     found: dict[str, Any] = decided.aggregate(n=Count("pk"), p50=Percentile(0.5, waited), p95=Percentile(0.95, waited))
     for name in ("p50", "p95"):
         found[name] = found[name].total_seconds() if found[name] is not None else None

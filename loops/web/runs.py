@@ -40,8 +40,8 @@ FILTERS = ("state", "q", "agent", "project")
 def runs(request: HttpRequest) -> HttpResponse:
     """The newest runs that match."""
     chosen = {name: request.GET.get(name, "").strip()[:200] for name in FILTERS}
-    rows = list(_page(_matching(Run.objects.visible_to(request.user), chosen), request.GET.get("before", "")))
     roles = access.roles(request)
+    rows = list(_page(_matching(Run.objects.visible_to(request.user), chosen), request.GET.get("before", "")))
     shown = rows[:PAGE]
     for run in shown:
         run.may_steer = roles.audience(run.project_id).operate and not run.is_ended

@@ -41,6 +41,11 @@ def of_run(run: Run, audience: Audience) -> list[Any]:
     return [gate for gate, kind in found if audience.review or (audience.operate and kind == "rollback_choice")]
 
 
+def remember(request: HttpRequest, number: int) -> None:
+    """Who has just counted them need not do it again for the badge."""
+    request._open_gates = number  # type: ignore[attr-defined]
+
+
 @cache
 def _kinds() -> dict[str, str]:
     return dict(gates().Kind.choices)

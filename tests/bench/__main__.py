@@ -7,7 +7,7 @@ import sys
 
 from tests.bench import breakdown, report, stack
 
-PARTS = ("context", "durable_step", "growth", "long_run", "throughput", "fanout", "detection", "sandbox")
+PARTS = ("context", "durable_step", "growth", "long_run", "throughput", "fanout", "detection", "sandbox", "members")
 
 
 def main(parts: list[str]) -> None:

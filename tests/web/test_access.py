@@ -1,9 +1,12 @@
 """Who gets which page: the permission is the lookup, so what is not yours does not exist (attack 43)."""
 
+from typing import Any
+
 import pytest
 from django.urls import reverse
 
-from loops.models import MailboxItem
+from gates.models import Decision, Gate
+from loops.models import MailboxItem, Run
 from tests import factories as make
 
 RUN_PAGES = ["run", "run-earlier", "run-lifecycle", "run-files", "run-conversation", "run-provenance", "run-raw"]
@@ -96,3 +99,15 @@ def test_bulk_steering_never_leaves_the_site(house):
 def test_people_who_only_review_begin_in_their_queue(house):
     assert house.client("reviewer").get(reverse("overview"))["Location"] == "/review/"
     assert house.client("operator").get(reverse("overview")).status_code == OK
+
+
+@pytest.mark.parametrize("rows", [Run, Gate, Decision])
+def test_what_members_see_is_asked_for_by_project(db: Any, rows: Any) -> None:
+    """A join with memberships doubles rows and has Postgres read them all: the bench "members" has the figures."""
+    project = make.project()
+    member = make.user(operator=project, reviewer=project)
+    asked = str(rows.objects.visible_to(member).query).lower()
+    assert "distinct" not in asked
+    assert "membership" not in asked
+    make.gate(make.run(project))
+    assert Run.objects.visible_to(member).count() == Gate.objects.visible_to(member).count() == 1

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from gates.models import Decision, Gate
 from loops.models import Membership
+from tests import factories as make
 from tests.integration.gates.making import World, make_world, open_gate, tool_view
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q3", "Q7")]
@@ -351,3 +354,35 @@ def test_whoever_extends_all_the_same_reads_why_not(world: World) -> None:
     answer = post(browser(world.reviewer), gate, verdict="extend", extend="30")
     assert "all 20 extensions that its limits allow are used" in text(answer)
     assert not Decision.objects.exists()
+
+
+ASKED = [
+    *((kind, "") for kind in Gate.Kind.values),
+    *(("loop_detected", f"?{query}") for query in ("risk=medium", "whose=open", "whose=claimed", "whose=decided")),
+]
+
+
+@pytest.mark.parametrize(("kind", "query"), ASKED)
+def test_the_page_asks_ten_questions_however_many_wait(
+    client: Client, kind: str, query: str, django_assert_max_num_queries: Any
+) -> None:
+    """For a member, session and person included; more gates than one page shows, and one of each sort in its card."""
+    projects = [make.project() for _ in range(3)]
+    member = make.user(reviewer=projects[0])
+    for project, role in itertools.product(projects, ("operator", "admin")):
+        Membership.objects.create(project=project, user=member, role=role)
+    runs = [make.run(project) for project in projects]
+    for number in range(1, 6):
+        make.step(runs[0], number)
+    view = {"limit": "max_steps", "used": 3, "bound": 3, "suggested": 5}
+    view |= {"steps": [1, 2, 3]} if kind == "loop_detected" else {"steps": 3, "spent_usd": 0.5, "progress": 0.5}
+    closed = {"status": "decided", "decided_at": timezone.now()} if "decided" in query else {}
+    for number in range(42):
+        make.gate(
+            runs[number % 3], kind=kind, call_id=str(number), claimed_by=member, view=view, step_number=5, **closed
+        )
+    client.force_login(member)
+    with django_assert_max_num_queries(10):
+        page = client.get(f"/review/{query}")
+    assert page.status_code == 200
+    assert '<strong class="num">42</strong>' in text(page)
