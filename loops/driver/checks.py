@@ -33,7 +33,15 @@ async def run_checks(desk: Desk, calls: ToolCalls) -> None:
     desk.note(f.ChecksCompleted(checks=(*checks, *unproven(spec))))
 
 
+def _ends(text: str) -> str:
+    """Its beginning, and more of its end: there commands say what failed."""
+    if len(text) <= DETAIL_CHARS:
+        return text
+    first, last = DETAIL_CHARS // 4, DETAIL_CHARS - DETAIL_CHARS // 4
+    return f"{text[:first]}\n[… {len(text) - DETAIL_CHARS} characters left out …]\n{text[-last:]}"
+
+
 def _check(text: str, command: str, result: ToolResult) -> f.Check:
     status = "passed" if result.ok else "failed" if result.exit_code is not None else "error"
-    detail = "" if result.ok else f"{result.error}\n{result.content}".strip()[:DETAIL_CHARS]
+    detail = "" if result.ok else _ends(f"{result.error}\n{result.content}".strip())
     return f.Check(text=text, status=status, command=command, detail=detail, duration_ms=result.duration_ms)

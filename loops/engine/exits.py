@@ -6,9 +6,12 @@ from typing import Any
 
 from loops.engine import windowing
 from loops.engine.codec import to_plain
+from loops.engine.facts import Check
 from loops.engine.lifecycle import Phase
+from loops.engine.limits import LABELS, REASON_OF, extensions_left, usage
+from loops.engine.recovery.repair import FAILED, causes_of
 from loops.engine.state import RunState
-from loops.engine.verification import EVIDENCE
+from loops.engine.verification import EVIDENCE, judged
 
 REPORT_KINDS = {Phase.COMMIT: "AgentResult", Phase.FAIL: "FailureReport", Phase.HALT: "HaltRecord"}
 
@@ -44,14 +47,17 @@ REASONS: dict[str, str] = {
     "internal_error": "AgentOps itself could not go on; the run is kept for a manual retry.",
 }
 """Every reason code with the words people read (SPEC D1)."""
+OF_A_BOUND = frozenset({"loop_detected", *(REASON_OF.get(name, name) for name in LABELS)})
+"""What people may let a run go on past, so often and no oftener."""
 FOR_A_FAILURE = frozenset({"escalated", "unrecoverable", "too_many_backtracks", "max_failures"})
 
 
 def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict[str, Any]:
     """The artifact of the terminal ``phase``: {"kind", "reason", "explanation", ...}."""
+    checks, of_earlier = _checks(state)
     common: dict[str, Any] = {
         "kind": REPORT_KINDS[phase],
-        "schema": 1,
+        "schema": 2,
         "run": state.spec.run_id,
         "reason": reason,
         "explanation": REASONS.get(reason, reason),
@@ -63,24 +69,50 @@ def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict
             "cost_microusd": state.cost_microusd,
             "cost_is_lower_bound": state.cost_unknown,
             "active_seconds": state.active_us // 1_000_000,
-            "repairs": state.repairs,
+            "repairs": min(state.repairs, state.limits.max_repairs),  # earlier versions counted the one refused
+            "extensions": state.extensions,
         },
-        "checks": to_plain(state.checks or ()),
+        "limits": {name: {"used": used, "bound": bound} for name, (used, bound) in usage(state).items()},
+        "checks": to_plain(checks),
     }
     if phase is Phase.COMMIT:
         return common | {"result": state.result or "", "approver": state.approver, "evidence": EVIDENCE.get(reason, "")}
+    partial, what = _partial(state)
+    common |= {
+        "diagnosis": detail or _why(state, reason),
+        "causes": list(_causes(state, reason, checks)),
+        "latest_error": _latest_error(state),
+        "checks_of_earlier_result": of_earlier,
+        "done": _done(state),
+        "not_done": _not_done(state, checks),
+        "partial_output": partial,
+        "partial_output_is": what,
+    }
     checkpoint = {"seq": state.seq, "step": state.step, "phase": state.phase.value}
     if phase is Phase.HALT:
-        return common | {"resume": checkpoint, "partial_output": _partial(state)}
-    return common | {
-        "diagnosis": detail or _why(state, reason),
-        "given_up": list(state.recovering.given_up),
-        "causes": list(state.causes),
-        "done": _done(state),
-        "not_done": _not_done(state),
-        "partial_output": _partial(state),
-        "checkpoint": checkpoint,
-    }
+        return common | {"resume": checkpoint}
+    return common | {"given_up": list(state.recovering.given_up), "checkpoint": checkpoint}
+
+
+def _checks(state: RunState) -> tuple[tuple[Check, ...], bool]:
+    """What was checked last, and whether that was a result before the latest one."""
+    latest = judged(state)
+    return (latest, False) if latest else (state.failed_checks, bool(state.failed_checks) and state.result is not None)
+
+
+def _causes(state: RunState, reason: str, checks: tuple[Check, ...]) -> tuple[str, ...]:
+    """Root causes of a failed verification; else the rule or code of the failure that ended it; else the reason."""
+    of_checks = causes_of(checks) or state.causes
+    if of_checks and reason not in (FOR_A_FAILURE | {"model_unavailable"}):
+        return of_checks
+    code = state.outage.why if reason == "model_unavailable" else state.recovering.rule
+    return (code,) if code and reason in (FOR_A_FAILURE | {"model_unavailable"}) else of_checks or (reason,)
+
+
+def _latest_error(state: RunState) -> dict[str, Any] | None:
+    """Of the latest steps, the last one that failed."""
+    failed = [seen for seen in state.confidence.latest if not seen.success and seen.error]
+    return {"step": failed[-1].step, "error": failed[-1].error} if failed else None
 
 
 def _why(state: RunState, reason: str) -> str:
@@ -91,11 +123,21 @@ def _why(state: RunState, reason: str) -> str:
         more = state.outage.said
     if reason == "context_exceeded":
         more = windowing.what_is_too_long(state)
+    if reason == "repair_budget":
+        failed = [check for check in judged(state) or state.failed_checks if check.status in FAILED]
+        more = " ".join(f"{check.text}: {check.status}." for check in failed)
+    if reason in OF_A_BOUND and state.extensions and not extensions_left(state):
+        more = f"{more} All {state.limits.max_extensions} extensions that its limits allow were used.".strip()
     return f"{words} {more}".strip()
 
 
-def _partial(state: RunState) -> str:
-    return state.result if state.result is not None else state.last_text
+def _partial(state: RunState) -> tuple[str, str]:
+    """The best that there is of a result, and what it is: never the latest chatter where a result was proposed."""
+    if state.result is not None:
+        return state.result, "a result that was not accepted" if state.checks else "a result that was not checked"
+    if state.failed_result is not None:
+        return state.failed_result, "a result that was not accepted"
+    return state.last_text, "the agent's latest words" if state.last_text else "nothing"
 
 
 def _done(state: RunState) -> list[str]:
@@ -109,9 +151,9 @@ def _done(state: RunState) -> list[str]:
     return found or ["nothing was changed"]
 
 
-def _not_done(state: RunState) -> list[str]:
-    if state.checks:
-        return [f"{check.text} ({check.status})" for check in state.checks if check.status != "passed"]
+def _not_done(state: RunState, checks: tuple[Check, ...]) -> list[str]:
+    if checks:
+        return [f"{check.text} ({check.status})" for check in checks if check.status != "passed"]
     missing = [criterion.text for criterion in state.spec.criteria] or [state.spec.goal[:300]]
     if state.measured.tests.failed:
         missing.append(f"{state.measured.tests.failed} tests failed {_latest_run(state)}")

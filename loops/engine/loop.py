@@ -33,7 +33,7 @@ from loops.engine.lifecycle import Event, Phase
 from loops.engine.loops.react import entered
 from loops.engine.recovery.repair import ask_for_more, diagnose, repair_budget
 from loops.engine.state import RunState
-from loops.engine.verification import needs_review, outcome, passed
+from loops.engine.verification import judged, needs_review, outcome, passed
 
 __all__ = ["ImpossibleFact", "apply", "decide", "initial", "replay"]
 
@@ -96,7 +96,7 @@ def _verify(state: RunState) -> Effect:
 
 
 def _critique(state: RunState) -> tuple[Fact, ...]:
-    causes, feedback = diagnose(state.checks or (), state.review_rejection)
+    causes, feedback = diagnose(judged(state))
     return (DiagnosisMade(causes=causes, feedback=feedback), entered(state.phase, Event.DIAGNOSIS_COMPLETE))
 
 

@@ -140,6 +140,9 @@ class RunState:
     review_rejection: str = ""
     repairs: int = 0
     causes: tuple[str, ...] = ()
+    failed_checks: tuple[Check, ...] = ()
+    """Of the latest result that was not accepted: what the report shows once a repair has begun."""
+    failed_result: str | None = None
     progress: float = 0.0
     progress_method: str = ""
     files_changed: int = 0

@@ -36,6 +36,15 @@ def passed(checks: tuple[Check, ...]) -> bool:
     return all(check.status in {"passed", "unproven"} for check in checks)
 
 
+def judged(state: RunState) -> tuple[Check, ...]:
+    """What was said of the result: the checks, and a person who sent it back."""
+    checks = state.checks or ()
+    if not state.review_rejection:
+        return checks
+    detail = state.review_rejection
+    return (*checks, Check(text="Review by a person", status="failed", detail=detail, method="review"))
+
+
 def proved(state: RunState) -> bool:
     """Has every acceptance criterion a check that ran and held? A schema says what a result looks like, and no more."""
     checks = state.checks or ()

@@ -28,7 +28,8 @@ from loops.engine.state import RunState
 from loops.ids import new_key
 from loops.llm.registry import ModelService
 from loops.models import AuditEvent, Run
-from loops.services import audit, recovering
+from loops.services import recovering
+from loops.services.condemning import condemn
 from loops.services.instructions import (
     classifier_prompt,
     prompt_versions,
@@ -89,8 +90,7 @@ def _drive_claimed(held: journal.Claim, owner: str, before: tuple[str, int] | No
             return "newer"
         if not given_up:
             raise
-        journal.condemn(held, f"the journal cannot be read: {type(error).__name__}: {error}")
-        audit.record("run.condemned", actor=None, run=run, detail={"error": str(error)[:2000]})
+        condemn(held, run, error)
         return "condemned"
     if held.abandoned and not state.is_ended:
         state = _note(store, state, _taken_over(held, owner, before))

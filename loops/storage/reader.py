@@ -9,9 +9,11 @@ from typing import Any
 from loops.engine import canonical
 from loops.engine.context import Transcript, extend
 from loops.engine.facts import Fact
-from loops.models import Blob, Tombstone
+from loops.models import Artifact, Blob, Tombstone
 from loops.models import Fact as FactRow
 from loops.storage.encoding import decode_fact, plain_fact, references
+
+UNREADABLE = "journal_unreadable"
 
 
 class MissingBlob(Exception):
@@ -97,13 +99,23 @@ def conversation(run_id: uuid.UUID | str) -> list[dict[str, Any]]:
 
 
 def report(run_id: uuid.UUID | str) -> dict[str, Any] | None:
-    """The latest AgentResult, FailureReport or HaltRecord; None while the run goes on."""
+    """The latest AgentResult, FailureReport or HaltRecord; None while the run goes on. Where the journal cannot be read
+    it stands beside it."""
+    if beside := _beside_the_journal(run_id):
+        return beside
     row = FactRow.objects.filter(run_id=run_id, kind="RunEnded").order_by("-seq").first()
     if row is None:
         return None
     body = bytes(row.body)
     found: dict[str, Any] = canonical.clean_json(plain_fact(body, Blobs(run_id, [body]))["report"])
     return found
+
+
+def _beside_the_journal(run_id: uuid.UUID | str) -> dict[str, Any] | None:
+    unreadable = Artifact.objects.filter(run=run_id, run__end_reason=UNREADABLE, name=UNREADABLE)
+    sha256 = unreadable.order_by("-seq").values_list("sha256", flat=True).first()
+    body = Blob.objects.filter(pk=sha256).values_list("body", flat=True).first() if sha256 else None
+    return canonical.clean_json(canonical.decode(bytes(body))) if body is not None else None
 
 
 def blob(sha256: str) -> Iterator[bytes]:

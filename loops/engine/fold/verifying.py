@@ -8,6 +8,7 @@ from loops.engine.fold.circling import with_diagnosis
 from loops.engine.fold.parts import CHARS_PER_TOKEN, means, with_call
 from loops.engine.progress import measure
 from loops.engine.state import RunState
+from loops.engine.verification import judged
 
 
 @means(f.ResultProposed)
@@ -34,6 +35,8 @@ def diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
         with_diagnosis(state, fact.feedback),
         result=None,
         checks=None,
+        failed_checks=judged(state),
+        failed_result=state.result,
         causes=fact.causes,
         review_rejection="",
         plain_answers=0,

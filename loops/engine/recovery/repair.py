@@ -10,6 +10,7 @@ from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 
 DETAIL_AT_MOST = 4000
+FAILED = frozenset({"failed", "error"})
 
 
 def ask_for_more(state: RunState) -> Effect | None:
@@ -39,11 +40,14 @@ def cause(check: Check) -> str:
     return "LOGIC_ERROR"
 
 
-def diagnose(checks: tuple[Check, ...], rejection: str = "") -> tuple[tuple[str, ...], str]:
+def causes_of(checks: tuple[Check, ...]) -> tuple[str, ...]:
+    """Root causes of what did not pass, each once."""
+    return tuple(dict.fromkeys(cause(check) for check in checks if check.status in FAILED))
+
+
+def diagnose(checks: tuple[Check, ...]) -> tuple[tuple[str, ...], str]:
     """(causes, feedback to the model) for everything that did not pass."""
-    failed = [check for check in checks if check.status in {"failed", "error"}]
-    if rejection:
-        failed.append(Check(text="Review by a person", status="failed", detail=rejection, method="review"))
+    failed = [check for check in checks if check.status in FAILED]
     lines: list[str] = []
     for check in failed:
         lines.append(f"\n- {check.text}: {check.status}")
@@ -52,7 +56,7 @@ def diagnose(checks: tuple[Check, ...], rejection: str = "") -> tuple[tuple[str,
         if check.detail:
             lines.append(_indented(check.detail))
     feedback = texts.fill("not_accepted", checks="".join(f"\n{line}" for line in lines))
-    return tuple(dict.fromkeys(cause(check) for check in failed)), feedback
+    return causes_of(checks), feedback
 
 
 def _indented(text: str) -> str:

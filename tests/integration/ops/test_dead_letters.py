@@ -10,7 +10,7 @@ from django.urls import reverse
 from loops.engine.lifecycle import Phase
 from loops.models import AuditEvent, Fact, Project, Run
 from loops.services import driving, recovering, steering
-from loops.storage import chain, journal
+from loops.storage import chain, journal, reader
 from tests import factories as make
 from tests import fakes
 from tests.integration.storage import owned
@@ -93,11 +93,54 @@ def test_a_condemned_run_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     owned.lapse(mine.run)
     assert driving.drive(mine.run.pk, "the last") == "condemned"
     assert list(Run.objects.dead_lettered()) == [mine.run]
+    left = reader.report(mine.run.pk)
+    assert left is not None
+    assert (left["kind"], left["reason"], left["causes"]) == ("FailureReport", "journal_unreadable", [left["reason"]])
+    assert "FactOfTomorrow" in left["diagnosis"]
     monkeypatch.setattr(journal, "load", real)
     steering.retry_run(actor=make.superuser(), run=mine.run)
     assert owned.own(mine.run, "next").drive([fakes.done("seen")]) == "ended"
     mine.run.refresh_from_db()
     assert (mine.run.status, mine.run.phase) == ("completed", Phase.COMMIT)
+    assert (reader.report(mine.run.pk) or {})["kind"] == "AgentResult"
+
+
+@pytest.mark.spec("E7", "N1")
+@pytest.mark.parametrize("damaged", ["the last", "the first"])
+def test_a_run_whose_journal_is_damaged_leaves_a_report_on_every_door(
+    client: Any, monkeypatch: pytest.MonkeyPatch, damaged: str
+) -> None:
+    """One fact cannot be read: what stands before it is in the report, or what the run's row says."""
+    project = make.project()
+    mine = owned.begun(owned.new_run(project))
+    turns = iter(
+        [fakes.says("I look.", ("look", {"at": 1})), fakes.says("Which?", ("ask_question", {"question": "?"}))]
+    )
+    assert mine.drive(lambda request: next(turns)) == "gate:question"
+    facts = Fact.objects.filter(run=mine.run).order_by("seq")
+    broken = bytes((facts.last() if damaged == "the last" else facts[0]).body)
+    whole = reader.decode_fact
+
+    def decode(body: bytes, blobs: Any) -> Any:
+        if body == broken:
+            raise ValueError("no fact")
+        return whole(body, blobs)
+
+    monkeypatch.setattr(reader, "decode_fact", decode)
+    Run.objects.filter(pk=mine.run.pk).update(runnable=True, owner="gone", recoveries=recovering.LOSSES_AT_MOST)
+    owned.lapse(mine.run)
+    assert driving.drive(mine.run.pk, "the last") == "condemned"
+    assert not mine.run.gates.filter(status="open").exists()
+    client.force_login(make.user(operator=project))
+    left = client.get(f"/api/v1/runs/{mine.run.pk}/result/").json()["report"]
+    assert left["diagnosis"].startswith("the journal cannot be read")
+    assert left["not_done"]
+    assert left["usage"]["steps"] >= 1
+    if damaged == "the last":
+        assert left["partial_output"] == "Which?"
+        assert left["usage"]["tool_calls"] == 1
+    page = client.get(reverse("run", args=[mine.run.pk])).content.decode()
+    assert "FailureReport" in page
 
 
 def test_the_pages_show_it_and_have_the_button(client: Any) -> None:
