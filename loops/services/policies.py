@@ -12,15 +12,7 @@ from django.forms.models import model_to_dict
 from loops.engine import canonical
 from loops.models import AccessRule, Agent, ComplexityProfile, ModelConfig, Policy, PolicyVersion, Project
 from loops.services import audit
-
-DEFAULT_MATRIX = (
-    # operation, access, why
-    ("read", "allow", "Reading inside the workspace changes nothing."),
-    ("write", "allow", "Writes stay inside the run's own workspace and are shown as a diff."),
-    ("delete", "ask", "Deleting loses work."),
-    ("execute", "ask", "A command can do anything that the sandbox lets it."),
-    ("network", "ask", "What is sent to another host cannot be taken back."),
-)
+from loops.tools.matrix import DEFAULT_MATRIX
 
 
 @dataclass(frozen=True, slots=True)

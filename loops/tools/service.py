@@ -42,6 +42,7 @@ from loops.tools.registry import (
     nothing_stored,
 )
 from loops.tools.sandbox.beneath import PathRefused, relative
+from loops.tools.sandbox.guarded import tidy
 from loops.tools.sandbox.levels import FILES_ONLY, FULL, NOTHING, SandboxLevel
 from loops.tools.sandbox.user import file_owner
 from loops.tools.subject import build_subject, changed_scripts, touched
@@ -350,7 +351,9 @@ class ToolAccessService:
             self._bound.popitem(last=False)
 
     def _workspace(self, context: CallContext) -> Workspace:
-        return Workspace(context.workspace, self._limits, file_owner(), Fence(context.lease_ends))
+        workspace = Workspace(context.workspace, self._limits, file_owner(), Fence(context.lease_ends))
+        tidy(workspace.beneath, self._limits.protected)
+        return workspace
 
     def _run(self, context: CallContext, workspace: Workspace, on_output: OnOutput = lambda s, c: None) -> ToolRun:
         return ToolRun(

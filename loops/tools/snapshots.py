@@ -8,7 +8,7 @@
     other                  a pipe, a socket, a name that no tool accepts
 
 Two states are the same when the words are. Folders that are never of interest (.git, node_modules, caches) are left
-out: what happens in there is neither seen nor undone.
+out: what happens in there is neither seen nor undone. Placeholders of protected paths (sandbox/guarded.py) are nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from loops.engine import canonical
 from loops.tools.clean import clean_text, sha256_hex
 from loops.tools.registry import ToolRun
 from loops.tools.sandbox.beneath import PathRefused, relative
+from loops.tools.sandbox.guarded import is_placeholder
 from loops.tools.workspace import SKIPPED, Workspace
 
 NOTHING, FOLDER, OTHER = "", "directory", "other"
@@ -67,14 +68,13 @@ def file_state(data: bytes, mode: int) -> str:
 
 def state_of(workspace: Workspace, path: str) -> str:
     """The state of one path as it is now. Raises PathRefused or OSError where it cannot be looked at."""
-    status = workspace.beneath.stat(path)
-    return NOTHING if status is None else _described(workspace, path, status)[0]
+    return read_state(workspace, path)[0]
 
 
 def read_state(workspace: Workspace, path: str) -> tuple[str, bytes]:
     """(state, bytes of a file that can be kept)."""
     status = workspace.beneath.stat(path)
-    return (NOTHING, b"") if status is None else _described(workspace, path, status)
+    return (NOTHING, b"") if status is None or _held(workspace, path) else _described(workspace, path, status)
 
 
 def too_large(workspace: Workspace) -> str:
@@ -127,8 +127,12 @@ def _keep_file(run: ToolRun, path: str, sha256: str) -> None:
 
 def _paths(workspace: Workspace) -> Iterator[tuple[str, os.stat_result]]:
     for path, status in workspace.walk():
-        if os.path.basename(path) not in SKIPPED:
+        if os.path.basename(path) not in SKIPPED and not _held(workspace, path):
             yield path, status
+
+
+def _held(workspace: Workspace, path: str) -> bool:
+    return path in workspace.limits.protected and is_placeholder(workspace.beneath, path)
 
 
 def _safely(workspace: Workspace, path: str, status: os.stat_result) -> str:

@@ -2,10 +2,14 @@
 
 Mounts stop the plain case with an error the command sees. They cannot stop ``mv .git elsewhere``, so the bytes are
 compared and restored afterwards. All of this happens while no other command lives in the workspace.
+
+A mount needs something to stand on, so a file of known bytes is made where a protected path is missing. A worker that
+is killed leaves it: whoever looks at the workspace next knows it by its bytes, takes it for nothing and removes it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
@@ -19,6 +23,8 @@ _STRICT = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS
 _LARGEST = 4 << 20
 _TREE_LIMIT = 1_000
 
+PLACEHOLDER = b"# AgentOps holds this place while a command runs. Nobody needs this file: it may be deleted.\n"
+
 Files = Mapping[str, tuple[int, bytes]]
 """Relative path inside the protected path ("" for itself) -> (mode, bytes)."""
 
@@ -30,11 +36,10 @@ class Guard:
     binds: list[str] = field(default_factory=list)
     masks: list[str] = field(default_factory=list)
     before: dict[str, Files] = field(default_factory=dict)
-    _placeholders: dict[str, int] = field(default_factory=dict)
 
     def restore(self, root: Beneath) -> list[str]:
         """Undo every change to a protected path; the paths that had been changed."""
-        self._remove_placeholders(root)
+        remove_placeholders(root, self.masks)
         changed = []
         for path, files in self.before.items():
             try:
@@ -47,18 +52,43 @@ class Guard:
                 _put_back(root, path, files)
         return changed
 
-    def _remove_placeholders(self, root: Beneath) -> None:
-        for path, inode in self._placeholders.items():
+
+def is_placeholder(root: Beneath, path: str) -> bool:
+    """Does nothing stand at ``path`` but what a command's mount needed?"""
+    with suppress(OSError, PathRefused):
+        status = root.stat(path)
+        if status is not None and stat.S_ISREG(status.st_mode) and status.st_size == len(PLACEHOLDER):
+            return root.read(path, len(PLACEHOLDER))[0] == PLACEHOLDER
+    return False
+
+
+def remove_placeholders(root: Beneath, protected: Iterable[str]) -> None:
+    """Take them away; for whoever holds the workspace alone."""
+    for path in protected:
+        if is_placeholder(root, path):
             with suppress(OSError, PathRefused), root.opened(os.path.dirname(path) or ".", os.O_RDONLY) as parent:
-                name = os.path.basename(path)
-                status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-                if status.st_ino == inode and status.st_size == 0:
-                    os.unlink(name, dir_fd=parent)
+                os.unlink(os.path.basename(path), dir_fd=parent)
+
+
+def tidy(root: Beneath, protected: Iterable[str]) -> None:
+    """Remove what a killed worker left, unless a command runs in the workspace now, whose mounts stand on it."""
+    left = [path for path in protected if is_placeholder(root, path)]
+    if not left:
+        return
+    with suppress(OSError):
+        descriptor = os.open(root.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_placeholders(root, left)
+        finally:
+            os.close(descriptor)
 
 
 def guard(root: Beneath, protected: Iterable[str], mounts: bool = True) -> Guard:
     """Look at each protected path, remember the bytes and, for mounts, make a place where nothing stands."""
     result = Guard()
+    protected = tuple(protected)
+    remove_placeholders(root, protected)
     for path in protected:
         if path.split("/")[0] == ".git" and _is_file(root, ".git"):
             continue  # a linked worktree: its hooks are outside and unreachable
@@ -90,10 +120,24 @@ def _add_mask(root: Beneath, path: str, result: Guard) -> None:
     with suppress(FileNotFoundError, NotADirectoryError, PathRefused):
         parent, name = os.path.split(path)
         with root.opened(parent or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=_STRICT) as directory:
-            descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o444, dir_fd=directory)
-            result._placeholders[path] = os.fstat(descriptor).st_ino
-            os.close(descriptor)
+            _place(name, directory)
             result.masks.append(path)
+
+
+def _place(name: str, directory: int) -> None:
+    """Make a placeholder, whole from its first moment on where the file system can."""
+    try:
+        descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o444, dir_fd=directory)
+    except OSError:
+        descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o444, dir_fd=directory)
+        os.write(descriptor, PLACEHOLDER)
+        os.close(descriptor)
+        return
+    try:
+        os.write(descriptor, PLACEHOLDER)
+        os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=directory, follow_symlinks=True)
+    finally:
+        os.close(descriptor)
 
 
 def _snapshot(root: Beneath, path: str) -> Files:

@@ -199,8 +199,9 @@ def _try_confined() -> Mapping[str, bool]:
         os.mkdir(workspace)
         with open(file, "w") as made:
             made.write("of the host")
-        for path in (workspace, file) if owner else ():
-            os.chown(path, *owner)
+        if owner:
+            os.chown(workspace, *owner)
+            os.chown(file, *owner)
         words = ["/bin/sleep", "60"]
         other = stack.enter_context(subprocess.Popen(words, env={}, user=owner[0] if owner else None))
         stack.callback(other.kill)
@@ -213,7 +214,7 @@ def _try_confined() -> Mapping[str, bool]:
 def _listeners(stack: contextlib.ExitStack, folder: str) -> dict[str, Json]:
     """Sockets of every kind that a command must not reach."""
 
-    def listening(family: int, kind: int, address: object) -> socket.socket:
+    def listening(family: int, kind: int, address: tuple[str, int] | str) -> socket.socket:
         made = stack.enter_context(socket.socket(family, kind))
         made.bind(address)
         if kind == socket.SOCK_STREAM:

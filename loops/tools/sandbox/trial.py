@@ -69,7 +69,7 @@ def _any_of(*attempts: Callable[[], object]) -> None:
     raise PermissionError(errno.EPERM, "all refused")
 
 
-def _connect(family: int, kind: int, address: object) -> None:
+def _connect(family: int, kind: int, address: Any) -> None:
     with socket.socket(family, kind) as found:
         found.settimeout(2)
         found.connect(address)

@@ -9,11 +9,10 @@ from typing import Any
 
 from loops.engine.ports import CallContext, Judgement
 from loops.engine.values import Access, ToolCall, ToolResult
-from loops.services.policies import DEFAULT_MATRIX
 from loops.tools.builtin import builtin_registry
 from loops.tools.clean import sha256_hex
 from loops.tools.limits import Limits
-from loops.tools.matrix import AccessRule
+from loops.tools.matrix import DEFAULT_MATRIX, AccessRule
 from loops.tools.registry import ToolRegistry
 from loops.tools.sandbox.levels import FULL, SandboxLevel
 from loops.tools.service import ToolAccessService

@@ -1,0 +1,103 @@
+"""What a mount needed in the user's folder is never taken for a change, and does not stay (SPEC I7, O3)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from loops.tools import snapshots
+from loops.tools.limits import PROTECTED, Limits
+from loops.tools.sandbox import guarded, levels
+from loops.tools.workspace import Workspace
+from tests.unit.tools.harness import Desk
+
+pytestmark = pytest.mark.spec("I7", "O3")
+ROOT = Path(__file__).parents[3]
+WORKER = """
+import sys
+from pathlib import Path
+from tests.unit.tools.harness import Desk
+Desk(Path(sys.argv[1])).shell("touch started; sleep 60", timeout_s=90)
+"""
+MISSING = {"AGENTS.md", ".mcp.json", ".claude", ".agentops", ".agentops.toml"}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    assert levels.probe().level == levels.FULL, levels.probe().warning
+    desk = Desk(tmp_path, level=levels.probe())
+    (desk.workspace / "CLAUDE.md").write_text("the user's own\n")
+    return desk
+
+
+@contextmanager
+def running(desk: Desk) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker of its own whose command runs in the workspace."""
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(desk.workspace.parent)], cwd=ROOT)
+    try:
+        deadline = time.monotonic() + 30
+        while not (desk.workspace / "started").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert (desk.workspace / "started").exists()
+        assert names(desk) >= MISSING, "control: the mounts stand on something"
+        yield worker
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def names(desk: Desk) -> set[str]:
+    return {path.name for path in desk.workspace.iterdir()}
+
+
+def states(desk: Desk) -> set[str]:
+    with Workspace(str(desk.workspace), Limits()) as workspace:
+        return set(snapshots.take(workspace).states)
+
+
+def test_kill_nine_leaves_no_change_and_nothing_that_stays(desk: Desk) -> None:
+    before = states(desk)
+    with running(desk) as worker:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        assert names(desk) >= MISSING, "control: nobody was left who could remove them"
+        assert states(desk) == before | {"started"}, "they were counted as changes of the agent"
+    assert desk.service.snapshot(desk.context)
+    assert names(desk) == {"CLAUDE.md", "started"}, "whoever takes the run up removes them"
+    assert (desk.workspace / "CLAUDE.md").read_text() == "the user's own\n"
+
+
+def test_the_next_command_takes_them_for_nothing(desk: Desk) -> None:
+    with running(desk) as worker:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    with Workspace(str(desk.workspace), Limits()) as workspace:
+        guard = guarded.guard(workspace.beneath, PROTECTED)
+        assert set(guard.masks) >= MISSING
+        assert guard.binds == ["CLAUDE.md"]
+        assert guard.restore(workspace.beneath) == []
+    assert names(desk) == {"CLAUDE.md", "started"}
+
+
+def test_while_a_command_runs_what_it_stands_on_stays(desk: Desk) -> None:
+    with running(desk):
+        assert desk.service.snapshot(desk.context)
+        assert asyncio.run(desk.execute("list_files")).ok
+        assert names(desk) >= MISSING
+        assert states(desk) == {"CLAUDE.md", "started"}
+
+
+def test_what_a_person_put_there_is_never_taken_for_one(desk: Desk) -> None:
+    (desk.workspace / "AGENTS.md").write_text("")
+    (desk.workspace / ".mcp.json").write_bytes(guarded.PLACEHOLDER + b"more")
+    assert desk.shell("true").ok
+    assert names(desk) == {"CLAUDE.md", "AGENTS.md", ".mcp.json"}
+    assert "AGENTS.md" in states(desk)
