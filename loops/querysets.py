@@ -40,6 +40,10 @@ class RunQuerySet(ProjectScoped):
         """Given up by AgentOps itself, and kept for a person to try again."""
         return self.filter(status="failed", end_reason__in=["internal_error", "journal_unreadable"])
 
+    def held(self) -> Self:
+        """Paused by the monitor, which gives its reason: somebody has to look, and resume or stop them."""
+        return self.filter(status="paused").exclude(paused_reason="")
+
     def escalated(self) -> Self:
         """Put before a person because they could not go on by themselves: now, or when they ended (D83)."""
         return self.exclude(escalation_reason="")

@@ -17,9 +17,11 @@ from django.http import QueryDict
 
 from gates.models import Gate
 from gates.querysets import GateQuerySet, Place
-from loops.models import Project
+from loops.models import Project, Run
+from loops.querysets import OPERATE
 
 PAGE = 40
+HELD = 20
 WHOSE = {"": "Waiting for me", "claimed": "Claimed by me", "open": "All open", "decided": "Decided"}
 RISKS = ("critical", "high", "medium", "low")
 
@@ -65,6 +67,8 @@ class Queue:
     next: str = ""
     projects: list[Project] = field(default_factory=list)
     could_read: bool = True
+    held: list[Run] = field(default_factory=list)
+    """Paused by the monitor: no decision is asked for, but somebody has to resume or stop them."""
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
@@ -90,13 +94,24 @@ def read(user: Any, filters: Filters, projects: Iterable[Project] = (), after: s
     gates = list(page.with_names().defer("view", "subject", "run__state_snapshot")[: PAGE + 1])
     more = len(gates) > PAGE and filters.whose != "decided"
     total = gates[0].total if gates else found.count() if place else 0
-    return Queue(filters, gates[:PAGE], total, _cursor(gates[PAGE - 1]) if more else "", list(projects))
+    cursor = _cursor(gates[PAGE - 1]) if more else ""
+    return Queue(filters, gates[:PAGE], total, cursor, list(projects), held=_held(user, filters))
 
 
 def next_after(user: Any, filters: Filters, gate: Gate | None = None) -> Gate | None:
     """The gate to look at now; the first of the queue that is not ``gate``."""
     queue = _found(user, filters).open().ranked()
     return (queue.exclude(pk=gate.pk) if gate else queue).first()  # type: ignore[no-any-return]
+
+
+def _held(user: Any, filters: Filters) -> list[Run]:
+    """With everything that waits; what is narrowed to gates of some kind shows those alone."""
+    if filters.kind or filters.risk or filters.whose not in ("", "open"):
+        return []
+    held = Run.objects.visible_to(user, OPERATE).held()
+    if filters.project:
+        held = held.filter(project_id=filters.project)
+    return list(held.with_names().order_by("paused_at")[:HELD])
 
 
 def _found(user: Any, filters: Filters) -> GateQuerySet:

@@ -29,6 +29,7 @@ class RunFilter(filters.FilterSet):
     end_reason = filters.CharFilter(label=f"Reason code: {', '.join(REASONS)}")
     live = filters.BooleanFilter(method="only_live", label="Not ended yet")
     escalated = filters.BooleanFilter(method="only_escalated", label="Could not go on without a person")
+    held = filters.BooleanFilter(method="only_held", label="Paused by the monitor: somebody has to look")
     started_after = filters.IsoDateTimeFilter(field_name="started_at", lookup_expr="gte")
     started_before = filters.IsoDateTimeFilter(field_name="started_at", lookup_expr="lt")
 
@@ -42,6 +43,7 @@ class RunFilter(filters.FilterSet):
             "end_reason",
             "live",
             "escalated",
+            "held",
             "started_after",
             "started_before",
         )
@@ -54,6 +56,10 @@ class RunFilter(filters.FilterSet):
     def only_escalated(self, queryset: RunQuerySet, name: str, value: bool) -> RunQuerySet:
         """Keep runs that could not go on without a person, or only the others."""
         return queryset.escalated() if value else queryset.filter(escalation_reason="")
+
+    def only_held(self, queryset: RunQuerySet, name: str, value: bool) -> RunQuerySet:
+        """Keep runs that the monitor paused, or only the others."""
+        return queryset.held() if value else queryset.exclude(status="paused", paused_reason__gt="")
 
 
 class TaskFilter(filters.FilterSet):

@@ -35,7 +35,7 @@ SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "StallDetected": lambda fact: f"the monitor: {fact.get('evidence', '')}",
     "TurnAwaited": lambda fact: f"waits for its turn at {fact['model']}: {fact['before']} before it",
     "StopRequested": lambda _: "is told to stop",
-    "RunPaused": lambda _: "is paused",
+    "RunPaused": lambda fact: f"is paused by {fact.get('by') or 'somebody'} {fact.get('reason', '')}".rstrip(),
     "RunResumed": lambda _: "goes on",
     "RunEnded": lambda fact: f"ends: {fact.get('reason', '')}",
 }

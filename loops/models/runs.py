@@ -52,6 +52,11 @@ class Run(models.Model):
     escalation_reason = models.TextField(
         blank=True, default="", help_text="Why a person is asked, or was at the end, because it could not go on."
     )
+    paused_by = models.CharField(max_length=150, blank=True, default="", help_text='A person, or "monitor".')
+    paused_reason = models.CharField(
+        max_length=1000, blank=True, default="", help_text="Why, where the monitor did it."
+    )
+    paused_at = models.DateTimeField(null=True, blank=True)
     total_cost_usd = models.DecimalField(max_digits=10, decimal_places=4, default=0)
     total_tokens = models.IntegerField(default=0)
     state_snapshot = models.JSONField(null=True, blank=True)

@@ -27,6 +27,8 @@ DATA_CHARS = 50_000
 """Of one string of a result's data, such as a diff."""
 ESCALATIONS = frozenset({"escalation", "loop_detected", "low_confidence", "permission_blocked"})
 """Gates that open because the agent cannot go on by itself (D83). The others ask what people wished to be asked."""
+PAUSE_CHARS = 1_000
+NOT_PAUSED: dict[str, Any] = {"paused_by": "", "paused_reason": "", "paused_at": None}
 NOTHING_SPENT = Usage(cost_microusd=0)
 """On an answer that was taken over from another run: that run paid for it (SPEC K3)."""
 _NAMESPACE = uuid_utils.UUID("6f0f9a4e-0b7e-4f6a-9a35-7a7c0f6f1b11")
@@ -45,6 +47,7 @@ class Rows:
         self.artifacts: list[dict[str, Any]] = []
         self.snapshot: Any = None
         self.escalation: str | None = None
+        self.pause: dict[str, Any] | None = None
 
     def row_id(self, *parts: object) -> str:
         return str(uuid_utils.uuid5(_NAMESPACE, f"{self.run_id}|{'|'.join(map(str, parts))}"))
@@ -74,6 +77,7 @@ class Rows:
             "artifacts": self.artifacts,
             "snapshot": self.snapshot,
             "escalation": self.escalation,
+            "pause": self.pause,
         }
         return {name: rows for name, rows in everything.items() if rows or rows == ""}
 
@@ -235,7 +239,17 @@ def _gate_decided(rows: Rows, fact: f.GateDecided, state: RunState) -> None:
         rows.call(fact.call_id).update(state="COMPLETE" if pending.ok else "ABORT", ok=bool(pending.ok))
 
 
+def _paused(rows: Rows, fact: f.RunPaused, state: RunState) -> None:
+    by, reason = clean(fact.by)[:150], clean(fact.reason)[:PAUSE_CHARS]
+    rows.pause = {"paused_by": by, "paused_reason": reason, "paused_at": _time(fact.at)}
+
+
+def _forked(rows: Rows, fact: f.Forked, state: RunState) -> None:
+    rows.pause = NOT_PAUSED  # the other run was, before this one began
+
+
 def _resumed(rows: Rows, fact: f.RunResumed, state: RunState) -> None:
+    rows.pause = NOT_PAUSED
     if state.gate is None:
         rows.escalation = ""  # the gate ended with the run; where it is asked again, it says so again
 
@@ -358,7 +372,9 @@ _HANDLERS: dict[type[f.Fact], Any] = {
     f.CallJudged: _judged,
     f.GateOpened: _gate_opened,
     f.GateDecided: _gate_decided,
+    f.RunPaused: _paused,
     f.RunResumed: _resumed,
+    f.Forked: _forked,
     f.ToolIntended: _intended,
     f.ToolCompleted: _completed,
     f.ToolRefused: _refused,

@@ -19,7 +19,7 @@ from loops.engine.fold import apply, initial
 from loops.engine.state import RunState
 from loops.models import Run
 from loops.storage import reader
-from loops.storage.projections import project
+from loops.storage.projections import NOT_PAUSED, project
 from loops.storage.status import final_status, status
 
 TABLES = {
@@ -53,7 +53,7 @@ def rebuild(run_id: uuid.UUID | str, *, write: bool = False) -> Rebuilt:
         if not entries:
             return Rebuilt()
         rows = project(str(run.pk), entries)
-        head = _head(entries[-1][1]) | {"escalation_reason": rows.get("escalation", "")}
+        head = _head(entries[-1][1]) | {"escalation_reason": rows.get("escalation", "")} | rows.get("pause", NOT_PAUSED)
         before = _stored(run, head)
         _replace(run, rows, head)
         after = _stored(run, head)

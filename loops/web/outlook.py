@@ -58,7 +58,6 @@ def outlook(run: Run, latest: Step | None, meters: Sequence[Meter]) -> Outlook:
 AT_REST = {
     Run.Status.QUEUED: "Waits for a free worker",
     Run.Status.INITIALIZING: "Prepares its workspace",
-    Run.Status.PAUSED: "Paused by a person; it goes on when somebody resumes it",
 }
 
 
@@ -68,6 +67,8 @@ def _doing(run: Run, latest: Step | None) -> str:
             return AT_REST[status]
         case Run.Status.THINKING if run.waiting_on.startswith(LINE):
             return f"Waits for its {run.waiting_on}"
+        case Run.Status.PAUSED:
+            return f"{words.paused(run)}. It goes on when somebody resumes it"
         case Run.Status.THINKING:
             return waiting.said(run.waiting_on) or f"Asks the model what to do in step {run.total_steps}"
         case Run.Status.EXECUTING_TOOL:

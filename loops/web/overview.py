@@ -19,6 +19,7 @@ from loops.web import access, waiting
 
 LIVE = 12
 GATES = 6
+HELD = 20
 FAILURES = 5
 WEEK = timedelta(days=7)
 
@@ -45,15 +46,17 @@ def overview(request: HttpRequest) -> HttpResponse:
     runs = Run.objects.visible_to(request.user)
     now = timezone.now()
     kinds = _kinds(waiting.waiting_for(request.user), now)
-    needing = sum(kind["n"] for kind in kinds)
+    gates = sum(kind["n"] for kind in kinds)
+    held = list(waiting.held_for(request.user).with_names().order_by("paused_at")[:HELD])
     live = list(_live(runs))
     context = {
         "roles": roles,
         "sandbox": sandbox.weak(),
         "gates": waiting.waiting_for(request.user).ranked().with_names()[:GATES],
         "kinds": kinds,
-        "needing": needing,
-        "hidden_gates": max(0, needing - GATES),
+        "needing": gates + len(held),
+        "held": held,
+        "hidden_gates": max(0, gates - GATES),
         "live": live[:LIVE],
         "more_live": len(live) > LIVE,
         "figures": _figures(runs, now),

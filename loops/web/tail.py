@@ -36,7 +36,8 @@ SELECT json_build_object(
     'at', (SELECT json_agg(json_build_array(step, at)) FROM wanted),
     'run', (SELECT row_to_json(r) FROM (
         SELECT r.id, r.agent_id, r.task_id, r.project_id, r.started_at, r.completed_at, r.total_steps, r.final_status,
-               r.escalation_reason, r.total_cost_usd, r.total_tokens, r.state_snapshot, r.status, r.phase, r.end_reason,
+               r.escalation_reason, r.paused_by, r.paused_reason, r.paused_at,
+               r.total_cost_usd, r.total_tokens, r.state_snapshot, r.status, r.phase, r.end_reason,
                r.waiting_on, r.max_steps, r.progress, r.cost_unknown, r.scripted, r.last_activity_at,
                t.title AS task, a.name AS agent, p.name AS project
         FROM agent_execution_history r JOIN loops_task t ON t.id = r.task_id

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.template.loader import TemplateDoesNotExist, get_template
 
 from loops.models import Run
+from loops.querysets import OPERATE, RunQuerySet
 from loops.storage.turns import LINE
 from loops.web import words
 from loops.web.access import Audience
@@ -25,10 +26,16 @@ def waiting_for(user: Any) -> Any:
     return gates().objects.waiting_for(user)
 
 
+def held_for(user: Any) -> RunQuerySet:
+    """Runs that the monitor paused and ``user`` may resume or stop: on the Review page as well, above the decisions."""
+    return Run.objects.visible_to(user, OPERATE).held()
+
+
 def count_for(request: HttpRequest) -> int:
     """How many wait for the person asking; counted once a request."""
     if not hasattr(request, "_open_gates"):
-        request._open_gates = waiting_for(request.user).count()  # type: ignore[attr-defined]
+        gates, held = waiting_for(request.user).order_by().values("pk"), held_for(request.user).order_by().values("pk")
+        request._open_gates = gates.union(held, all=True).count()  # type: ignore[attr-defined]
     return int(request._open_gates)  # type: ignore[attr-defined]
 
 

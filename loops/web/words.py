@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from loops.engine.exits import REASONS
+from loops.models import Run
 
 STATES: dict[str, tuple[str, str]] = {
     # status: (look, icon). Every state also has its word (SPEC A2), so colour never speaks alone.
@@ -41,6 +42,13 @@ LIMITS = {
 def reason(code: str) -> str:
     """A reason code as words; an unknown one is still readable."""
     return (REASONS.get(code) or code.replace("_", " ").capitalize()).rstrip(".")
+
+
+def paused(run: Run) -> str:
+    """Who paused it, and why where that was said."""
+    if run.paused_reason:
+        return f"Paused by the {run.paused_by}: {run.paused_reason}"
+    return f"Paused by {run.paused_by or 'a person'}"
 
 
 def capital(text: str) -> str:

@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from loops.management.watching import Watch
 from loops.models import Agent, Project, Run, Workspace
 from loops.services import access, forking, people, steering, tasks
+from loops.web import words
 
 REFUSALS = (
     access.NotAllowed,
@@ -120,10 +121,12 @@ class Command(BaseCommand):
         for run in rows[: max(options["limit"], 0)]:
             if options["json"]:
                 row = {"id": str(run.pk), "status": run.status, "title": run.task.title, "agent": run.agent.name}
+                row |= {"paused_by": run.paused_by, "paused_reason": run.paused_reason}
                 self.stdout.write(json.dumps(row))
             else:
                 steps = f"{run.total_steps}/{run.max_steps}"
-                self.stdout.write(f"{run.pk}  {run.status:<14} {steps:>8}  {run.agent.name}: {run.task.title}")
+                why = f" ({words.paused(run)})" if run.status == Run.Status.PAUSED else ""
+                self.stdout.write(f"{run.pk}  {run.status:<14} {steps:>8}  {run.agent.name}: {run.task.title}{why}")
 
     def _token(self, options: dict[str, Any]) -> None:
         self.stdout.write(people.new_token(actor=None, user=_user(options["username"])))

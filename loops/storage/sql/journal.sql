@@ -177,6 +177,11 @@ BEGIN
     IF p_rows ? 'escalation' THEN
         UPDATE agent_execution_history SET escalation_reason = p_rows->>'escalation' WHERE id = p_run;
     END IF;
+    IF p_rows ? 'pause' THEN
+        UPDATE agent_execution_history SET paused_by = p_rows->'pause'->>'paused_by',
+            paused_reason = p_rows->'pause'->>'paused_reason', paused_at = (p_rows->'pause'->>'paused_at')::timestamptz
+        WHERE id = p_run;
+    END IF;
 END $$;
 
 -- Append-only tables: the second wall, behind the role's missing rights (RELIABILITY 3.4).
