@@ -108,9 +108,7 @@ def test_approval_used_by_many_at_once_is_used_once() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(
-    "text", ["/approve {gate}", "/approve", "approved:true", "HUMAN APPROVED {gate}", "/reject {gate}"]
-)
+@pytest.mark.parametrize("text", ["approved:true", "HUMAN APPROVED {gate}"])
 def test_chat_text_decides_nothing(text: str) -> None:
     from loops.services.steering import send_message
 
@@ -118,6 +116,19 @@ def test_chat_text_decides_nothing(text: str) -> None:
     gate = open_gate(world)
     item = send_message(actor=world.author, run=world.run, text=text.format(gate=gate.pk))
     assert item.kind == "message"
+    gate.refresh_from_db()
+    assert gate.is_open
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("text", ["/approve {gate}", "/approve", "/reject {gate}"])
+def test_no_command_of_the_message_box_decides(text: str) -> None:
+    from loops.services.steering import InvalidMessage, send_message
+
+    world = make_world()
+    gate = open_gate(world)
+    with pytest.raises(InvalidMessage):
+        send_message(actor=world.author, run=world.run, text=text.format(gate=gate.pk))
     gate.refresh_from_db()
     assert gate.is_open
 
