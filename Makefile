@@ -7,7 +7,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run sandbox own-packages setup test unit adversary check fix smoke faults controls bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
+.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -43,8 +43,11 @@ fix: .venv/.development ## repair style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-smoke: .venv/.development ## start it for real and walk through it
-	$(BIN)/python manage.py smoke $(ARGS)
+walk: .venv/.development system-tools ## the README's first five minutes on a fresh installation, with bubblewrap and without
+	@$(BIN)/python -m tests.walk $(ARGS)
+
+smoke: .venv/.development ## the same once, as this machine is
+	@$(BIN)/python -m tests.walk clone $(ARGS)
 
 faults: .venv/.development system-tools ## break everything thousands of times, and compare
 	$(BIN)/python -m tests.faults $(ARGS)

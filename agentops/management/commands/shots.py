@@ -111,7 +111,7 @@ class Command(BaseCommand):
 def _own_site() -> Iterator[dict[str, Any]]:
     """A new installation with demo runs: one that waits for a person and a fork of it, one that is committed, one that
     failed."""
-    from agentops.smoke.installation import Installation
+    from tests.walk.installation import Installation
 
     site = Installation()
     try:

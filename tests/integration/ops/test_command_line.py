@@ -58,7 +58,7 @@ ARGUMENTS = {
     "token": ("admin",),
     **dict.fromkeys(("stop", "pause", "resume", "retry", "check_confidence"), (A_RUN,)),
 }
-NEED_NOTHING = {"up", "smoke", "shots"}
+NEED_NOTHING = {"up", "shots"}
 """They start what they need themselves; so does ``doctor``, which says all that it finds."""
 WAITS = {"monitor"}
 DJANGOS_OWN = {"createsuperuser", "showmigrations"}

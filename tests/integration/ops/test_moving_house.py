@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agentops.smoke import SmokeError
-from agentops.smoke.installation import Installation
 from tests.stack import wait_until
+from tests.walk import WalkError
+from tests.walk.installation import Installation
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.spec("J4", "J5", "N1")]
 
@@ -67,10 +67,10 @@ def test_a_waiting_run_goes_on_in_another_place(here: Installation, there: Insta
 
     damaged = tmp_path / "damaged.zip"
     damaged.write_bytes(Path(backup).read_bytes()[:-100])
-    with pytest.raises(SmokeError, match="damaged"):
+    with pytest.raises(WalkError, match="damaged"):
         there.manage("restore", str(damaged))
     assert "Restored and intact: 1 runs" in there.manage("restore", backup)
-    with pytest.raises(SmokeError, match="is not empty"):
+    with pytest.raises(WalkError, match="is not empty"):
         there.manage("restore", backup)
     there.start()
     api = Api(there, token)  # people, tokens and sessions came along
@@ -84,5 +84,5 @@ def test_a_waiting_run_goes_on_in_another_place(here: Installation, there: Insta
     wait_until(decided_and_ended, "the end of the run", 150)
     assert api(f"runs/{run}/")["status"] == "completed"
     assert there.manage("verify_chain").startswith("Intact: 1 runs")
-    with pytest.raises(SmokeError, match="AgentOps is running"):
+    with pytest.raises(WalkError, match="AgentOps is running"):
         there.manage("restore", "--force", backup)

@@ -1,0 +1,123 @@
+"""``make walk``: the README's first five minutes on a fresh runtime installation, with bubblewrap and without it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from tests import leftovers
+from tests.walk import WalkError
+from tests.walk.installation import Fresh, Package
+from tests.walk.newcomer import Figures, Newcomer
+
+SANDBOX = {"clone": "bubblewrap", "hidden": "landlock", "wheel": "bubblewrap"}
+"""``make run`` in a clone; the same as an ordinary user where no bubblewrap is; and the wheel, as an ordinary user."""
+DEVELOPERS_ONLY = {"pytest", "playwright", "hypothesis", "ruff", "mypy"}
+MOST_LINES = 12
+"""That a first ``make run`` prints until it is ready."""
+UNWANTED = re.compile(r"warning|traceback|deprecat|error", re.IGNORECASE)
+TARGET_MS = 500
+"""What is committed is on the screen after at most this, 19 times of 20."""
+
+
+def main(argv: list[str]) -> int:
+    asked = _arguments(argv)
+    leftovers.end_on_sigterm()
+    for number in range(1, asked.times + 1):
+        for kind in asked.kinds:
+            print(f"--- {kind}, {number} of {asked.times}", flush=True)
+            if not _walked(kind, asked):
+                return 1
+    print(f"{asked.times * len(asked.kinds)} of {asked.times * len(asked.kinds)} walks went well")
+    return 0
+
+
+def _walked(kind: str, asked: argparse.Namespace) -> bool:
+    shutil.rmtree(asked.into, ignore_errors=True)
+    began = time.monotonic()
+    installation = _installation(kind, asked.user)
+    try:
+        installation.start()
+        ready = time.monotonic() - began
+        _check_what_was_printed(installation)
+        if found := DEVELOPERS_ONLY & installation.packages():
+            raise WalkError(f"developers' packages are installed: {found}")
+        figures = Newcomer(installation, SANDBOX[kind], asked.into).go()
+        chain = installation.manage("verify_chain")
+        listed = installation.manage("runs")
+        if figures.run_id not in listed:
+            raise WalkError(f"the command line does not list the run: {listed}")
+        installation.stop()
+    except Exception as error:
+        _tell(error, installation, asked.into)
+        return False
+    finally:
+        _leave(installation)
+    print(_line(figures, ready, time.monotonic() - began, chain), flush=True)
+    if asked.strict and figures.percentile(0.95) > TARGET_MS:
+        print(f"p95 is above {TARGET_MS} ms", file=sys.stderr)
+        return False
+    return True
+
+
+def _installation(kind: str, user: str) -> Fresh:
+    is_root = os.getuid() == 0
+    if kind == "hidden" and not is_root:
+        raise SystemExit("hiding bubblewrap takes root; without it: make walk ARGS='clone wheel'")
+    made = Package if kind == "wheel" else Fresh
+    return made(user=user if is_root and kind != "clone" else "", hidden=kind == "hidden")
+
+
+def _check_what_was_printed(installation: Fresh) -> None:
+    """A few lines, nothing that nobody can act on, and the link as the last but the way out."""
+    lines = [line for line in installation.printed if line.strip()]
+    if len(lines) > MOST_LINES or any(UNWANTED.search(line) for line in lines):
+        raise WalkError("more was printed than a newcomer wants to read:\n" + "\n".join(lines))
+
+
+def _tell(error: Exception, installation: Fresh, into: Path) -> None:
+    into.mkdir(parents=True, exist_ok=True)
+    (into / "printed.log").write_text("\n".join(installation.printed))
+    for log in installation.state.glob("log/*.log"):
+        shutil.copy(log, into)
+    what = str(error) if isinstance(error, WalkError) else "".join(traceback.format_exception(error))
+    print(f"{what}\n{installation.last_words()}\npictures and logs: {into.absolute()}", file=sys.stderr)
+
+
+def _leave(installation: Fresh) -> None:
+    try:
+        installation.stop()
+    except WalkError as error:
+        print(error, file=sys.stderr)
+    installation.remove()
+
+
+def _line(figures: Figures, ready: float, total: float, chain: str) -> str:
+    p50, p95 = figures.percentile(0.5), figures.percentile(0.95)
+    return (
+        f"installed and ready after {ready:.1f} s; {len(figures.delays)} changes visible after p50 {p50:.0f} ms, "
+        f"p95 {p95:.0f} ms (target {TARGET_MS}); {figures.gates} gates; tests {' -> '.join(figures.tests)}; "
+        f"run {figures.run_s:.1f} s, COMMIT; {chain} In all {total:.1f} s."
+    )
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.walk", description=__doc__)
+    parser.add_argument(
+        "kinds", nargs="*", default=["clone", "hidden"], choices=[*SANDBOX], help="default: clone hidden"
+    )
+    parser.add_argument("--times", type=int, default=1, help="how often each")
+    parser.add_argument("--user", default="nobody", help="who the ordinary user is, when root walks")
+    parser.add_argument("--into", type=Path, default=Path("test-results/walk"), help="pictures and logs of a failure")
+    parser.add_argument("--strict", action="store_true", help=f"fail when the p95 is above {TARGET_MS} ms")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
