@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,7 +29,10 @@ from gates.services.deciding import view_bytes
 from gates.services.refusals import already_decided
 from gates.web import arguments, shown, words
 from loops.engine.confidence import in_words
+from loops.engine.rollback import FileChange
 from loops.models import Step
+from loops.services import changed_files
+from loops.services.changed_files import ChangedFile
 from loops.web.diffs import kinds
 from loops.web.words import one_line
 
@@ -84,6 +88,7 @@ _OF_KIND: Mapping[str, Set[str]] = {
     Gate.Kind.PERMISSION_BLOCKED: _BLOCKED,
     Gate.Kind.ESCALATION: _ESCALATED,
     Gate.Kind.LONG_TASK: _LONG,
+    Gate.Kind.FINAL_REVIEW: {"changed", "more_changed", "unrecorded"},
 }
 """What a kind of gate lays out in a part of the card of its own."""
 _CHANGE = {
@@ -152,6 +157,22 @@ class Line:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A file that a result is about, with the lines of its diff."""
+
+    file: ChangedFile
+    lines: list[Line]
+    added: int
+    removed: int
+
+    @classmethod
+    def of(cls, file: ChangedFile) -> Changed:
+        lines = _lines(file.diff)
+        counts = Counter(line.kind for line in lines)
+        return cls(file, lines, counts["add"], counts["del"])
+
+
 @dataclass(frozen=True)
 class Card:
     gate: Gate
@@ -175,6 +196,8 @@ class Card:
     """A call in doubt may be run again from then on, not yet."""
     repeated: list[tuple[Step, list[str]]] = field(default_factory=list)
     """The steps of a loop, each with its calls in one line."""
+    changed: list[Changed] = field(default_factory=list)
+    """The files that a result is about."""
 
     @property
     def words(self) -> words.Words:
@@ -224,13 +247,18 @@ class Card:
 
     @property
     def diff(self) -> list[Line]:
-        lines = str(self.view["diff"]).removesuffix("\n").split("\n") if self.view.get("diff") else []
-        return [Line(kind, text) for kind, text in kinds(lines)]
+        return _lines(str(self.view.get("diff") or ""))
 
     @property
     def call_arguments(self) -> list[tuple[str, str]]:
         given = self.view.get("arguments")
         return [(name, _text(value)) for name, value in given.items()] if isinstance(given, dict) else []
+
+    @property
+    def unrecorded(self) -> list[dict[str, str]]:
+        """Calls of which nobody knows what they changed."""
+        found = self.view.get("unrecorded")
+        return found if isinstance(found, list) else []
 
     @property
     def result(self) -> str:
@@ -324,7 +352,20 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         again_from=again,
         is_own_claim=gate.claimed_by_id is not None and gate.claimed_by_id == user.pk,
         repeated=[(step, [_call(call) for call in (step.action or {}).get("calls") or []]) for step in repeated],
+        changed=_changed(gate, view),
     )
+
+
+def _changed(gate: Gate, view: Mapping[str, Any]) -> list[Changed]:
+    """By the states that the view names, so that the decision binds to the very bytes; older gates have none."""
+    if gate.kind != Gate.Kind.FINAL_REVIEW:
+        return []
+    named = view.get("changed")
+    if isinstance(named, list):
+        changes = [FileChange(one["path"], one["before"], one["after"]) for one in named]
+    else:
+        changes = changed_files.recorded(gate.run).net
+    return [Changed.of(file) for file in changed_files.compared(changes)]
 
 
 def _shown_steps(gate: Gate, view: Mapping[str, Any]) -> tuple[list[Step], list[Step]]:
@@ -360,3 +401,7 @@ def _limit(view: Mapping[str, Any]) -> Limit:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _lines(diff: str) -> list[Line]:
+    return [Line(kind, text) for kind, text in kinds(diff.removesuffix("\n").split("\n"))] if diff else []

@@ -11,11 +11,14 @@ from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
+from loops.engine import rollback as rb
 from loops.engine.codec import to_plain
 from loops.engine.values import Json, ToolCall
 
 ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action", "in_doubt", "permission_blocked"})
 TITLE_CHARS, REASONING_CHARS = 300, 4000
+FILES_AT_MOST = 500
+NOBODY_SAW = "its worker was lost while it ran"
 TELLING = ("command", "path", "source", "url")
 """Arguments that say what a call does, for the one line of its title."""
 
@@ -34,6 +37,8 @@ async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
         judgement = await calls.judgement_of(call)
         title, subject, version = title or _title(call), judgement.subject, judgement.policy_version
         view = _view(desk, call) | dict(judgement.view) | view
+    if effect.kind == "final_review":
+        view |= _left_behind(desk)
     request = p.GateRequest(
         id=desk.ports.new_id(),
         run_id=spec.run_id,
@@ -57,6 +62,18 @@ async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
     )
     desk.flush(desk.ports.gatekeeper.open(request))
     reach(CrashPoint.GATE_OPENED)
+
+
+def _left_behind(desk: Desk) -> dict[str, Any]:
+    """The files that the result is about, by the states they had and have: an approval binds to exactly these bytes."""
+    desk.flush()
+    changes, unknown = rb.left_behind(desk.ports.journal.history(rb.LEDGER))
+    found: dict[str, Any] = {"changed": [], "more_changed": max(0, len(changes) - FILES_AT_MOST), "unrecorded": []}
+    for one in changes[:FILES_AT_MOST]:
+        found["changed"].append({"path": one.path, "before": one.before, "after": one.after})
+    for undo in unknown[:FILES_AT_MOST]:
+        found["unrecorded"].append({"what": undo.summary, "why": undo.compensation.why_not or NOBODY_SAW})
+    return found
 
 
 def _view(desk: Desk, call: ToolCall) -> dict[str, Any]:

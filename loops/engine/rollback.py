@@ -289,6 +289,14 @@ def net(undos: Sequence[Undo]) -> list[FileChange]:
     return [change for _, change in sorted(found.items()) if change.before != change.after]
 
 
+def left_behind(history: Iterable[f.Fact]) -> tuple[list[FileChange], list[Undo]]:
+    """What the calls so far made of each file, as one change each, and the calls of which nobody recorded what they
+    did. What failed before it changed anything, and what was undone, is in neither."""
+    undos = [undo for undo in ledger(history) if (undo.ok or undo.learnt) and not undo.outcome]
+    unknown = [one for one in undos if not one.compensation.tool or "snapshot" in one.compensation.arguments]
+    return net(undos), unknown
+
+
 def is_known(history: Iterable[f.Fact]) -> bool:
     """Was everything recorded that the calls so far changed? A call under way, or lost, may have done anything; what
     was undone since is not told."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
@@ -14,6 +17,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from loops.engine import canonical
 from loops.models import Artifact, Fact, ProvenanceRecord, Run, ToolCallRecord
+from loops.services import changed_files
+from loops.services.changed_files import ChangedFile
 from loops.services.instructions import prompt_names, prompt_versions
 from loops.storage import chain, reader
 from loops.web import access, diffs
@@ -22,23 +27,71 @@ from loops.web.run import page
 RAW_PAGE = 100
 
 
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What one call did to a file: its diff, or what the journal tells of it."""
+
+    step: int
+    tool: str
+    file: diffs.FileDiff | None = None
+    told: ChangedFile | None = None
+
+
+@dataclass(slots=True)
+class ChangedPath:
+    """A file with what became of it (``net``; None when it is as it was, or nothing is ``known`` of that)."""
+
+    path: str
+    net: ChangedFile | None = None
+    files: list[diffs.FileDiff] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    known: bool = True
+
+    @property
+    def added(self) -> int:
+        return sum(file.added for file in self.files or self._edited)
+
+    @property
+    def removed(self) -> int:
+        return sum(file.removed for file in self.files or self._edited)
+
+    @property
+    def is_one_edit(self) -> bool:
+        """Is the only edit's diff all there is to see?"""
+        return len(self.edits) == 1 and self.edits[0].file is not None
+
+    @property
+    def _edited(self) -> list[diffs.FileDiff]:
+        return [edit.file for edit in self.edits if edit.file is not None]
+
+
 @login_required
 @never_cache
 @require_safe
 def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
-    """Every change the tools made, file by file (SPEC R4)."""
+    """What became of each file, and every change on the way there (SPEC R4)."""
     run = access.run_or_404(request, run_id)
-    changed = ToolCallRecord.objects.filter(run=run, ok=True, data__has_key="diff").order_by("step_number", "position")
-    found: dict[str, dict[str, Any]] = {}
-    for number, tool, data in changed.values_list("step_number", "tool", "data"):
-        for file in diffs.of_data(data):
-            entry = found.setdefault(file.path, {"path": file.path, "added": 0, "removed": 0, "edits": []})
-            entry["edits"].append({"step": number, "tool": tool, "file": file})
-            entry["added"] += file.added
-            entry["removed"] += file.removed
+    recorded = changed_files.recorded(run)
+    found: dict[str, ChangedPath] = {}
+    for file in changed_files.compared(recorded.net):
+        found[file.path] = ChangedPath(file.path, file, diffs.parse(file.diff))
+    for path, edit in _edits(run, recorded):
+        found.setdefault(path, ChangedPath(path, known=bool(recorded.by_call))).edits.append(edit)
     artifacts = Artifact.objects.filter(run=run).order_by("-seq")[:100]
-    more = {"changed": [found[path] for path in sorted(found)], "artifacts": artifacts}
+    more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown, "artifacts": artifacts}
     return render(request, "console/run_files.html", page(request, run, "run-files", **more))
+
+
+def _edits(run: Run, recorded: changed_files.Recorded) -> Iterator[tuple[str, Edit]]:
+    """Path and edit, call by call: with the diff that its tool reported, else in the words of the journal."""
+    changed = Q(data__has_key="diff") | Q(call_id__in=list(recorded.by_call))
+    calls = ToolCallRecord.objects.filter(changed, run=run, ok=True).order_by("step_number", "position")
+    for number, tool, call_id, data in calls.values_list("step_number", "tool", "call_id", "data"):
+        reported = diffs.of_data(data or {})
+        for file in reported:
+            yield file.path, Edit(number, tool, file)
+        for told in () if reported else recorded.by_call.get(call_id, ()):
+            yield told.path, Edit(number, tool, told=told)
 
 
 @login_required

@@ -1,0 +1,139 @@
+"""What a run made of the files of its workspace, file by file, as people compare it (SPEC Q3, R4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from loops.engine import rollback as rb
+from loops.engine.rollback import FileChange, Undo
+from loops.models import Blob, Run
+from loops.storage import journal, ledger
+from loops.tools.changes import difference
+from loops.tools.snapshots import FOLDER, NOTHING, hash_of
+
+READ_BYTES = 16 * 1024 * 1024
+SHOWN_CHARS = 400_000
+"""Of all diffs on one page; what is beyond it says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """``what`` is created, changed, deleted, moved or permissions; ``source`` is where a moved one was. ``diff`` is
+    empty where there is none to show, and ``note`` then says why."""
+
+    path: str
+    what: str
+    source: str = ""
+    diff: str = ""
+    note: str = ""
+    is_folder: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """``net`` is what became of each file, ``by_call`` what each call did, by its id; of ``unknown`` nobody knows."""
+
+    net: list[FileChange]
+    by_call: Mapping[str, list[ChangedFile]]
+    unknown: list[Undo]
+
+
+def recorded(run: Run) -> Recorded:
+    """Out of the journal; nothing where retention has taken its long parts away."""
+    try:
+        history = ledger.read(journal.raw_connection(), run.pk, rb.LEDGER)
+    except KeyError:
+        return Recorded([], {}, [])
+    net, unknown = rb.left_behind(history)
+    by_call = {undo.id: told(rb.files(undo.compensation)) for undo in rb.ledger(history) if undo.ok or undo.learnt}
+    return Recorded(net, by_call, unknown)
+
+
+def told(changes: Sequence[FileChange]) -> list[ChangedFile]:
+    """Each change in words, moves as moves."""
+    moved, rest = _moves(_without_obvious_folders(changes))
+    return sorted([*moved, *map(_described, rest)], key=lambda file: file.path)
+
+
+def compared(changes: Sequence[FileChange]) -> list[ChangedFile]:
+    """Each change with its diff, as far as there is room; two queries."""
+    by_path = {one.path: one for one in changes}
+    bytes_of = _bytes([by_path[file.path] for file in told(changes) if _has_diff(file)])
+    room, found = SHOWN_CHARS, list[ChangedFile]()
+    for file in told(changes):
+        shown = _with_diff(file, by_path[file.path], bytes_of, room) if _has_diff(file) else file
+        room -= len(shown.diff)
+        found.append(shown)
+    return found
+
+
+def _has_diff(file: ChangedFile) -> bool:
+    return not (file.is_folder or file.note or file.source)
+
+
+def _bytes(changes: Iterable[FileChange]) -> dict[str, bytes]:
+    """Hash to bytes, of as many as fit."""
+    names = [name for one in changes for name in map(hash_of, (one.before, one.after)) if name]
+    sizes = dict(Blob.objects.filter(pk__in=names).values_list("sha256", "size"))
+    room, wanted = READ_BYTES, list[str]()
+    for name in dict.fromkeys(names):
+        room -= sizes.get(name, 0)
+        if room >= 0:
+            wanted.append(name)
+    return {key: bytes(body) for key, body in Blob.objects.filter(pk__in=wanted).values_list("sha256", "body")}
+
+
+def _moves(changes: Iterable[FileChange]) -> tuple[list[ChangedFile], list[FileChange]]:
+    """(what is somewhere else as it was, everything else)."""
+    gone = {one.before: one for one in changes if one.after == NOTHING and hash_of(one.before)}
+    moved, taken = [], set[str]()
+    for one in changes:
+        was = gone.pop(one.after, None) if one.before == NOTHING else None
+        if was is not None:
+            moved.append(ChangedFile(one.path, "moved", source=was.path))
+            taken |= {one.path, was.path}
+    return moved, [one for one in changes if one.path not in taken]
+
+
+def _without_obvious_folders(changes: Sequence[FileChange]) -> list[FileChange]:
+    """A folder in which something changed need not be named beside it."""
+    paths = [one.path for one in changes]
+
+    def says_nothing(one: FileChange) -> bool:
+        return FOLDER in (one.before, one.after) and any(path.startswith(f"{one.path}/") for path in paths)
+
+    return [one for one in changes if not says_nothing(one)]
+
+
+def _described(one: FileChange) -> ChangedFile:
+    what = "created" if one.before == NOTHING else "deleted" if one.after == NOTHING else "changed"
+    if FOLDER in (one.before, one.after):
+        return ChangedFile(one.path, what, is_folder=True)
+    if what == "changed" and hash_of(one.before) and hash_of(one.before) == hash_of(one.after):
+        modes = [state.split(":")[1] for state in (one.before, one.after)]
+        return ChangedFile(one.path, "permissions", note=f"Permissions {modes[0]} became {modes[1]}.")
+    odd = next((state for state in (one.before, one.after) if state and not hash_of(state)), "")
+    return ChangedFile(one.path, what, note=_why_no_diff(odd) if odd else "")
+
+
+def _why_no_diff(state: str) -> str:
+    kind, _, rest = state.partition(":")
+    if kind == "link":
+        return f"A link to {rest}."
+    if kind == "large":
+        return f"A file of {int(rest.partition(':')[0]):,} bytes, too large to be kept for comparison."
+    return "Neither a file nor a folder."
+
+
+def _with_diff(file: ChangedFile, change: FileChange, bytes_of: Mapping[str, bytes], room: int) -> ChangedFile:
+    names = [hash_of(state) for state in (change.before, change.after)]
+    if any(name and name not in bytes_of for name in names):
+        return replace(
+            file, note="Too large to be compared here, or not stored any more. Its steps have their own diffs."
+        )
+    before, after = (bytes_of.get(name, b"") for name in names)
+    diff = difference(file.path, before, after)
+    if len(diff) > room:
+        return replace(file, note=f"Its diff of {len(diff):,} characters is too long for this page. Open its steps.")
+    return replace(file, diff=diff, note="" if diff else "The file is empty.")
