@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,13 +26,10 @@ from gates.policy.verdicts import REVIEWABLE_BYTES, Verdict, again_from
 from gates.services import standing_of
 from gates.services.deciding import view_bytes
 from gates.services.refusals import already_decided
-from gates.web import arguments, shown, words
+from gates.web import arguments, changed, shown, words
+from gates.web.changed import Changed, Line, lines_of
 from loops.engine.confidence import in_words
-from loops.engine.rollback import FileChange
 from loops.models import Step
-from loops.services import changed_files
-from loops.services.changed_files import ChangedFile
-from loops.web.diffs import kinds
 from loops.web.words import one_line
 
 LONG_BYTES = 20_000
@@ -149,30 +145,6 @@ class Feature:
         return cls(named, f"{value:.2f}", f"{weight:.2f}", f"{value * weight:.3f}", sentence)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a diff."""
-
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """A file that a result is about, with the lines of its diff."""
-
-    file: ChangedFile
-    lines: list[Line]
-    added: int
-    removed: int
-
-    @classmethod
-    def of(cls, file: ChangedFile) -> Changed:
-        lines = _lines(file.diff)
-        counts = Counter(line.kind for line in lines)
-        return cls(file, lines, counts["add"], counts["del"])
-
-
 @dataclass(frozen=True)
 class Card:
     gate: Gate
@@ -247,7 +219,7 @@ class Card:
 
     @property
     def diff(self) -> list[Line]:
-        return _lines(str(self.view.get("diff") or ""))
+        return lines_of(str(self.view.get("diff") or ""))
 
     @property
     def call_arguments(self) -> list[tuple[str, str]]:
@@ -352,20 +324,8 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         again_from=again,
         is_own_claim=gate.claimed_by_id is not None and gate.claimed_by_id == user.pk,
         repeated=[(step, [_call(call) for call in (step.action or {}).get("calls") or []]) for step in repeated],
-        changed=_changed(gate, view),
+        changed=changed.of(gate, view),
     )
-
-
-def _changed(gate: Gate, view: Mapping[str, Any]) -> list[Changed]:
-    """By the states that the view names, so that the decision binds to the very bytes; older gates have none."""
-    if gate.kind != Gate.Kind.FINAL_REVIEW:
-        return []
-    named = view.get("changed")
-    if isinstance(named, list):
-        changes = [FileChange(one["path"], one["before"], one["after"]) for one in named]
-    else:
-        changes = changed_files.recorded(gate.run).net
-    return [Changed.of(file) for file in changed_files.compared(changes)]
 
 
 def _shown_steps(gate: Gate, view: Mapping[str, Any]) -> tuple[list[Step], list[Step]]:
@@ -401,7 +361,3 @@ def _limit(view: Mapping[str, Any]) -> Limit:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _lines(diff: str) -> list[Line]:
-    return [Line(kind, text) for kind, text in kinds(diff.removesuffix("\n").split("\n"))] if diff else []
