@@ -62,7 +62,7 @@ def due(state: RunState) -> str:
     since = state.step - seen.checked_at
     if since >= every:
         return "every_steps"
-    return "uncertain" if since >= APART and doubt(state.last_text) else ""
+    return "uncertain" if since >= APART and (state.unsure or doubt(state.last_text)) else ""
 
 
 def features(state: RunState) -> dict[str, float]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from dataclasses import dataclass
 from functools import lru_cache
+
+from loops.engine.languages.doubting import DOUBTING, Doubting
 
 _DOUBT = re.compile(
     r"""
@@ -24,21 +28,49 @@ _DOUBT = re.compile(
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 _SET_APART = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$|\"[^\"\n]*\"|\u201c[^\u201c\u201d\n]*\u201d", re.DOTALL | re.MULTILINE
+    r"```.*?(?:```|\Z)|`[^`\n]*`|^\s*>.*$|\"[^\"\n]*\"|\u201c[^\u201c\u201d\n]*\u201d"
+    r"|\u201e[^\u201c\u201d\n]*[\u201c\u201d]|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』",
+    re.DOTALL | re.MULTILINE,
 )
 _SUPPOSED = re.compile(r"\b(?:if|when|whenever|unless|until|in\s+case|before|where|so\s+that)\s*$", re.IGNORECASE)
 _READ_AT_MOST = 2_000
+_FOLLOWED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    doubt: re.Pattern[str]
+    supposed: re.Pattern[str] | None
+    supposed_after: re.Pattern[str] | None = None
+
+    def finds(self, text: str) -> str:
+        for found in self.doubt.finditer(text):
+            before = self.supposed and self.supposed.search(text[max(0, found.start() - 20) : found.start()])
+            after = self.supposed_after and self.supposed_after.match(text[found.end() : found.end() + _FOLLOWED])
+            if not before and not after:
+                return " ".join(found.group().split())
+        return ""
+
+
+def _reader(words: Doubting) -> _Reader:
+    flags = re.IGNORECASE | re.MULTILINE
+    return _Reader(
+        re.compile(words.doubt, flags),
+        re.compile(rf"(?:^|\W|(?<=[\u3400-\u9fff])){words.supposed}\s*$", flags) if words.supposed else None,
+        re.compile(words.supposed_after, flags) if words.supposed_after else None,
+    )
+
+
+_READERS = (_Reader(_DOUBT, _SUPPOSED), *map(_reader, DOUBTING.values()))
 
 
 @lru_cache(maxsize=64)  # ``decide`` asks several times in a step
 def doubt(text: str) -> str:
-    """The words in which an agent says that it is uncertain; "" when it does not.
+    """The words in which an agent says that it is uncertain, in any of LANGUAGES; "" when it does not.
 
     Cautious on purpose: only the first person, the present, and nothing that is quoted, code or a mere supposition.
-    A missed doubt costs nothing, because the check comes every few steps anyway.
+    A missed doubt costs nothing, because the check comes every few steps anyway. An agent that writes in another
+    language has a word of its own for it: ``unsure`` of the tools that end a step.
     """
-    own = _SET_APART.sub(" ", text[-_READ_AT_MOST:])
-    for found in _DOUBT.finditer(own):
-        if not _SUPPOSED.search(own[max(0, found.start() - 20) : found.start()]):
-            return " ".join(found.group().split())
-    return ""
+    own = _SET_APART.sub(" ", unicodedata.normalize("NFC", text[-_READ_AT_MOST:]))
+    return next((words for reader in _READERS if (words := reader.finds(own))), "")

@@ -112,6 +112,8 @@ class RunState:
     answered: bool = False
     """The model has answered in this step and the step is not completed."""
     last_text: str = ""
+    unsure: str = ""
+    """What the model is not sure of, by the field that tools have for it in its latest answer (SPEC G2)."""
     gate: OpenGate | None = None
     paused: bool = False
     stop_requested: bool = False

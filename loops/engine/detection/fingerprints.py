@@ -1,7 +1,8 @@
 """Short strings for what a step did and what came of it: equal when they are the same, comparable when not.
 
 A mark is ``<exact>.<sketch>``: 16 hex digits that are equal for equal content, and a MinHash of the content's word
-pairs (one permutation, 32 bins of a byte each), from which the share of common pairs of two steps is estimated.
+pairs (one permutation, 32 bins of a byte each), from which the share of common pairs of two steps is estimated. Of
+scripts that do not part their words they are pairs of characters (``segments``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from loops.engine.canonical import encode
+from loops.engine.segments import pieces
 from loops.engine.values import ToolCall
 
 HEAD = TAIL = 1000
@@ -28,7 +30,6 @@ _CHANGING = re.compile(
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"  # an id
     r"|/tmp/[\w./-]+"  # a scratch file
 )
-_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def error_signature(tool: str, error: str) -> str:
@@ -59,13 +60,13 @@ def result_mark(text: str) -> str:
 
 def figures(text: str) -> frozenset[str]:
     """Numbers and codes in a text, but for those that make no difference in a result."""
-    words = _WORD.findall(_CHANGING.sub("#", text.lower()))
+    words = pieces(_CHANGING.sub("#", text.lower()))
     return frozenset(word for word in words if any(map(str.isdigit, word)))
 
 
 def mark(text: str) -> str:
     """Mark of any text; white space and case make no difference."""
-    words = _WORD.findall(shortened(text).lower())
+    words = pieces(shortened(text).lower())
     return f"{_digest(' '.join(words))}.{_sketch(words)}"
 
 

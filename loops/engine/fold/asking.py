@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from loops.engine import facts as f
@@ -9,8 +10,9 @@ from loops.engine.evolving import evolve
 from loops.engine.fold.parts import ImpossibleFact, answer_call_id, means
 from loops.engine.outages import NO_OUTAGE
 from loops.engine.recovery.attempts import waited
+from loops.engine.recovery.objections import BREAKERS
 from loops.engine.state import PendingCall, RunState
-from loops.engine.values import StopReason
+from loops.engine.values import StopReason, ToolCall
 from loops.engine.windowing import TOO_LONG, after_answer, overflowed, refused_for_length
 
 SAID_AT_MOST = 600
@@ -54,6 +56,7 @@ def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
         stopped_without_calls=not calls,
         last_stop=fact.stop.value,
         last_text=fact.text,
+        unsure=_unsure(fact.calls),
         tokens=state.tokens + usage.total_tokens,
         cost_microusd=state.cost_microusd + (usage.cost_microusd or 0),
         cost_unknown=state.cost_unknown or usage.cost_microusd is None,
@@ -62,6 +65,12 @@ def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
         fatal="refused" if fact.stop is StopReason.REFUSAL else "",
     )
     return overflowed(answered) if full else answered
+
+
+def _unsure(calls: Sequence[ToolCall]) -> str:
+    """Its own word, in whatever language: of the tools that end a step."""
+    said = (call.arguments.get("unsure") for call in calls if call.name in BREAKERS)
+    return next((word.strip()[:SAID_AT_MOST] for word in said if isinstance(word, str) and word.strip()), "")
 
 
 @means(f.ModelFailed)

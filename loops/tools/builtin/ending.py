@@ -14,6 +14,8 @@ _CHOICES: dict[str, Json] = {
     "maxItems": 12,
 }
 
+_UNSURE = string("What you are not sure of, if anything, in any language. A person may be asked to look.")
+
 TOOLS = (
     Tool(
         ToolSpec(
@@ -23,6 +25,7 @@ TOOLS = (
                 ("result",),
                 result=string("What was achieved, for the person who asked.", minLength=1),
                 summary=string("One sentence for lists."),
+                unsure=_UNSURE,
             ),
             operation="finish",
             reversibility=Reversibility.PURE,
@@ -35,7 +38,12 @@ TOOLS = (
         ToolSpec(
             name="ask_question",
             description="Ask the person something that only they can answer, then wait for the answer.",
-            parameters=schema(("question",), question=string("One clear question.", minLength=1), choices=_CHOICES),
+            parameters=schema(
+                ("question",),
+                question=string("One clear question.", minLength=1),
+                choices=_CHOICES,
+                unsure=_UNSURE,
+            ),
             operation="ask",
             reversibility=Reversibility.PURE,
             danger=Danger.LOW,
@@ -47,7 +55,7 @@ TOOLS = (
         ToolSpec(
             name="converse",
             description="Say something to the person without doing anything else.",
-            parameters=schema(("message",), message=string("What to say.", minLength=1)),
+            parameters=schema(("message",), message=string("What to say.", minLength=1), unsure=_UNSURE),
             operation="ask",
             reversibility=Reversibility.PURE,
             danger=Danger.LOW,
