@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 
+from loops.driver import folders
 from loops.driver.checks import run_checks
 from loops.driver.classifying import classify_failure
 from loops.driver.confidence import check_confidence
@@ -100,6 +101,8 @@ class Driver:
                     return self._give_back("drain", runnable=True)
                 case e.CallModel() if clock.now() > slice_ends:
                     return self._give_back("slice", runnable=True)
+            if away := folders.awaited(desk, effect):
+                return self._give_back("folder", wake_at=away)
             if parked := self._parked(effect):
                 return parked
             with contextlib.suppress(Interrupted):

@@ -36,5 +36,7 @@ class Ports:
     """Keep for all runs what a provider named as the window of a model."""
     short_prompt: Callable[[RunSpec], tuple[str, str]] | None = None
     """The short form of the system prompt, and the version of its template; None: there is none."""
+    folder_missing: Callable[[str], str] = lambda path: ""
+    """Why the folder at this path is not to be had here, for people; "" where it is."""
     fallbacks: Callable[[str], Sequence[str]] = lambda model: (model,)
     """A model and those to ask instead of it, in order (SPEC E6)."""

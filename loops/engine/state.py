@@ -103,6 +103,9 @@ class RunState:
     """A model request is in flight: written, and not answered yet."""
     model_attempt: int = 0
     outage: Outage = NO_OUTAGE
+    folder_awaited: str = ""
+    """Why the run waits for its folder; "" while it does not."""
+    folder_since: int = 0
     wake_at: int = 0
     calls: tuple[PendingCall, ...] = ()
     stopped_without_calls: bool = False
@@ -195,9 +198,9 @@ class RunState:
 
     @property
     def is_resting(self) -> bool:
-        """Waiting for a person or for a model (or over): no time is charged and no worker is held."""
+        """Waiting for a person, a model or its folder (or over): no time is charged and no worker is held."""
         asks = self.gate is not None or self.paused or self.awaiting_message
-        waits = self.outage.until > 0 or bool(self.turn_at)
+        waits = self.outage.until > 0 or bool(self.turn_at) or bool(self.folder_awaited)
         return asks or waits or self.is_ended or bool(self.reusing)
 
     def call(self, call_id: str) -> PendingCall:

@@ -40,7 +40,7 @@ from loops.services.instructions import (
 from loops.services.models import ask_windows, model_configs
 from loops.services.reusing import fork_of, take_over
 from loops.services.tasks import models_by_role, run_spec
-from loops.services.workspaces import WorkspaceUnusable, prepare
+from loops.services.workspaces import WorkspaceElsewhere, WorkspaceUnusable, missing, prepare
 from loops.storage import journal, owners
 from loops.storage.breakers import PgBreakers
 from loops.storage.feed import RunFeed
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 def drive(run_id: uuid.UUID, owner: str) -> str:
     """Own the run for as long as there is something to do; why it stopped, "taken" when somebody else has it, "lost"
-    when somebody else got it meanwhile, or "newer" when only newer code can read it.
+    when somebody else got it meanwhile, "newer" when only newer code can read it, or "folder" when that is elsewhere.
 
     An error of AgentOps itself leaves the lease to run out: the sweeper finds the run, another try is made, until
     ``recovering.why_given_up`` ends it with a FailureReport instead of going round for ever.
@@ -70,6 +70,9 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
     except p.LeaseLost as lost:
         log.info("run %s is not ours any more: %s", run_id, lost)
         return "lost"
+    except WorkspaceElsewhere as away:
+        recovering.leave_for_its_folder(held, _lost(held, before), str(away))
+        return "folder"
     except Exception as error:
         recovering.say_why(held, error)
         raise
@@ -81,7 +84,7 @@ def _drive_claimed(held: journal.Claim, owner: str, before: tuple[str, int] | No
     given_up = recovering.why_given_up(held)
     try:
         state, transcript = _where_it_stands(run, store)
-    except p.LeaseLost:
+    except (p.LeaseLost, WorkspaceElsewhere):
         raise
     except Exception as error:  # its own facts, or those a fork is to take over
         if unknown := recovering.unknown_kinds(run):
@@ -136,6 +139,7 @@ async def _drive(
         learnt=partial(learn_window, store.connection),
         short_prompt=short_prompt,
         fallbacks=models.chain,
+        folder_missing=missing,
     )
     driver = Driver(ports, state, transcript, sandbox_level=sandbox_level().level)
     try:

@@ -18,11 +18,13 @@ import redis
 from django.db import Error, InterfaceError, OperationalError
 from django.db.models import F
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from loops.engine.facts import KINDS
 from loops.models import AuditEvent, Fact, Fork, Run
 from loops.services import audit
 from loops.storage.journal import Claim
+from loops.storage.status import FOLDER
 
 FAILURES_AT_MOST = 3
 """Workers that met the same error at the same line of code, no step completed in between."""
@@ -30,6 +32,8 @@ LOSSES_AT_MOST = 5
 """Workers lost for whatever reason, no step completed in between, before a run is failed instead of tried again."""
 NEWER_S = 5.0
 """Until a run that needs newer code is offered again, to whichever worker comes first."""
+FOLDER_S = (5.0, 60.0)
+"""The same for a run whose folder is not on this worker, the longer the more seldom."""
 KIND = "run.worker_failed"
 AROUND = (
     *(OSError, MemoryError, redis.RedisError),
@@ -59,16 +63,28 @@ def unknown_kinds(run: Run) -> list[str]:
 
 
 def leave_to_newer_code(held: Claim, lost: str) -> None:
-    """Give the run back as it was found, the name of a lost owner included: whoever can read it has to know that there
-    was one. While old and new workers run side by side, a newer one comes by."""
+    """While old and new workers run side by side, a newer one comes by."""
+    leave(held, lost, "a worker of a newer version", NEWER_S)
+
+
+def leave_for_its_folder(held: Claim, lost: str, why: str) -> None:
+    """A run that has no fact of its own yet, or is a fork in the making. A worker that has the folder comes by."""
+    began = Run.objects.values_list("started_at", flat=True).get(pk=held.run_id)
+    waited = (timezone.now() - began).total_seconds()
+    leave(held, lost, f"{FOLDER}: {why}", min(max(FOLDER_S[0], waited / 2), FOLDER_S[1]))
+
+
+def leave(held: Claim, lost: str, waiting_on: str, seconds: float) -> None:
+    """Give the run back as it was found, the name of a lost owner included: whoever can go on with it has to know that
+    there was one. It is offered again after a while."""
     owner = (lost or "unknown") if held.abandoned else ""
-    later = Now() + timedelta(seconds=NEWER_S)
+    later = Now() + timedelta(seconds=seconds)
     Run.objects.filter(pk=held.run_id, epoch=held.epoch).update(
         owner=owner,
         lease_until=later,
         wake_at=later,
         recoveries=F("recoveries") - int(held.abandoned),
-        waiting_on="a worker of a newer version",
+        waiting_on=waiting_on[:200],
     )
 
 

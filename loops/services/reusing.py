@@ -53,7 +53,8 @@ def fork_of(run: Run) -> Fork | None:
 
 
 def take_over(run: Run, fork: Fork, store: PgJournal) -> tuple[RunState, Transcript, str]:
-    """Write what the fork begins with, or the rest of it. Returns state, conversation, and why it cannot go on ("")."""
+    """Write what the fork begins with, or the rest of it. Returns state, conversation, and why it cannot go on ("").
+    Raises WorkspaceElsewhere before anything is written where the folder it takes over is not on this machine."""
     history = reader.history(fork.parent_id, until=fork.seq)
     there = replay(history)
     problem = unsure = ""

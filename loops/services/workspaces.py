@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 import stat
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,11 +20,26 @@ from loops.tools.workspace import SKIPPED
 MAX_BYTES = 2 * 1024**3
 MAX_FILES = 200_000
 CHUNK = 1024 * 1024
+LONGEST_SHOWN = 110
 TRAVERSABLE = 0o711  # the sandbox's user passes through, and cannot list
 
 
 class WorkspaceUnusable(Exception):
     """The folder cannot be used for a run; the message says what is wrong with it."""
+
+
+class WorkspaceElsewhere(Exception):
+    """Nothing is wrong with the folder but that it is not on this machine: the run waits for it, and does not fail."""
+
+
+def missing(path: str) -> str:
+    """Why a worker here cannot go on in the folder at ``path``, for people; "" where it is here."""
+    return "" if not path or Path(path).is_dir() else _not_here(path)
+
+
+def _not_here(path: str) -> str:
+    shown = path if len(path) <= LONGEST_SHOWN else f"…{path[-LONGEST_SHOWN:]}"
+    return f"{shown} is not on worker {socket.gethostname()[:40]}"
 
 
 def prepare(run: Run) -> str:
@@ -75,8 +91,10 @@ def root() -> Path:
 
 def _present(run: Run) -> Path:
     path = Path(run.workspace_path)
-    if not path.is_absolute() or not path.is_dir():
-        raise WorkspaceUnusable(f"The folder of run {run.pk} is not on this machine any more.")
+    if not path.is_absolute():
+        raise WorkspaceUnusable(f"The folder of run {run.pk} is not known.")
+    if not path.is_dir():
+        raise WorkspaceElsewhere(_not_here(str(path)))
     return path
 
 
@@ -131,6 +149,8 @@ def _existing(workspace: Workspace) -> Path:
         raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not absolute: {workspace.path}")
     try:
         found = path.lstat()
+    except FileNotFoundError as error:
+        raise WorkspaceElsewhere(f"{_not_here(workspace.path)} (workspace {workspace.name[:40]})") from error
     except OSError as error:
         raise WorkspaceUnusable(f"The folder of workspace {workspace.name} cannot be read: {error.strerror}") from error
     if not stat.S_ISDIR(found.st_mode):

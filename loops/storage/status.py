@@ -10,6 +10,9 @@ from loops.engine.verification import EVIDENCE
 from loops.storage.breakers import waiting_for
 from loops.storage.turns import waiting_at
 
+FOLDER = "its folder"
+"""How ``waiting_on`` of a run begins that waits for its folder."""
+
 
 def status(state: RunState) -> tuple[str, str]:
     """(what a person is told, what it waits on) (SPEC A2)."""
@@ -25,6 +28,8 @@ def status(state: RunState) -> tuple[str, str]:
 
 
 def _working(state: RunState) -> tuple[str, str]:
+    if state.folder_awaited:
+        return "thinking", f"{FOLDER}: {state.folder_awaited}"
     if state.turn_at:
         return "thinking", waiting_at(state.turn_at, state.turn_after)
     if state.outage.until:

@@ -350,6 +350,8 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "ContextPruned": _context_pruned,
     "ModelRequested": _asked_another,
     "ModelAwaited": _awaited,
+    "WorkspaceAwaited": lambda body: _say("wait", "folder", "Waits for its folder", text=text_of(body.get("why"))),
+    "WorkspaceFound": lambda body: _say("busy", "folder", "Its folder is there: it goes on"),
     "TurnAwaited": _turn_awaited,
     "PromptShortened": _prompt_shortened,
 }

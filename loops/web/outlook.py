@@ -12,6 +12,7 @@ from typing import Any
 
 from loops.engine.progress import REPORTED
 from loops.models import Run, Step
+from loops.storage.status import FOLDER
 from loops.storage.turns import LINE
 from loops.web import waiting, words
 from loops.web.meters import Meter
@@ -63,6 +64,8 @@ AT_REST = {
 
 def _doing(run: Run, latest: Step | None) -> str:
     match run.status:
+        case Run.Status.QUEUED | Run.Status.THINKING if run.waiting_on.startswith(FOLDER):
+            return f"Waits for {run.waiting_on}"
         case status if status in AT_REST:
             return AT_REST[status]
         case Run.Status.THINKING if run.waiting_on.startswith(LINE):

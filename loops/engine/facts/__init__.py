@@ -74,6 +74,8 @@ from loops.engine.facts.windowing import ContextPruned as ContextPruned
 from loops.engine.facts.windowing import ContextWarned as ContextWarned
 from loops.engine.facts.windowing import PromptShortened as PromptShortened
 from loops.engine.facts.windowing import SummaryRequested as SummaryRequested
+from loops.engine.facts.workspaces import WorkspaceAwaited as WorkspaceAwaited
+from loops.engine.facts.workspaces import WorkspaceFound as WorkspaceFound
 
 KINDS: Mapping[str, type[Fact]] = {kind.__name__: kind for kind in Fact.__subclasses__()}
 """By the name under which the journal keeps them."""

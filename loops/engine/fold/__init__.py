@@ -26,6 +26,7 @@ from loops.engine.fold import (  # noqa: F401 - each says what its facts mean
     undoing,
     verifying,
     windowing,
+    workspaces,
 )
 from loops.engine.fold.parts import CHARS_PER_TOKEN, HANDLERS, ImpossibleFact, answer_call_id
 from loops.engine.state import RunState

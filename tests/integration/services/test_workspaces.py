@@ -73,10 +73,16 @@ def test_a_pipe_is_refused_at_once(world, source):
         workspaces.prepare(run_in(world, source))
 
 
-@pytest.mark.parametrize("path", ["relative/folder", "/nowhere/at/all", "/etc/hostname"])
+@pytest.mark.parametrize("path", ["relative/folder", "/etc/hostname"])
 def test_a_path_that_is_no_folder_is_refused(world, source, path):
     with pytest.raises(workspaces.WorkspaceUnusable, match="workspace W"):
         workspaces.prepare(run_in(world, path))
+
+
+@pytest.mark.spec("J4")
+def test_a_folder_that_is_not_here_may_be_elsewhere(world, source):
+    with pytest.raises(workspaces.WorkspaceElsewhere, match=r"/nowhere/at/all is not on worker .*workspace W"):
+        workspaces.prepare(run_in(world, "/nowhere/at/all"))
 
 
 def test_a_workspace_may_be_used_in_place(world, source):

@@ -23,6 +23,7 @@ from loops.services import reusing
 from loops.services.access import NotAllowed
 from loops.services.forking import ForkConflict, fork_run, point_of
 from loops.services.submission import InvalidTask
+from loops.services.workspaces import WorkspaceElsewhere
 from loops.storage import chain, journal, reader
 from loops.storage.rebuild import rebuild
 from tests import factories as make
@@ -426,14 +427,15 @@ class TestFolder:
         mine.drive([fakes.says("a", ("read_file", {})), fakes.says("b", ("read_file", {})), fakes.done()], tools)
         assert last_of(forked(mine, step=1).run).workspace == ""
 
-    def test_that_is_gone_ends_the_fork_with_a_report(self, parent: owned.Owned, folders: Path) -> None:
+    def test_that_is_elsewhere_is_waited_for(self, parent: owned.Owned, folders: Path) -> None:
         (folders / "parent").rename(folders / "elsewhere")
         parent.run.refresh_from_db()
         run = fork_run(actor=parent.run.task.created_by, run=parent.run, step=1).run
         fork = reusing.fork_of(run)
         assert fork is not None
-        _, _, problem = reusing.take_over(run, fork, owned.own(run).journal)
-        assert "not on this machine" in problem
+        with pytest.raises(WorkspaceElsewhere, match="is not on worker"):
+            reusing.take_over(run, fork, owned.own(run).journal)
+        assert not Fact.objects.filter(run=run).exists()
 
 
 class TestAsking:

@@ -1,0 +1,134 @@
+"""A run whose folder is not on this machine waits for it: it says so, spends nothing, and blames nobody (SPEC J4)."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+
+from gates.models import Gate
+from gates.services import decide
+from loops.models import Agent, Fact, ModelCall, Run, ToolCallRecord, Workspace
+from loops.services.driving import drive
+from loops.services.models import ensure_script
+from loops.services.people import create_project
+from loops.services.steering import stop_run
+from loops.services.tasks import submit_task
+from loops.storage import journal
+from loops.web.outlook import outlook
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4")]
+
+
+@pytest.fixture
+def boss() -> Any:
+    return get_user_model().objects.create_superuser("ana", password="x")
+
+
+@pytest.fixture
+def submitted(boss: Any, tmp_path: Path, settings: Any) -> Run:
+    settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
+    project = create_project(actor=boss, name="P", slug="p")
+    agent = Agent.objects.create(project=project, name="A", actor_model=ensure_script("asks_a_question", pace=0))
+    return submit_task(actor=boss, project=project, agent=agent, workspace=None, goal="Do it", final_review="never").run
+
+
+@pytest.fixture
+def answered(boss: Any, submitted: Run) -> Run:
+    """It has begun, asked its question, and got the answer: the next worker is to go on."""
+    drive(submitted.pk, "one")
+    gate = Gate.objects.get(run=submitted, status="open")
+    decide(actor=boss, gate_id=gate.pk, verdict="respond", digest=gate.digest, payload={"answer": "Yes"})
+    submitted.refresh_from_db()
+    return submitted
+
+
+def away(run: Run) -> Path:
+    """Its folder is on another machine."""
+    folder = Path(run.workspace_path)
+    folder.rename(folder.with_name("elsewhere"))
+    return folder
+
+
+def back(folder: Path) -> None:
+    folder.with_name("elsewhere").rename(folder)
+
+
+def wake(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(wake_at=timezone.now() - timedelta(seconds=1), lease_until=None)
+
+
+def test_it_is_given_back_and_says_so(answered: Run) -> None:
+    folder = away(answered)
+    asked, calls = ModelCall.objects.count(), ToolCallRecord.objects.count()
+    assert drive(answered.pk, "two") == "folder"
+    answered.refresh_from_db()
+    assert answered.owner == ""
+    assert answered.waiting_on.startswith("its folder: ")
+    said = outlook(answered, None, []).doing
+    assert said.startswith("Waits for its folder: ")
+    assert str(folder)[-60:] in said
+    assert "is not on worker" in said
+    assert timezone.now() + timedelta(seconds=3) < answered.wake_at < timezone.now() + timedelta(seconds=61)
+    assert (ModelCall.objects.count(), ToolCallRecord.objects.count()) == (asked, calls), "nobody was told or blamed"
+
+
+def test_it_is_looked_for_more_and_more_seldom_and_written_once(answered: Run) -> None:
+    away(answered)
+    for _ in range(3):
+        assert drive(answered.pk, "two") == "folder"
+        wake(answered)
+    assert Fact.objects.filter(run=answered, kind="WorkspaceAwaited").count() == 1
+    state = journal.load(answered.pk).state
+    long_ago = Fact.objects.get(run=answered, kind="WorkspaceAwaited")
+    assert state.folder_since // 1000 == int(long_ago.at.timestamp() * 1e6) // 1000
+
+
+def test_it_goes_on_by_itself_where_the_folder_is_and_waiting_was_no_work(answered: Run) -> None:
+    folder = away(answered)
+    drive(answered.pk, "two")
+    before = journal.load(answered.pk).state.active_us
+    time.sleep(1.2)  # the time that must not count
+    back(folder)
+    wake(answered)
+    assert drive(answered.pk, "three") == "ended"
+    answered.refresh_from_db()
+    assert answered.status == "completed"
+    facts = [*Fact.objects.filter(run=answered).order_by("seq").values_list("kind", "at")]
+    waited = next(at for kind, at in facts if kind == "WorkspaceAwaited")
+    found = next(at for kind, at in facts if kind == "WorkspaceFound")
+    assert found - waited >= timedelta(seconds=1)
+    after = journal.load(answered.pk).state.active_us
+    rest = facts[-1][1] - found
+    assert after - before <= rest.total_seconds() * 1e6 + 50_000
+
+
+def test_a_person_may_stop_it_meanwhile(boss: Any, answered: Run) -> None:
+    away(answered)
+    drive(answered.pk, "two")
+    stop_run(actor=boss, run=Run.objects.get(pk=answered.pk))
+    wake(answered)
+    drive(answered.pk, "three")
+    answered.refresh_from_db()
+    assert answered.status == "interrupted"
+
+
+def test_a_run_whose_workspace_is_on_another_machine_begins_there(submitted: Run, tmp_path: Path) -> None:
+    home = tmp_path / "repository"
+    there = Workspace.objects.create(project=submitted.project, name="W", path=str(home))
+    submitted.task.workspace = there
+    submitted.task.save()
+    assert drive(submitted.pk, "one") == "folder"
+    submitted.refresh_from_db()
+    assert (submitted.status, submitted.owner) == ("queued", "")
+    assert outlook(submitted, None, []).doing.startswith(f"Waits for its folder: {str(home)[-100:]}")
+    assert not Fact.objects.filter(run=submitted).exists()
+    assert drive(submitted.pk, "two") == "taken", "not before some time has passed"
+    home.mkdir()
+    wake(submitted)
+    assert drive(submitted.pk, "two").startswith("gate:")
