@@ -64,12 +64,10 @@ AT_REST = {
 
 def _doing(run: Run, latest: Step | None) -> str:
     match run.status:
-        case Run.Status.QUEUED | Run.Status.THINKING if run.waiting_on.startswith(FOLDER):
-            return f"Waits for {run.waiting_on}"
+        case Run.Status.QUEUED | Run.Status.THINKING if stands := _standing(run.waiting_on):
+            return stands
         case status if status in AT_REST:
             return AT_REST[status]
-        case Run.Status.THINKING if run.waiting_on.startswith(LINE):
-            return f"Waits for its {run.waiting_on}"
         case Run.Status.PAUSED:
             return f"{words.paused(run)}. It goes on when somebody resumes it"
         case Run.Status.THINKING:
@@ -82,6 +80,13 @@ def _doing(run: Run, latest: Step | None) -> str:
             return f"Waits for a person: {waiting.said(run.waiting_on).lower()}"
         case _:
             return _ended(run)
+
+
+def _standing(waiting_on: str) -> str:
+    """What it stands still for, without a person having to do anything."""
+    if waiting_on.startswith(FOLDER):
+        return f"Waits for {waiting_on}"
+    return f"Waits for its {waiting_on}" if waiting_on.startswith(LINE) else ""
 
 
 def _ended(run: Run) -> str:
