@@ -71,7 +71,7 @@ _JUDGED = {
 }
 """What a low confidence comes from, laid out as a table."""
 _BLOCKED = {"alternatives", "specialist"}
-_ESCALATED = {"failure", "rule", "tried", "files_changed"}
+_ESCALATED = {"failure", "rule", "tried", "files_changed", "checks_not_run"}
 _LOOP = {"evidence", "method", "steps"}
 _LONG = {
     "steps", "steps_since", "asks_again_after", "progress", "spent_usd", "tokens", "failures_in_row",
@@ -174,12 +174,12 @@ class Card:
     @property
     def words(self) -> words.Words:
         """What the buttons say."""
-        return words.of_kind(self.gate.kind)
+        return words.of_kind(self.gate.kind, self.view)
 
     @property
     def advised(self) -> str:
         """The button that the run itself recommends."""
-        return words.advised(self.gate.kind, self.gate.recommended) if self.gate.recommended else ""
+        return words.advised(self.gate.kind, self.gate.recommended, self.view) if self.gate.recommended else ""
 
     @property
     def reasons(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from gates.policy.verdicts import Kind, Verdict
 
@@ -86,14 +87,26 @@ _OF_KIND: Mapping[str, Words] = {
 }
 
 
-def of_kind(kind: str) -> Words:
-    """The words of a kind of gate."""
+_CHECKS_NOT_RUN = Words(
+    approve="Put right: run the checks again",
+    icon="rotate-ccw",
+    reject="End the run",
+    rejected="The run ends here, with a report. It can be tried again later, when the checks can run.",
+    answer="What the agent is to do instead; this uses one of its repairs",
+    send="Give it back to the agent",
+)
+
+
+def of_kind(kind: str, view: Mapping[str, object] = MappingProxyType({})) -> Words:
+    """The words of a kind of gate; of one about checks that could not run they say what a decision does there."""
+    if view.get("checks_not_run"):
+        return _CHECKS_NOT_RUN
     return _OF_KIND.get(kind, Words())
 
 
-def advised(kind: str, verdict: str) -> str:
+def advised(kind: str, verdict: str, view: Mapping[str, object] = MappingProxyType({})) -> str:
     """What the run recommends, by the name of the button that does it."""
-    words = of_kind(kind)
+    words = of_kind(kind, view)
     named: dict[str, str] = {
         Verdict.APPROVE: words.approve,
         Verdict.REJECT: words.reject,

@@ -6,6 +6,7 @@ from loops.driver.desk import Desk
 from loops.driver.tool_calls import ToolCalls
 from loops.driver.watch import STOP_OR_PAUSE
 from loops.engine import facts as f
+from loops.engine.environment import obstacle
 from loops.engine.values import ToolCall, ToolResult
 from loops.engine.verification import check_schema, unproven
 
@@ -42,6 +43,15 @@ def _ends(text: str) -> str:
 
 
 def _check(text: str, command: str, result: ToolResult) -> f.Check:
-    status = "passed" if result.ok else "failed" if result.exit_code is not None else "error"
+    found = obstacle(result)
+    status = "passed" if result.ok else "failed" if found is None else "error"
     detail = "" if result.ok else _ends(f"{result.error}\n{result.content}".strip())
-    return f.Check(text=text, status=status, command=command, detail=detail, duration_ms=result.duration_ms)
+    return f.Check(
+        text=text,
+        status=status,
+        command=command,
+        detail=detail,
+        duration_ms=result.duration_ms,
+        obstacle=found.code if found else "",
+        wanted=f"{found.what} {found.todo}" if found else "",
+    )

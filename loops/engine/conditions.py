@@ -17,7 +17,7 @@ from loops.engine.recovery.acting import escalated, too_many_backtracks, unrecov
 from loops.engine.recovery.repair import repair_budget
 from loops.engine.recovery.silence import no_tool_call
 from loops.engine.state import RunState
-from loops.engine.verification import needs_review, outcome, passed
+from loops.engine.verification import needs_review, not_run, outcome, passed
 
 Guard = Callable[[RunState], bool]
 
@@ -63,6 +63,10 @@ def unproven(state: RunState) -> bool:
     return _ends_well(state, "unproven") and not needs_review(state)
 
 
+def checks_not_run(state: RunState) -> bool:
+    return bool(not_run(state))
+
+
 def _ends_well(state: RunState, reason: str) -> bool:
     verified = state.result is not None and state.checks is not None and passed(state.checks)
     return verified and outcome(state) == reason
@@ -93,6 +97,7 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition("accepted", Event.QUALITY_GATE_PASS, "GateDecided", accepted, gate="final_review"),
     Condition("no_criteria", Event.QUALITY_GATE_PASS, "ChecksCompleted", no_criteria),
     Condition("unproven", Event.QUALITY_GATE_PASS, "ChecksCompleted", unproven),
+    Condition("checks_not_run", Event.ERROR, "ChecksCompleted", checks_not_run, gate="escalation"),
     Condition("max_steps", Event.BUDGET_EXCEEDED, "LimitReached", limit("max_steps"), gate="limit_reached"),
     Condition("loop_detected", Event.ERROR, "LoopDetected", loop_detected, gate="loop_detected"),
     Condition("escalated", Event.ERROR, "FailureClassified", escalated, gate="escalation"),

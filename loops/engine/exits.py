@@ -11,7 +11,7 @@ from loops.engine.lifecycle import Phase
 from loops.engine.limits import LABELS, REASON_OF, extensions_left, usage
 from loops.engine.recovery.repair import FAILED, causes_of
 from loops.engine.state import RunState
-from loops.engine.verification import EVIDENCE, judged
+from loops.engine.verification import EVIDENCE, judged, not_run
 
 REPORT_KINDS = {Phase.COMMIT: "AgentResult", Phase.FAIL: "FailureReport", Phase.HALT: "HaltRecord"}
 
@@ -29,6 +29,7 @@ REASONS: dict[str, str] = {
     "low_confidence": "The confidence was low and a person did not let the run go on.",
     "loop_detected": "The agent went in circles and nobody could help it out.",
     "repair_budget": "Verification kept failing until the repairs allowed were used up.",
+    "checks_not_run": "The acceptance checks could not run here, and nobody put that right.",
     "model_unavailable": "The model could not be reached or refused the request for good.",
     "refused": "The model refused to go on.",
     "context_exceeded": "The conversation no longer fits the model's context window.",
@@ -121,6 +122,8 @@ def _why(state: RunState, reason: str) -> str:
     more = state.recovering.why if reason in FOR_A_FAILURE else ""
     if reason == "model_unavailable":
         more = state.outage.said
+    if reason == "checks_not_run":
+        more = " ".join(dict.fromkeys(check.wanted for check in not_run(state)))
     if reason == "context_exceeded":
         more = windowing.what_is_too_long(state)
     if reason == "repair_budget":

@@ -43,8 +43,9 @@ class Event(StrEnum):
 
 
 TERMINAL = frozenset({Phase.COMMIT, Phase.FAIL, Phase.HALT})
-RETRIABLE = frozenset({"internal_error", "loop_failed", "model_unavailable"})
-"""Reason codes of failures that AgentOps or a provider caused (SPEC E6): a person may have the run go on from there."""
+RETRIABLE = frozenset({"internal_error", "loop_failed", "model_unavailable", "checks_not_run"})
+"""Reason codes of failures that AgentOps, its machine or a provider caused (SPEC E6): a person may have the run go on
+from there."""
 
 _FORWARD = {
     (Phase.PLAN, Event.PLAN_READY): Phase.DECOMPOSE,

@@ -33,7 +33,7 @@ from loops.engine.lifecycle import Event, Phase
 from loops.engine.loops.react import entered
 from loops.engine.recovery.repair import ask_for_more, diagnose, repair_budget
 from loops.engine.state import RunState
-from loops.engine.verification import judged, needs_review, outcome, passed
+from loops.engine.verification import judged, needs_review, not_run, outcome, passed
 
 __all__ = ["ImpossibleFact", "apply", "decide", "initial", "replay"]
 
@@ -88,6 +88,8 @@ def _in_phase(state: RunState) -> Effect:
 def _verify(state: RunState) -> Effect:
     if state.checks is None:
         return RunChecks()
+    if not_run(state):
+        return _environment_gate(state)
     if not passed(state.checks) or state.review_rejection:
         return Record((entered(state.phase, Event.QUALITY_GATE_FAIL),))
     if needs_review(state) and not state.reviewed:
@@ -98,6 +100,24 @@ def _verify(state: RunState) -> Effect:
 def _critique(state: RunState) -> tuple[Fact, ...]:
     causes, feedback = diagnose(judged(state))
     return (DiagnosisMade(causes=causes, feedback=feedback), entered(state.phase, Event.DIAGNOSIS_COMPLETE))
+
+
+def _environment_gate(state: RunState) -> OpenGate:
+    """No repair puts this right, so none is spent: a person does, and has the checks run again."""
+    wanted = tuple(dict.fromkeys(check.wanted for check in not_run(state)))
+    return OpenGate(
+        kind="escalation",
+        title=f"The checks cannot run here: {wanted[0]}",
+        reasons=wanted,
+        risk="medium",
+        recommended="approve",
+        view={
+            "failure": "\n".join(wanted),
+            "rule": not_run(state)[0].obstacle,
+            "checks_not_run": True,
+            "criteria": [_check_view(check) for check in state.checks or ()],
+        },
+    )
 
 
 def _final_review(state: RunState) -> OpenGate:

@@ -45,6 +45,13 @@ def judged(state: RunState) -> tuple[Check, ...]:
     return (*checks, Check(text="Review by a person", status="failed", detail=detail, method="review"))
 
 
+def not_run(state: RunState) -> tuple[Check, ...]:
+    """Checks that could not be measured for what surrounds the work. A person who sent the result back has looked."""
+    if state.review_rejection:
+        return ()
+    return tuple(check for check in state.checks or () if check.obstacle)
+
+
 def proved(state: RunState) -> bool:
     """Has every acceptance criterion a check that ran and held? A schema says what a result looks like, and no more."""
     checks = state.checks or ()

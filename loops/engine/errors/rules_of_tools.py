@@ -24,6 +24,15 @@ FILE_TOOLS = (
 
 TOOL_RULES = (
     Rule(
+        "tests_cannot_run",
+        _UNRECOVERABLE,
+        "The project's tests cannot run here, whatever the agent does; a person can put that right.",
+        words=("the project's tests cannot run here: ",),
+        sources=_TOOL,
+        tools=("run_tests",),
+        person_can_help=True,
+    ),
+    Rule(
         "time_limit",
         _SYSTEMATIC,
         "It was stopped at its time limit; the same call would be again.",

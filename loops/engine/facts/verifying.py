@@ -27,6 +27,10 @@ class Check:
     detail: str = ""
     method: str = "command"
     duration_ms: int = 0
+    obstacle: str = ""
+    """Code of what kept it from being measured here, which is no fault of the work (``engine.environment``)."""
+    wanted: str = ""
+    """The same in words: what is missing, and what a person can do."""
 
 
 @dataclass(frozen=True, kw_only=True)

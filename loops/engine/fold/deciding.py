@@ -9,6 +9,7 @@ from loops.engine.evolving import evolve
 from loops.engine.fold.judging import confidence_decided, permission_decided
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, call_of, means, with_call
 from loops.engine.fold.recovering import confirmed, escalation_decided, long_task_decided, tried_anew
+from loops.engine.lifecycle import Phase
 from loops.engine.limits import REASON_OF, extended
 from loops.engine.state import RunState
 
@@ -39,6 +40,8 @@ def decided(state: RunState, fact: f.GateDecided) -> RunState:  # noqa: C901 - o
         case "in_doubt":
             return _doubt_decided(state, gate.call_id, fact)
         case "escalation":
+            if state.phase is Phase.VERIFY:
+                return _environment_decided(state, fact, goes_on)
             return escalation_decided(state, goes_on)
         case "long_task":
             return long_task_decided(state, goes_on)
@@ -72,6 +75,15 @@ def _loop_decided(state: RunState, goes_on: bool) -> RunState:
     if not goes_on or state.extensions >= state.limits.max_extensions:
         return evolve(state, loop_found="", fatal="loop_detected")
     return evolve(tried_anew(state), loop_found="", extensions=state.extensions + 1)
+
+
+def _environment_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunState:
+    """Put right: the checks run again, and no repair was spent. An answer instead gives the work back to the agent."""
+    if not goes_on:
+        return evolve(state, fatal="checks_not_run")
+    if fact.verdict == "respond":
+        return evolve(state, review_rejection=str(fact.payload.get("answer") or "the checks could not run"))
+    return evolve(state, checks=None)
 
 
 def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunState:

@@ -76,6 +76,8 @@ def resumed(state: RunState, fact: f.RunResumed) -> RunState:
         state = evolve(state, fatal="")  # it is asked again
     if state.fatal == "model_unavailable" and state.phase is Phase.FAIL:  # it gets its tries again, in the same step
         state = evolve(state, fatal="", model_attempt=int(state.step_is_open), outage=NO_OUTAGE)
+    if state.fatal == "checks_not_run":
+        state = evolve(state, fatal="", checks=None)  # they are run again
     if state.rollback in ("continued", "partly"):
         state = evolve(state, rollback="")  # its next end is asked about again
     state = evolve(state, undone=0)

@@ -33,6 +33,8 @@ def cause(check: Check) -> str:
     """Root cause in the words of SPEC M4."""
     if check.method == "schema":
         return "SCHEMA_VIOLATION"
+    if check.obstacle:
+        return "ENVIRONMENT"
     if check.status == "error":
         return "TOOL_FAILURE"
     if check.method == "review":

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from loops.engine.environment import obstacle
 from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools import reports
 from loops.tools.arguments import PATH, schema, string, text, texts
@@ -36,6 +37,10 @@ async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
         outcome = await start(_argv(_command(arguments, run)), arguments, run, report=folder)
         result = command_result(outcome, run)
         data = await asyncio.to_thread(_counted, folder, run.workspace, before, outcome)
+    found = obstacle(result) if not text(arguments, "command") else None
+    if found is not None and found.code != "timed_out":  # the call may give it more time
+        wanted = f"the project's tests cannot run here: {found.what} {found.todo}"
+        return replace(result, error=wanted, content=f"{wanted}\n{result.content}", data={**result.data, **data})
     if "passed" not in data:
         return replace(result, data={**result.data, **data})
     if text(arguments, "command"):

@@ -176,3 +176,30 @@ def test_a_word_of_a_person_stops_the_run(boss: Any, place: Path) -> None:
     why, run = played(run)
     assert (why, run.status, run.end_reason) == ("ended", "interrupted", "user_stop")
     assert "Please stop now." in str(reader.conversation(run.pk))
+
+
+@pytest.mark.spec("E1", "Q1", "X5")
+def test_a_check_whose_program_is_missing_is_put_before_a_person(boss: Any, place: Path) -> None:
+    """In the real sandbox; the program is installed while the run waits, and the same result passes."""
+    criteria = [{"text": "the greeting is checked", "command": "./tools/greets hello.txt"}]
+    why, run = played(submit(boss, place, "writes_a_file", criteria=criteria))
+    assert (why, run.status) == ("gate:escalation", "waiting")
+    gate = Gate.objects.get(run=run, status="open")
+    assert "greets is not there" in gate.title
+    client = Client()
+    client.force_login(boss)
+    page = client.get(reverse("gate", args=[gate.pk])).content.decode()
+    for said in ("Put right: run the checks again", "no repair was spent", "Give it back to the agent"):
+        assert said in page
+    tools = Path(run.workspace_path) / "tools"
+    tools.mkdir()
+    (tools / "greets").write_text('#!/bin/sh\ngrep -q Hello "$1"\n')
+    answer(boss, run, "approve")
+    why, run = played(run)
+    assert why == "gate:escalation"
+    assert "may not be executed here" in Gate.objects.get(run=run, status="open").title
+    (tools / "greets").chmod(0o755)
+    answer(boss, run, "approve")
+    why, run = played(run)
+    assert (why, run.status, run.end_reason) == ("ended", "completed", "criteria_met")
+    assert (reader.report(run.pk) or {})["usage"]["repairs"] == 0

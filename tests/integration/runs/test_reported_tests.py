@@ -79,7 +79,7 @@ def test_what_a_command_reports_completes_nothing(boss: Any, tmp_path: Path, mon
     (tmp_path / "test_it.py").write_text(PASSING)
     run = played(boss, tmp_path, monkeypatch, PYTEST, criterion="false")
     assert methods(run)[0][1] == "tests (command)"
-    assert (run.status, run.end_reason, run.progress) == ("failed", "repair_budget", 0.0)
+    assert (run.status, run.waiting_on, run.progress) == ("waiting", "limit_reached", 0.0)
 
 
 def test_a_program_that_only_prints_counts_nothing(boss: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

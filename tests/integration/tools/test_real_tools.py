@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from loops.engine.errors import Recovery, classify, of_result
 from loops.engine.values import FailureKind
 from loops.tools.clean import sha256_hex
 from loops.tools.limits import Limits
@@ -311,3 +312,19 @@ def test_only_the_projects_own_test_command_proves(desk: Desk) -> None:
     (desk.workspace / "test_it.py").write_text(PASSES)
     assert "reported" not in desk.run("run_tests").data
     assert desk.run("run_tests", command="python -m pytest -q").data["reported"] is True
+
+
+@pytest.mark.spec("E1")
+def test_a_test_command_of_the_project_that_is_not_there_is_for_a_person(desk: Desk) -> None:
+    """What the agent typed itself is its own to correct; what the project names, it cannot install."""
+    (desk.workspace / ".agentops.toml").write_text('[tests]\ncommand = "no-such-runner -q"\n')
+    result = desk.run("run_tests")
+    assert "the project's tests cannot run here: no-such-runner is not installed" in result.error
+    said = classify(of_result("run_tests", result))
+    assert (said.rule, said.decision) == ("tests_cannot_run", Recovery.ESCALATE)
+    own = classify(of_result("run_tests", desk.run("run_tests", command="no-such-runner -q")))
+    assert own.decision is not Recovery.ESCALATE
+    (desk.workspace / "uses.py").write_text("import no_such_module_of_the_work")
+    (desk.workspace / ".agentops.toml").write_text('[tests]\ncommand = "python3 uses.py"\n')
+    theirs = classify(of_result("run_tests", desk.run("run_tests")))
+    assert theirs.decision is not Recovery.ESCALATE

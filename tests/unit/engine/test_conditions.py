@@ -67,6 +67,12 @@ CASES: dict[str, Case] = {
         {"spec": {"final_review": "unless_verified"}, "verdict": "approve"},
         spec=UNCHECKED | {"final_review": "never"},
     ),
+    "checks_not_run": Case(
+        lambda: lambda request: done(),
+        {"tools": lambda: Tools({"run_command": lambda a: ToolResult(ok=True, content="ok", exit_code=0)})},
+        tools=lambda: Tools({"run_command": lambda a: ToolResult(ok=False, content="", error="x", exit_code=127)}),
+        spec={"criteria": [("it works", "check")]},
+    ),
     "max_steps": Case(
         lambda: [*(says("", ("look", {"at": place})) for place in range(4)), done()],
         {"limits": {"max_steps": 99}},

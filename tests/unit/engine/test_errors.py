@@ -38,6 +38,9 @@ UNRECOVERABLE, CRITICAL = FailureKind.UNRECOVERABLE, FailureKind.CRITICAL
 
 RARE = {
     "reported_critical": Failure(Source.TOOL, "error: the tool says why", known=CRITICAL),
+    "tests_cannot_run": Failure(
+        Source.TOOL, "the project's tests cannot run here: pytest is not installed", tool="run_tests", exit_code=1
+    ),
     "sandbox_limit": Failure(Source.SANDBOX, "stopped: 5 bytes too many"),
     "call_interrupted": Failure(Source.LOOP, "A person's message came between.", code="interrupted"),
     "outcome_unknown": Failure(Source.LOOP, "The worker died in the middle of it.", code="in_doubt"),

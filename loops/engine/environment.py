@@ -1,0 +1,77 @@
+"""Did a command fail for what surrounds the work, and not for the work itself? (SPEC E1, M4) Pure.
+
+A program, a test runner or a permission that is missing, a time-out, a full disk: no repair of the agent's puts that
+right, so a person is asked. Only what the shell, the runner or the sandbox itself says counts. A module that the code
+under test wants and does not find is the code's own failure, and so is everything that is not listed here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from loops.engine.values import ToolResult
+
+LOOKED_AT = 4_000
+"""Characters at the end of an output: there whoever gives up says why."""
+NO_PROGRAM, NOT_EXECUTABLE = 127, 126
+RUNNERS = frozenset(
+    {"pytest", "nose2", "tox", "nox", "coverage", "mypy", "ruff", "flake8", "pylint", "black", "isort", "behave", "pip"}
+)
+"""Modules that are run as programs (``python -m pytest``) and come with an installation, not with the work."""
+_MODULE = re.compile(r"^\S*python[0-9.]*(?:\.exe)?: No module named ['\"]?([A-Za-z0-9_]+)", re.MULTILINE)
+_NOT_FOUND = (
+    re.compile(r"([^\s:]+): (?:command )?not found"),
+    re.compile(r"([^\s:]+): No such file or directory"),
+    re.compile(r"(?:exec|spawn) ['\"]?([^\s:'\"]+)"),
+)
+_MAKE = re.compile(r"^make(?:\[\d+\])?: \*\*\* .{0,300} Error (126|127)$", re.MULTILINE)
+_DENIED = re.compile(r"([^\s:]+): Permission denied")
+_FULL = ("no space left on device", "disk quota exceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """``code`` is the stable name, ``what`` is missing or wrong, ``todo`` is for the person who is asked."""
+
+    code: str
+    what: str
+    todo: str
+
+
+def obstacle(result: ToolResult) -> Obstacle | None:
+    """What kept a command from doing its work; None where it did it, well or badly."""
+    if result.ok:
+        return None
+    said = f"{result.error}\n{result.content}"[-LOOKED_AT:]
+    if "(time limit)" in str(result.data.get("killed") or "") or result.fault == "timeout":
+        return Obstacle("timed_out", f"It did not finish: {result.error}.", "See why it takes so long here.")
+    if any(words in said.lower() for words in _FULL):
+        return Obstacle("disk_full", "There is no space left to work in.", "Make room on the disk of the workspace.")
+    if result.exit_code is None:
+        return Obstacle(
+            "not_run", f"It could not be run: {result.error[:300]}", "See what keeps commands from running here."
+        )
+    return _missing(result.exit_code, said)
+
+
+def _missing(exit_code: int, said: str) -> Obstacle | None:
+    """The program, the permission or the test runner that is not there."""
+    within = _MAKE.search(said)
+    if within is not None:
+        exit_code = int(within[1])
+    if exit_code == NO_PROGRAM:
+        found = [match[1] for pattern in _NOT_FOUND for match in pattern.finditer(said)]
+        return _program(found[0][:100] if found else "a program")
+    if exit_code == NOT_EXECUTABLE:
+        denied = _DENIED.search(said)
+        name = denied[1][:100] if denied else "its program"
+        return Obstacle("not_executable", f"{name} may not be executed here.", f"Make {name} executable.")
+    module = _MODULE.search(said)
+    return _program(module[1]) if module is not None and module[1] in RUNNERS else None
+
+
+def _program(name: str) -> Obstacle:
+    if "/" in name:
+        return Obstacle("program_missing", f"{name} is not there.", "Put it into the folder that the run works in.")
+    return Obstacle("program_missing", f"{name} is not installed where commands run.", f"Install {name} there.")

@@ -1,0 +1,156 @@
+"""What surrounds the work and fails is no failure of the work: a person is asked, and no repair is spent (SPEC E1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from loops.engine import facts as f
+from loops.engine.environment import obstacle
+from loops.engine.exits import REASONS
+from loops.engine.lifecycle import Phase
+from loops.engine.values import ToolResult
+from tests.fakes import Tools, World, done
+
+
+def failed(output: str, exit_code: int | None = 1, killed: str = "", **more: Any) -> ToolResult:
+    ending = killed or f"exit code {exit_code}"
+    said = f"{ending} (0.1 s)\n{output}"
+    return ToolResult(ok=False, content=said, error=ending, exit_code=exit_code, data={"killed": killed}, **more)
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/w/tests/test_sum.py", line 1, in <module>
+    from invoices import total
+ModuleNotFoundError: No module named 'invoices'
+1 error in 0.02s"""
+ENVIRONMENT = {
+    "a program": (failed("[stderr]\n/bin/bash: line 1: pytest: command not found", 127), "program_missing", "pytest"),
+    "a program of dash": (failed("sh: 1: jest: not found", 127), "program_missing", "jest"),
+    "a program by its path": (failed("bash: line 1: ./run: No such file or directory", 127), "program_missing", "run"),
+    "a program that nobody names": (failed("", 127), "program_missing", "a program"),
+    "a program of make": (
+        failed("/bin/sh: 1: pytest: not found\nmake: *** [Makefile:2: test] Error 127", 2), "program_missing", "pytest",
+    ),
+    "a test runner": (failed("[stderr]\n/usr/bin/python3: No module named pytest"), "program_missing", "pytest"),
+    "a permission": (failed("/bin/bash: line 1: ./check.sh: Permission denied", 126), "not_executable", "./check.sh"),
+    "time": (failed("1 passed", -1, killed="stopped after 120 s (time limit)"), "timed_out", "120 s"),
+    "time, by its owner": (failed("", None, fault="timeout"), "timed_out", "exit code"),
+    "room": (failed("OSError: [Errno 28] No space left on device: '/tmp/x'"), "disk_full", "no space"),
+    "anything to run it in": (ToolResult(ok=False, content="", error="no sandbox"), "not_run", "no sandbox"),
+}  # fmt: skip
+WORK = {
+    "a failing test": failed("1 failed, 3 passed in 0.1s"),
+    "a module that the code wants": failed(TRACEBACK, 2),
+    "a module of the work that is run": failed("/usr/bin/python3: No module named invoices"),
+    "a word in the output of a test": failed("E   assert 'pytest: command not found' == ''\n1 failed"),
+    "a killed program": failed("Killed", 137),
+    "a syntax error": failed("SyntaxError: invalid syntax", 1),
+}
+
+
+@pytest.mark.spec("E1", "M4", "X5")
+@pytest.mark.parametrize("name", ENVIRONMENT)
+def test_what_the_environment_lacks_is_seen(name: str) -> None:
+    result, code, named = ENVIRONMENT[name]
+    found = obstacle(result)
+    assert found is not None
+    assert found.code == code
+    assert named in found.what
+    assert found.todo.endswith(".")
+
+
+@pytest.mark.spec("E1", "M4")
+@pytest.mark.parametrize("name", WORK)
+def test_what_the_work_lacks_stays_its_own_failure(name: str) -> None:
+    assert obstacle(WORK[name]) is None
+    assert obstacle(ToolResult(ok=True, content="pytest: command not found", exit_code=0)) is None
+
+
+class Place:
+    """Where checks run: what they meet there next, the last one for ever."""
+
+    def __init__(self, *results: ToolResult) -> None:
+        self.results = list(results)
+        self.world = World(
+            lambda request: done("3"),
+            Tools({"run_command": lambda arguments: self.next()}),
+            criteria=[("the sums are right", "pytest -q")],
+            limits={"max_repairs": 1},
+        )
+
+    def next(self) -> ToolResult:
+        return self.results.pop(0) if len(self.results) > 1 else self.results[0]
+
+
+MISSING, PASSES = ENVIRONMENT["a program"][0], ToolResult(ok=True, content="4 passed", exit_code=0)
+FAILS = WORK["a failing test"]
+
+
+@pytest.mark.spec("E1", "Q1", "X5", "M6")
+@pytest.mark.parametrize("name", ENVIRONMENT)
+def test_a_person_is_asked_and_the_checks_run_again(name: str) -> None:
+    world = Place(ENVIRONMENT[name][0], PASSES).world
+    assert world.drive() == "gate:escalation"
+    (gate,) = world.gatekeeper.opened
+    assert "cannot run here" in gate.title
+    assert ENVIRONMENT[name][2] in gate.view["failure"]
+    (check,) = world.state.checks or ()
+    assert (check.status, check.obstacle) == ("error", ENVIRONMENT[name][1])
+    world.decide("approve")
+    assert world.drive() == "ended"
+    assert (world.state.end_reason, world.state.repairs) == ("criteria_met", 0)
+    assert len(world.models.requests) == 1, "the agent was not asked: it could not put it right"
+
+
+@pytest.mark.spec("E1", "M6")
+@pytest.mark.parametrize("name", WORK)
+def test_a_failure_of_the_work_is_repaired_and_nobody_is_asked(name: str) -> None:
+    """The control: only what is listed gets a run past its repairs."""
+    world = Place(WORK[name], PASSES).world
+    assert world.drive() == "ended"
+    assert (world.state.end_reason, world.state.repairs) == ("criteria_met", 1)
+    assert world.gatekeeper.opened == []
+
+
+@pytest.mark.spec("E1", "Q4")
+def test_a_person_who_gives_it_back_makes_it_a_repair() -> None:
+    """Whoever sees that the agent removed the runner says so, and the agent pays for it."""
+    world = Place(MISSING, PASSES).world
+    assert world.drive() == "gate:escalation"
+    world.decide("respond", answer="You deleted it: put it back.")
+    assert world.drive() == "ended"
+    assert (world.state.end_reason, world.state.repairs) == ("criteria_met", 1)
+    assert world.journal.of(f.DiagnosisMade)[0].causes == ("ENVIRONMENT", "INCOMPLETENESS")
+    assert "You deleted it" in str(world.models.requests[-1].messages)
+
+
+@pytest.mark.spec("E1", "A5")
+def test_a_run_that_nobody_helps_ends_by_that_name_and_can_be_tried_again() -> None:
+    world = Place(MISSING, PASSES).world
+    assert world.drive() == "gate:escalation"
+    world.decide("reject", reason="not now")
+    assert world.drive() == "ended"
+    assert (world.state.phase, world.state.end_reason) == (Phase.FAIL, "checks_not_run")
+    body = world.journal.of(f.RunEnded)[-1].report
+    assert body["causes"] == ["ENVIRONMENT"]
+    assert "pytest is not installed" in body["diagnosis"]
+    assert body["explanation"] == REASONS["checks_not_run"]
+    world.send("resume")
+    assert world.drive() == "ended"
+    assert (world.state.end_reason, world.state.repairs) == ("criteria_met", 0)
+
+
+@pytest.mark.spec("M6")
+def test_what_is_wrong_with_the_work_waits_for_the_environment() -> None:
+    """One command could not run, another one failed: the repair comes when both could be judged."""
+    results = {"lint": [MISSING, PASSES], "test": [FAILS, FAILS, PASSES]}
+    tools = Tools({"run_command": lambda arguments: results[arguments["command"]].pop(0)})
+    results["lint"] += [PASSES]
+    world = World(lambda request: done(), tools, criteria=[("it is neat", "lint"), ("it works", "test")])
+    assert world.drive() == "gate:escalation"
+    assert world.state.repairs == 0
+    world.decide("approve")
+    assert world.drive() == "ended"
+    assert (world.state.end_reason, world.state.repairs) == ("criteria_met", 1)
