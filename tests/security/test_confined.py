@@ -24,7 +24,7 @@ from loops.tools.matrix import AccessRule
 from loops.tools.sandbox import confined, levels, trial
 from loops.tools.sandbox.command import Sandboxed, environment
 from loops.tools.sandbox.levels import CONFINED, SandboxLevel
-from tests.unit.tools.harness import Desk
+from tests.unit.tools.harness import Desk, reachable
 
 pytestmark = pytest.mark.spec("I7", "X1")
 ROOT = Path(__file__).parents[2]
@@ -37,11 +37,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def _desk(folder: Path, limits: Limits | None = None) -> Desk:
-    """On a folder that the command's user can reach, as those of an installation are."""
-    for parent in (folder, *folder.parents):
-        if parent.stat().st_uid == os.getuid() and parent != Path("/") and parent.stat().st_mode & 0o1000 == 0:
-            parent.chmod(parent.stat().st_mode | 0o111)
-    return Desk(folder, level=LEVEL, limits=limits)
+    return Desk(reachable(folder), level=LEVEL, limits=limits)
 
 
 def _alive(marker: str) -> list[int]:

@@ -202,7 +202,7 @@ TOOLS = (
             name="run_command",
             description=(
                 "Run a program in the workspace: command (one shell line, bash) or argv (a list, no shell). There is "
-                "no network, only the workspace and /tmp can be written, and nothing keeps running afterwards."
+                "no network, only the workspace and $TMPDIR can be written, and nothing keeps running afterwards."
             ),
             parameters=schema(
                 command=string("A bash command line.", minLength=1, maxLength=100_000),

@@ -169,7 +169,7 @@ def _find_level(
         return SandboxLevel(FULL, "bubblewrap", checks, weak)
     others, lacking = _tried(second or _try_confined, _CONFINED_DETAIL, confined.missing())
     if not lacking:
-        said = f"The weaker sandbox is in force, so that every command asks a person: {why}."
+        said = f"Landlock holds commands, the weaker of two sandboxes: {why}."
         return SandboxLevel(CONFINED, "landlock", others, said, remedy())
     said = f"Commands are refused: {why}, and for the weaker sandbox {lacking}. File tools still work."
     return SandboxLevel(FILES_ONLY, "files only", checks or others, said, remedy())

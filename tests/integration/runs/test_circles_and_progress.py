@@ -21,6 +21,7 @@ from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import reader
+from tests.own_environment import give_pytest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -79,6 +80,7 @@ def test_progress_is_measured_by_the_best_of_three_ways(
     boss: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model's own word counts until there is a file, and a file until there are tests."""
+    give_pytest(tmp_path)
     (tmp_path / "README.md").write_text("Adds.\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text(

@@ -20,6 +20,7 @@ import pytest
 from loops.tools import fence
 from loops.uptime import uptime
 from tests.stack import wait_until
+from tests.unit.tools.harness import reachable
 
 ROUNDS = 5
 LEASE_S = 0.7
@@ -130,39 +131,48 @@ def test_a_process_in_which_somebody_handles_the_alarm_does_not_act() -> None:
     assert done.stdout == ""
 
 
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def command(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """What a worker runs, in each of the two sandboxes."""
+    reachable(tmp_path)
+    return (
+        COMMAND if request.param == "bubblewrap" else COMMAND.replace("chunk: None)", "chunk: None, namespaces=False)")
+    )
+
+
 class TestACommand:
     @pytest.mark.spec("J2", "J3")
-    def test_of_a_frozen_worker_ends_with_the_lease(self, tmp_path: Path) -> None:
-        with running(COMMAND, tmp_path, fenced=True) as worker:
+    def test_of_a_frozen_worker_ends_with_the_lease(self, tmp_path: Path, command: str) -> None:
+        with running(command, tmp_path, fenced=True) as worker:
             wait_until(lambda: len(below(worker)) >= 3, "the command to start")
             tree = below(worker)
             worker.send_signal(signal.SIGSTOP)
             wait_until(lambda: not any(alive(one) for one in tree), "the end of the command", 1.5 + LEASE_S)
             assert not (tmp_path / "note").exists()
 
-    def test_of_a_frozen_worker_goes_on_without_the_fence(self, tmp_path: Path) -> None:
+    def test_of_a_frozen_worker_goes_on_without_the_fence(self, tmp_path: Path, command: str) -> None:
         """Negative control."""
-        with running(COMMAND, tmp_path, fenced=False) as worker:
+        with running(command, tmp_path, fenced=False) as worker:
             wait_until(lambda: len(below(worker)) >= 2, "the command to start")
             worker.send_signal(signal.SIGSTOP)
             wait_until((tmp_path / "note").exists, "the late effect", 10)
 
     @pytest.mark.spec("J2", "J3")
-    def test_is_not_begun_after_the_lease(self, tmp_path: Path) -> None:
-        with running(COMMAND, tmp_path, fenced=True, lease_s=-1) as worker:
+    def test_is_not_begun_after_the_lease(self, tmp_path: Path, command: str) -> None:
+        with running(command, tmp_path, fenced=True, lease_s=-1) as worker:
             assert worker.wait(20) == 0
             assert not (tmp_path / "note").exists()
 
     @pytest.mark.spec("J3")
-    def test_lives_on_while_the_lease_is_renewed(self, tmp_path: Path) -> None:
-        renewing = COMMAND.replace("lambda: ends", "lambda: uptime() + fence.MARGIN_S + 1")
+    def test_lives_on_while_the_lease_is_renewed(self, tmp_path: Path, command: str) -> None:
+        renewing = command.replace("lambda: ends", "lambda: uptime() + fence.MARGIN_S + 1")
         with running(renewing, tmp_path, fenced=True) as worker:
             assert worker.wait(20) == 0
             assert (tmp_path / "note").read_text() == "late\n"
 
     @pytest.mark.spec("I8", "J4")
-    def test_of_a_killed_worker_leaves_nothing(self, tmp_path: Path) -> None:
-        with running(COMMAND, tmp_path, fenced=True, lease_s=60) as worker:
+    def test_of_a_killed_worker_leaves_nothing(self, tmp_path: Path, command: str) -> None:
+        with running(command, tmp_path, fenced=True, lease_s=60) as worker:
             wait_until(lambda: len(below(worker)) >= 3, "the command to start")
             tree = below(worker)
             worker.kill()

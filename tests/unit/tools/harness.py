@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,15 @@ from loops.tools.service import ToolAccessService
 MATRIX = tuple(AccessRule(Access(access), operation=operation) for operation, access, _ in DEFAULT_MATRIX)
 """What a project begins with."""
 FULL_LEVEL = SandboxLevel(FULL, "bubblewrap")
+
+
+def reachable(folder: Path) -> Path:
+    """Let the sandbox's user pass through our folders above it, as through those of an installation."""
+    for place in (folder, *folder.parents):
+        mode = place.stat().st_mode
+        if place.stat().st_uid == os.getuid() and not mode & 0o1000 and place != place.parent:
+            place.chmod(mode & 0o7777 | 0o111)
+    return folder
 
 
 class Desk:
