@@ -110,6 +110,6 @@ def test_an_installation_finds_its_pages_and_prompts(installed: Path) -> None:
     assert Path(home) == installed
     assert Path(template) == installed / "agentops/pages/templates/console/run.html"
     assert Path(style) == installed / "agentops/pages/static/css/layout.css"
-    assert prompts.startswith("classify confidence react summarise")
+    assert prompts.startswith("classify confidence react react_small summarise")
     assert prompts.endswith(" True")
     assert "react" in loops

@@ -75,6 +75,18 @@ TURNS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+TESTS = """
+from unittest import TestCase
+
+class Adding(TestCase):
+    def test_it(self):
+        self.assertEqual(1 + 1, 2)
+
+    def test_more(self):
+        self.assertEqual(1 + 1, 3)
+"""
+
+
 @pytest.mark.spec("G1", "G2", "W1")
 def test_progress_is_measured_by_the_best_of_three_ways(
     boss: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -83,9 +95,8 @@ def test_progress_is_measured_by_the_best_of_three_ways(
     give_pytest(tmp_path)
     (tmp_path / "README.md").write_text("Adds.\n")
     (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_it.py").write_text(
-        "def test_it():\n    assert 1 + 1 == 2\n\ndef test_more():\n    assert 1 + 1 == 3\n"
-    )
+    (tmp_path / ".agentops.toml").write_text('[tests]\ncommand = "python3 -m unittest discover -s tests"\n')
+    (tmp_path / "tests" / "test_it.py").write_text(TESTS)
     said = '{"confidence": 0.9, "progress": 0.2, "reason": "It has begun."}'
     script = Script(
         name="never_stops",
