@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agentops import lacking
 
 STEERING = {"stop", "pause", "resume", "retry", "check_confidence"}
-OF_RUNS = {"submit", "fork", "watch", "message", "runs", "token", *STEERING}
+OF_RUNS = {"submit", "fork", "watch", "message", "runs", "token", "init", "test-model", *STEERING}
 """Written down: knowing them from the command itself would load the application before its settings are chosen."""
 
 

@@ -46,6 +46,16 @@ def advance(run_id: str, **_: Any) -> str:
         return "error"
 
 
+@shared_task(name="loops.test_model")
+def test_model(model: str, **_: Any) -> bool:
+    """Try a model with one call; what was found is kept with it."""
+    from loops.models import ModelConfig
+    from loops.services import model_tests
+
+    row = ModelConfig.objects.filter(pk=uuid.UUID(model)).first()
+    return row is not None and model_tests.try_model(row).works
+
+
 @shared_task(name="loops.sweep")
 def sweep(**_: Any) -> int:
     """Ring for every run that has something to do and no living owner: lost bells and lost workers (SPEC J4)."""

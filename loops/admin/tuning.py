@@ -6,15 +6,20 @@ import re
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
+from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from loops import models as m
 from loops.admin.scoped import Everywhere, OfMyProjects, Reasoned, Versioned
 from loops.engine import loops
 from loops.engine.values import Access
+from loops.services import model_tests, models
+from loops.storage import bell
 from loops.tools.matrix import AccessRule, may_allow
 
 ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
@@ -157,12 +162,15 @@ class ModelForm(forms.ModelForm):
 @admin.register(m.ModelConfig)
 class ModelConfigAdmin(Everywhere):
     form = ModelForm
+    readonly_fields = ("window", "latest_test")
+    actions_submit_line = ("save_and_test",)
     list_display = (
         "name",
         "provider",
         "model_id",
         "max_tokens",
-        "context_window",
+        "window",
+        "calls_at_once",
         "thinking",
         "fallback",
         "input_usd_per_mtok",
@@ -171,6 +179,34 @@ class ModelConfigAdmin(Everywhere):
     list_filter = ("provider",)
     list_select_related = ("fallback",)
     search_fields = ("name", "model_id")
+
+    @admin.display(description="window")
+    def window(self, row: m.ModelConfig) -> str:
+        """With its source."""
+        return models.window_in_words(row) if row.pk and row.provider else "-"
+
+    @admin.display(description="latest test")
+    def latest_test(self, row: m.ModelConfig) -> str:
+        """What was found, a line for each thing."""
+        if not row.test_result:
+            return "Never tested."
+        when = [f"On {row.tested_at:%Y-%m-%d %H:%M} UTC:"] if row.tested_at else []
+        return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in [*when, *row.test_result.split("\n")]))
+
+    @action(description="Save and test this model")
+    def save_and_test(self, request: HttpRequest, row: m.ModelConfig) -> None:
+        """One call with a tool, by a worker."""
+        model_tests.begin_test(row)
+        try:
+            bell.dispatch("loops.test_model", model=str(row.pk))
+        except Exception as error:  # any transport's error
+            messages.error(request, f"No worker can be told to test it: {error}")
+
+    def response_change(self, request: HttpRequest, obj: m.ModelConfig) -> HttpResponse:
+        """Who tests a model wants to see what comes of it."""
+        if any(name.endswith("_save_and_test") for name in request.POST):
+            return HttpResponseRedirect(request.path)
+        return super().response_change(request, obj)
 
 
 @admin.register(m.Workspace)

@@ -55,6 +55,8 @@ class ModelConfig(models.Model):
     window_found = models.PositiveIntegerField("window found", null=True, blank=True, editable=False)
     window_source = models.CharField(max_length=20, blank=True, default="", choices=WindowSource, editable=False)
     window_at = models.DateTimeField(null=True, blank=True, editable=False)
+    tested_at = models.DateTimeField(null=True, blank=True, editable=False)
+    test_result = models.TextField(blank=True, default="", editable=False)
     calls_at_once = models.PositiveIntegerField(
         null=True,
         blank=True,

@@ -30,7 +30,7 @@ DEFAULT_SCRIPT = "repair_a_bug"
 
 def model_configs(environ: Mapping[str, str] = os.environ) -> dict[str, config.ModelConfig]:
     """Every configured model by name, with its key, for the adapters."""
-    return {row.name: _with_key(row, environ) for row in ModelConfig.objects.select_related("fallback")}
+    return {row.name: config_of(row, environ) for row in ModelConfig.objects.select_related("fallback")}
 
 
 def windows() -> dict[str, int]:
@@ -61,7 +61,7 @@ def ask_windows(names: Collection[str], environ: Mapping[str, str] = os.environ)
     wanted = ModelConfig.objects.select_related(FALLBACKS).filter(name__in=names)
     for row in {model.name: model for found in wanted for model in found.chain()}.values():
         if _is_due(row):
-            keep_window(row, ask_window(_with_key(row, environ)))
+            keep_window(row, ask_window(config_of(row, environ)))
 
 
 def keep_window(row: ModelConfig, size: int) -> None:
@@ -131,7 +131,8 @@ def _ensure(name: str, **fields: Any) -> ModelConfig:
     return ModelConfig.objects.get_or_create(name=name, defaults=fields)[0]
 
 
-def _with_key(row: ModelConfig, environ: Mapping[str, str]) -> config.ModelConfig:
+def config_of(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> config.ModelConfig:
+    """The row as adapters take it, with its key."""
     own = is_private(row.base_url)
     silence = OWN_SILENCE_S if own else SILENCE_S
     return config.ModelConfig(

@@ -23,8 +23,13 @@ def ring(run_id: uuid.UUID | str) -> None:
 
 def ring_now(run_id: uuid.UUID | str) -> None:
     """Ring without waiting for any transaction."""
-    app = import_string(getattr(settings, "AGENTOPS_CELERY", "agentops.celery.app"))
     try:
-        app.send_task(JOB, kwargs={"run_id": str(run_id)}, ignore_result=True, retry=False)
+        dispatch(JOB, run_id=str(run_id))
     except Exception as error:  # any transport's error: the database already holds the truth
         log.warning("bell for run %s not rung, the sweeper will: %s", run_id, error)
+
+
+def dispatch(job: str, **given: str) -> None:
+    """Hand a job to some worker. Raises what its transport raises."""
+    app = import_string(getattr(settings, "AGENTOPS_CELERY", "agentops.celery.app"))
+    app.send_task(job, kwargs=given, ignore_result=True, retry=False)

@@ -13,8 +13,8 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from loops.management.watching import Watch
-from loops.models import Agent, Project, Run, Workspace
-from loops.services import access, forking, people, steering, tasks
+from loops.models import Agent, ModelConfig, Project, Run, Workspace
+from loops.services import access, forking, model_tests, models, people, steering, tasks
 from loops.web import words
 
 REFUSALS = (
@@ -50,6 +50,9 @@ class Command(BaseCommand):
         listing.add_argument("--live", action="store_true", help="only those that have not ended")
         listing.add_argument("--limit", type=int, default=20)
         listing.add_argument("--json", action="store_true")
+        verbs.add_parser("init", help="set up a model for each provider that the environment names, and test it")
+        test = verbs.add_parser("test-model", help="make one call with a tool, and say what the model can do")
+        test.add_argument("name", help="of the configured model")
         verbs.add_parser("token", help="make an API token; an earlier one stops working").add_argument("username")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -59,7 +62,7 @@ class Command(BaseCommand):
             if verb in steering.STEERING:
                 self._steer(verb, options)
             else:
-                getattr(self, f"_{verb}")(options)
+                getattr(self, f"_{verb.replace('-', '_')}")(options)
         except tasks.InvalidTask as error:
             raise CommandError("\n".join(f"{field}: {fault}" for field, fault in error.errors.items())) from error
         except REFUSALS as error:
@@ -127,6 +130,25 @@ class Command(BaseCommand):
                 steps = f"{run.total_steps}/{run.max_steps}"
                 why = f" ({words.paused(run)})" if run.status == Run.Status.PAUSED else ""
                 self.stdout.write(f"{run.pk}  {run.status:<14} {steps:>8}  {run.agent.name}: {run.task.title}{why}")
+
+    def _init(self, options: dict[str, Any]) -> None:
+        rows = [row for row in models.ensure_default_models() if not row.is_scripted]
+        if not rows:
+            self.stdout.write("No model of a provider: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL first.")
+        tested = [self._tested(row) for row in rows]
+        if not all(tested):
+            raise CommandError("Not every model can be used by an agent yet.")
+
+    def _test_model(self, options: dict[str, Any]) -> None:
+        if not self._tested(_one(ModelConfig.objects.all(), "model", options["name"], "name")):
+            raise CommandError("An agent cannot work with it yet.")
+
+    def _tested(self, row: ModelConfig) -> bool:
+        self.stdout.write(f"{row.name} ({row.model_id}{f' at {row.base_url}' if row.base_url else ''})")
+        tried = model_tests.try_model(row)
+        for line in tried.lines:
+            self.stdout.write(f"  {line}")
+        return tried.works
 
     def _token(self, options: dict[str, Any]) -> None:
         self.stdout.write(people.new_token(actor=None, user=_user(options["username"])))
