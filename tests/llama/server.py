@@ -35,6 +35,14 @@ class Server:
         """Lines of its own log."""
         return [line for line in self.log.read_text(errors="replace").splitlines() if holding in line]
 
+    def begun(self) -> int:
+        """Requests that it began to compute."""
+        return len(self.lines("launch_slot_"))
+
+    def abandoned(self) -> int:
+        """Requests whose client went away before the end: what was computed for them was thrown away."""
+        return len(self.lines("cancel task"))
+
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
             return json.load(answer)

@@ -18,7 +18,7 @@ def main() -> None:
     params.n_parallel = slots
     params.endpoint_slots = True
     params.warmup = False
-    params.verbosity = int(sys.argv[5]) if len(sys.argv) > 5 else 0
+    params.verbosity = 3
     params.use_jinja = True
     params.cpuparams.n_threads = 1
     server = xllamacpp.Server(params)

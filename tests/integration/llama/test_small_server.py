@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -13,11 +14,17 @@ from loops.models import Agent, Fact, ModelConfig, Run
 from loops.services.models import window_of
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
-from loops.storage import reader
+from loops.storage import journal, reader
 from tests.llama.server import Server, serving
 from tests.stack import wait_until
 
 pytestmark = pytest.mark.spec("E6", "U1")
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("slow"), layers=24) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +66,48 @@ def rest(runs: list[Run]) -> Counter[str]:
     return Counter(f"{status} {reason or on}" for status, reason, on in found)
 
 
-def test_ten_runs_at_once_all_end_by_their_own_bounds(live_worker: Any, server: Server, capsys: Any) -> None:
-    runs = submit(model(server), 10)
+def working_seconds(run: Run) -> float:
+    loaded = journal.load(run.pk)
+    assert loaded is not None
+    return loaded.state.active_us / 1e6
+
+
+def count(runs: list[Run], kind: str) -> int:
+    return Fact.objects.filter(run__in=runs, kind=kind).count()
+
+
+def test_ten_runs_at_once_all_end_by_their_own_bounds(live_worker: Any, slow: Server, capsys: Any) -> None:
+    """Each request is begun once and answered, and who waits for a turn spends nothing."""
+    runs = submit(model(slow), 10, limits={"max_steps": 2})
+    began, counts = time.monotonic(), (slow.begun(), slow.abandoned())
     ends = rest(runs)
-    failed = Fact.objects.filter(run__in=runs, kind="ModelFailed").count()
-    asked = Fact.objects.filter(run__in=runs, kind="ModelRequested").count()
-    answered = Fact.objects.filter(run__in=runs, kind="ModelAnswered").count()
-    waited = Fact.objects.filter(run__in=runs, kind="TurnAwaited").count()
-    begun = len(server.lines("POST /v1/chat/completions"))
+    seconds = time.monotonic() - began
+    begun, abandoned = slow.begun() - counts[0], slow.abandoned() - counts[1]
+    asked, answered, failed = (count(runs, f"Model{kind}") for kind in ("Requested", "Answered", "Failed"))
+    spent = max(working_seconds(run) for run in runs)
     with capsys.disabled():
-        print(f"\n{dict(ends)}: {asked} asked, {answered} answered, {failed} failed, {waited} waits, {begun} begun")
-    assert "model_unavailable" not in " ".join(ends)
+        print(
+            f"\n{dict(ends)} in {seconds:.0f} s: {asked} requests, {begun} begun by the server, {abandoned} abandoned, "
+            f"{answered} answered, {failed} failed; waited {count(runs, 'TurnAwaited')} times for a turn; "
+            f"the longest working time of a run was {spent:.1f} s"
+        )
+    assert ends == {"waiting limit_reached": 10}
+    assert (begun, answered, failed, abandoned) == (asked, asked, 0, 0)
+    assert spent < seconds / 2, "waiting for a turn is no work"
+
+
+def test_a_run_that_waits_says_for_what(live_worker: Any, slow: Server) -> None:
+    runs = submit(model(slow), 4, limits={"max_steps": 2})
+    seen: set[str] = set()
+
+    def look() -> bool:
+        waits = Run.objects.filter(pk__in=[run.pk for run in runs], waiting_on__startswith="turn at")
+        seen.update(waits.values_list("waiting_on", flat=True))
+        return "turn at own: 1 before it" in seen
+
+    wait_until(look, "a run that waits for its turn", 60)
+    rest(runs)
+    assert any(place in seen for place in ("turn at own: 2 before it", "turn at own: 3 before it"))
 
 
 def test_the_window_is_asked_before_the_first_request(live_worker: Any, server: Server) -> None:

@@ -315,8 +315,9 @@ def test_an_agent_has_to_write_its_loop() -> None:
 
 
 @pytest.mark.spec("B6")
-def test_models_are_called_in_two_places_only() -> None:
-    """By the driver, which journals request and answer, and for a second opinion that becomes no result."""
+def test_models_are_called_in_three_places_only() -> None:
+    """By the driver, which journals request and answer, for a second opinion that becomes no result, and to test a model,
+    for no run."""
     callers = set()
     for path in sorted((ROOT / "loops").rglob("*.py")):
         if path.is_relative_to(ROOT / "loops" / "llm"):
@@ -325,7 +326,7 @@ def test_models_are_called_in_two_places_only() -> None:
         for node in ast.walk(ast.parse(text)) if ".call(" in text else ():
             if isinstance(node, ast.Attribute) and node.attr == "call" and ast.unparse(node.value).endswith("models"):
                 callers.add(str(path.relative_to(ROOT)))
-    assert callers == {"loops/driver/model_calls.py", "loops/orchestrator.py"}
+    assert callers == {"loops/driver/model_calls.py", "loops/orchestrator.py", "loops/services/model_tests.py"}
 
 
 @pytest.mark.spec("B6")
