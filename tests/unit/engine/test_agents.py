@@ -316,8 +316,8 @@ def test_an_agent_has_to_write_its_loop() -> None:
 
 @pytest.mark.spec("B6")
 def test_models_are_called_in_three_places_only() -> None:
-    """By the driver, which journals request and answer, for a second opinion that becomes no result, and to test a model,
-    for no run."""
+    """By the driver, which journals request and answer, for a second opinion that becomes no result, and to test a
+    model, for no run."""
     callers = set()
     for path in sorted((ROOT / "loops").rglob("*.py")):
         if path.is_relative_to(ROOT / "loops" / "llm"):
