@@ -132,7 +132,7 @@ def _start(spec: Mapping[str, Any], rules: int, theirs: socket.socket, act: Act)
             os.setresgid(spec["uid"], spec["uid"], spec["uid"])
             os.setresuid(spec["uid"], spec["uid"], spec["uid"])
         _libc.prctl(_PARENT_DEATH, signal.SIGKILL)
-        os.stat(spec["workspace"])
+        _reach(spec["workspace"])
         _libc.prctl(_NO_NEW_RIGHTS, 1, 0, 0, 0)
         landlock.restrict(rules)
         _send(theirs, _filter(bytes.fromhex(spec["filter"])))
@@ -141,6 +141,13 @@ def _start(spec: Mapping[str, Any], rules: int, theirs: socket.socket, act: Act)
     except OSError as error:
         print(f"{error.filename or 'the sandbox does not start'}: {error.strerror}", file=sys.stderr, flush=True)
     os._exit(127)
+
+
+def _reach(workspace: str) -> None:
+    try:
+        os.stat(workspace)
+    except PermissionError as error:
+        raise OSError(error.errno, "the sandbox's user may not pass the folders above it", workspace) from None
 
 
 def _become(spec: Mapping[str, Any]) -> None:

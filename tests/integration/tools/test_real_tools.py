@@ -197,7 +197,6 @@ def test_a_forged_report_is_ignored(desk: Desk, content: str) -> None:
 UNPRIVILEGED = """
 import asyncio, concurrent.futures.thread, os, sys
 from pathlib import Path
-from tests.own_environment import give_pytest
 from tests.unit.tools.harness import Desk
 from loops.tools.sandbox import levels
 import tempfile
@@ -225,6 +224,36 @@ assert not bomb.ok
 def test_the_same_walls_for_a_worker_that_is_not_root() -> None:
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", UNPRIVILEGED], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+CONFINED = (
+    UNPRIVILEGED.partition("level = levels.probe()")[0]
+    + """
+sys.executable = "/usr/bin/python3"  # the one of this test may lie where nobody but root comes
+levels.bwrap_path = lambda: ""
+level = levels.probe(fresh=True)
+assert level.level == 2, level
+desk = Desk(folder, level=level)
+theirs = folder / "theirs"
+theirs.write_text("x")
+theirs.chmod(0o640)
+tried = f"cat /etc/shadow; chmod 777 {theirs}; cat {theirs}; kill -0 $PPID"
+result = desk.shell(f"id -u; echo two > b; chmod 750 b; {tried}")
+print(result.content)
+assert result.content.split("[stdout]")[1].split()[:1] == ["2345"], result.content
+assert oct((folder / "ws-1" / "b").stat().st_mode & 0o777) == "0o750"
+assert oct(theirs.stat().st_mode & 0o777) == "0o640"
+assert result.content.count("Permission denied") >= 2 and result.content.count("not permitted") >= 2, result.content
+assert not desk.shell("b() { b | b & }; b; sleep 30", timeout_s=1).ok
+"""
+)
+
+
+@pytest.mark.spec("I7", "X1")
+def test_the_same_walls_without_namespaces_for_a_worker_that_is_not_root() -> None:
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", CONFINED], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
