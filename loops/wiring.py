@@ -152,9 +152,7 @@ class LiveTools:
 _RULES = (
     "SELECT access, agent_type, tool, operation, paths, note FROM loops_accessrule WHERE project_id = %s ORDER BY id"
 )
-_COLLEAGUES = (
-    "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AND id <> %s AND is_active ORDER BY name LIMIT 50"
-)
+_COLLEAGUES = "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AND id <> %s AND is_active ORDER BY name"
 _AUDIT = (
     "INSERT INTO loops_auditevent (id, at, kind, project_id, run_id, detail) "
     "VALUES (%s, clock_timestamp(), %s, %s, %s, %s)"

@@ -34,6 +34,8 @@ from loops.engine.spec import Limits
 from loops.models import Run
 from loops.storage import mailbox
 
+LONGEST_REASON = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
@@ -60,7 +62,7 @@ def decide(
     ``digest`` is the one the page showed. Edited arguments are judged again before the transaction, because that
     may take a while; who, when and what are checked inside it, under the lock.
     """
-    asked = _Asked(actor, verdict, digest, canonical.clean(reason).strip()[:10_000], payload or {})
+    asked = _Asked(actor, verdict, digest, canonical.clean(reason).strip(), payload or {})
     gate: Gate | None = None
     try:
         gate = visible_gate(actor, gate_id)
@@ -154,6 +156,9 @@ def _check(gate: Gate, asked: _Asked) -> None:
         raise already_decided(gate)
     if asked.verdict not in allowed(gate.kind, view_bytes(gate)):
         raise InvalidDecision({"verdict": ["This verdict does not fit this kind of gate."]})
+    if len(asked.reason) > LONGEST_REASON:
+        said = f"It has {len(asked.reason):,} characters; at most {LONGEST_REASON:,} are possible."
+        raise InvalidDecision({"reason": [said]})
     if asked.digest != gate.digest:
         raise GateChanged("This changed since the page was loaded. Look at it again before you decide.")
     if asked.digest != _held(gate):

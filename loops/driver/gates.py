@@ -13,10 +13,12 @@ from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine import rollback as rb
 from loops.engine.codec import to_plain
+from loops.engine.cutting import cut
 from loops.engine.values import Json, ToolCall
 
 ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action", "in_doubt", "permission_blocked"})
-TITLE_CHARS, REASONING_CHARS = 300, 4000
+TITLE_CHARS = 300
+REASONING_CHARS = 4000
 FILES_AT_MOST = 500
 NOBODY_SAW = "its worker was lost while it ran"
 TELLING = ("command", "path", "source", "url")
@@ -54,7 +56,7 @@ async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
         recommended=effect.recommended,
         policy_version=version,
         subject=subject,
-        view=view | {"reasoning": desk.state.last_text[:REASONING_CHARS]},
+        view=view | {"reasoning": cut(desk.state.last_text, REASONING_CHARS, "on the page of the run")},
     )
     detail = {"limit": str(view["limit"])} if effect.kind == "limit_reached" else {}
     desk.note(

@@ -15,6 +15,7 @@ from loops.engine import facts as f
 from loops.engine.canonical import clean, clean_json, encode, sha256
 from loops.engine.codec import to_plain
 from loops.engine.context import tool_content
+from loops.engine.cutting import cut
 from loops.engine.fold import answer_call_id
 from loops.engine.state import RunState
 from loops.engine.values import ArtifactRef, ModelRole, Usage
@@ -22,6 +23,7 @@ from loops.engine.windowing import window
 
 REASONING_CHARS = 20_000
 SHOWN_CHARS = 2_000
+WHOLE = "among the run's raw facts"
 """Of one string in a row for display; the fact holds the whole."""
 DATA_CHARS = 50_000
 """Of one string of a result's data, such as a diff."""
@@ -111,8 +113,8 @@ def _requested(rows: Rows, fact: f.ModelRequested, state: RunState) -> None:
 
 def _answered(rows: Rows, fact: f.ModelAnswered, state: RunState) -> None:
     step = rows.step(state.step, state.seq)
-    step["reasoning"] = clean(fact.thinking or fact.text)[:REASONING_CHARS]
-    step["said"] = clean(fact.text if fact.thinking else "")[:REASONING_CHARS]
+    step["reasoning"] = cut(clean(fact.thinking or fact.text), REASONING_CHARS, WHOLE)
+    step["said"] = cut(clean(fact.text if fact.thinking else ""), REASONING_CHARS, WHOLE)
     usage = NOTHING_SPENT if state.reusing else fact.usage
     step["tokens_used"] = usage.total_tokens
     step["cost_usd"] = (usage.cost_microusd or 0) / 1e6
@@ -270,9 +272,9 @@ def _completed(rows: Rows, fact: f.ToolCompleted, state: RunState) -> None:
     rows.call(fact.call_id).update(
         state="COMPLETE",
         ok=result.ok,
-        output=clean(tool_content(result))[:SHOWN_CHARS],
+        output=cut(clean(tool_content(result)), SHOWN_CHARS, WHOLE),
         output_sha256=whole.sha256 if whole else "",
-        error=clean(result.error)[:SHOWN_CHARS],
+        error=cut(clean(result.error), SHOWN_CHARS, WHOLE),
         exit_code=result.exit_code,
         duration_ms=result.duration_ms,
         data=clean_json(to_plain(result.data), DATA_CHARS) if result.data else None,
@@ -283,13 +285,13 @@ def _completed(rows: Rows, fact: f.ToolCompleted, state: RunState) -> None:
 
 
 def _refused(rows: Rows, fact: f.ToolRefused, state: RunState) -> None:
-    rows.call(fact.call_id).update(state="ABORT", ok=False, error=clean(fact.message)[:SHOWN_CHARS])
+    rows.call(fact.call_id).update(state="ABORT", ok=False, error=cut(clean(fact.message), SHOWN_CHARS, WHOLE))
     _outcomes(rows, state)
 
 
 def _proposed(rows: Rows, fact: f.ResultProposed, state: RunState) -> None:
     if fact.call_id:
-        rows.call(fact.call_id).update(state="COMPLETE", ok=True, output=clean(fact.result)[:SHOWN_CHARS])
+        rows.call(fact.call_id).update(state="COMPLETE", ok=True, output=cut(clean(fact.result), SHOWN_CHARS, WHOLE))
         _outcomes(rows, state)
 
 

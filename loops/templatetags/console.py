@@ -12,12 +12,14 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from loops.engine.canonical import unshortened, whole_length
+from loops.engine.cutting import cut
 from loops.engine.lifecycle import LABELS, Phase
 from loops.storage.projections import SHOWN_CHARS
 from loops.web import diffs, prose, waiting, words
 from loops.web.access import Roles, roles
 
 register = template.Library()
+FACT_CHARS = 500_000
 
 register.filter("duration", words.duration)
 register.filter("compact", words.compact)
@@ -25,6 +27,7 @@ register.filter("pretty", words.pretty)
 register.filter("one_line", words.one_line)
 register.filter("reason", words.reason)
 register.filter("paused", words.paused)
+register.filter("whole_fact", lambda text: cut(text, FACT_CHARS, "in the answer of the API: /facts/ of the run"))
 register.filter("markdown", lambda text: prose.markdown(str(text or "")))
 register.filter("diff_files", diffs.of_data)
 register.filter("grouped", lambda number: f"{number:,}")

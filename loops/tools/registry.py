@@ -44,7 +44,8 @@ class ArgumentError(Exception):
 class Operands:
     """What a call touches, for the matrix and the approval. Paths are workspace paths; hosts are bare names.
 
-    ``argv`` is the exact command line; ``files`` are workspace files named in it; ``scripts`` those that are run.
+    ``argv`` is the exact command line; ``files`` are workspace files named in it; ``scripts`` those that are run;
+    ``unbound`` how many more it names than an approval binds to.
     """
 
     reads: tuple[str, ...] = ()
@@ -52,6 +53,7 @@ class Operands:
     argv: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
+    unbound: int = 0
     directory: str = "."
     hosts: tuple[str, ...] = ()
     method: str = ""

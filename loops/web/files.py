@@ -25,6 +25,7 @@ from loops.web import access, diffs
 from loops.web.run import page
 
 RAW_PAGE = 100
+ARTIFACTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,10 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         found[file.path] = ChangedPath(file.path, file, diffs.parse(file.diff))
     for path, edit in _edits(run, recorded):
         found.setdefault(path, ChangedPath(path, known=bool(recorded.by_call))).edits.append(edit)
-    artifacts = Artifact.objects.filter(run=run).order_by("-seq")[:100]
-    more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown, "artifacts": artifacts}
+    left = Artifact.objects.filter(run=run).order_by("-seq")
+    artifacts = list(left[: ARTIFACTS + 1])
+    more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown}
+    more |= {"artifacts": artifacts[:ARTIFACTS], "all": left.count() if len(artifacts) > ARTIFACTS else 0}
     return render(request, "console/run_files.html", page(request, run, "run-files", **more))
 
 

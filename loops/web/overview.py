@@ -48,7 +48,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     kinds = _kinds(waiting.waiting_for(request.user), now)
     gates = sum(kind["n"] for kind in kinds)
     held = list(waiting.held_for(request.user).with_names().order_by("paused_at")[:HELD])
-    live = list(_live(runs))
+    live, failures = list(_live(runs)), list(_failures(runs))
     context = {
         "roles": roles,
         "sandbox": sandbox.weak(),
@@ -61,7 +61,8 @@ def overview(request: HttpRequest) -> HttpResponse:
         "more_live": len(live) > LIVE,
         "figures": _figures(runs, now),
         "waits": _waits(request.user, now),
-        "failures": _failures(runs),
+        "failures": failures[:FAILURES],
+        "more_failures": len(failures) > FAILURES,
         "now": now,
     }
     template = "console/_overview.html" if request.headers.get("HX-Request") else "console/overview.html"
@@ -82,7 +83,7 @@ def _live(runs: Any) -> QuerySet[Any]:
 def _failures(runs: Any) -> QuerySet[Any]:
     ended_badly = [Run.Status.FAILED, Run.Status.ESCALATED]
     failed = runs.filter(status__in=ended_badly)
-    return failed.with_names().order_by("-completed_at")[:FAILURES]
+    return failed.with_names().order_by("-completed_at")[: FAILURES + 1]
 
 
 def _figures(runs: Any, now: Any) -> dict[str, Any]:

@@ -47,4 +47,6 @@ def find(request: HttpRequest) -> HttpResponse:
     if words:
         pages = [page for page in pages if words.lower() in page[0].lower()]
         runs = runs.filter(Q(task__title__icontains=words) | Q(agent__name__icontains=words))
-    return render(request, "console/_found.html", {"pages": pages, "runs": runs[:MOST], "words": words})
+    found = list(runs[: MOST + 1])
+    context = {"pages": pages, "runs": found[:MOST], "more": len(found) > MOST, "words": words}
+    return render(request, "console/_found.html", context)

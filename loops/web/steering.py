@@ -64,7 +64,10 @@ def bulk(request: HttpRequest) -> HttpResponse:
     action = request.POST.get("action", "")
     if action not in STEERING:
         return HttpResponseBadRequest("Unknown action.")
-    ids = [run_id for run_id in map(_uuid, request.POST.getlist("run")[:MOST]) if run_id]
+    chosen = request.POST.getlist("run")
+    if len(chosen) > MOST:
+        messages.warning(request, f"Only the first {MOST} of the {len(chosen)} selected runs were looked at.")
+    ids = [run_id for run_id in map(_uuid, chosen[:MOST]) if run_id]
     done, refused = 0, []
     for run in Run.objects.visible_to(request.user, OPERATE).with_names().filter(pk__in=ids):
         try:

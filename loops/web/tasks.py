@@ -19,6 +19,7 @@ from loops.querysets import OPERATE
 from loops.services import sandbox
 from loops.services.submission import LIMITS, MAX_CRITERIA, MAX_GOAL, InvalidTask
 from loops.services.tasks import IdempotencyConflict, submit_task
+from loops.tools.limits import Limits
 
 BLANK_ROWS = 2
 TEXTS = ("title", "goal", "constraints_text", "complexity", "final_review", "execution_loop", "idempotency_key")
@@ -162,6 +163,7 @@ def _choices(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
         "reviews": Policy.FinalReview.choices,
         "limit_fields": [(name, label, step, draft["limits"][name]) for name, label, step in LIMIT_FIELDS],
         "max_goal": MAX_GOAL,
+        "criterion_s": Limits().command_s,
         **_preview(request, draft),
     }
 

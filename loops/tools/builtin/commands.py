@@ -130,10 +130,15 @@ def command_operands(argv: tuple[str, ...], line: str, arguments: Arguments, run
     """The command line with the workspace files it names: an approval binds to their bytes too."""
     directory = relative(text(arguments, "directory", "."))
     words = _words(line) if line else argv
-    files = list(_files(words, directory, run.workspace))[:_MOST_FILES]
+    named = list(_files(words, directory, run.workspace))
+    files = named[:_MOST_FILES]
     scripts = tuple(dict.fromkeys(path for path, is_script in files if is_script))
     return Operands(
-        argv=argv, files=tuple(dict.fromkeys(path for path, _ in files)), scripts=scripts, directory=directory
+        argv=argv,
+        files=tuple(dict.fromkeys(path for path, _ in files)),
+        scripts=scripts,
+        directory=directory,
+        unbound=len(named) - len(files),
     )
 
 
@@ -186,7 +191,7 @@ def command_view(operands: Operands, run: ToolRun) -> dict[str, Json]:
         "kind": "command",
         "argv": list(operands.argv),
         "shown": [shown for shown, _ in revealed],
-        "warnings": [f"word {at}: {warning}" for at, (_, found) in enumerate(revealed) for warning in found],
+        "warnings": _warnings(operands, [found for _, found in revealed]),
         "directory": operands.directory,
         "network": "none",
         "sandbox": run.sandbox.name,
@@ -194,7 +199,16 @@ def command_view(operands: Operands, run: ToolRun) -> dict[str, Json]:
     }
 
 
-TIMEOUT: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": 3600, "description": "Seconds; default 120."}
+def _warnings(operands: Operands, odd: Sequence[Sequence[str]]) -> list[Json]:
+    found: list[Json] = [f"word {at}: {warning}" for at, warnings in enumerate(odd) for warning in warnings]
+    if operands.unbound:
+        named = len(operands.files) + operands.unbound
+        found.append(f"it names {named} files; the approval is bound to what stands in the first {_MOST_FILES} only")
+    return found
+
+
+TIMEOUT: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": int(Limits().command_max_s)}
+TIMEOUT["description"] = f"Seconds; default {Limits().command_s:g}, at most {Limits().command_max_s:g}."
 
 TOOLS = (
     Tool(

@@ -1,0 +1,144 @@
+"""Every bound in the code stands in ``agentops/docs/bounds.md``: what it does to people's things, and where it says so.
+
+A bound is found by its name and its use: a number whose name speaks of the most, the longest or what is shown, kept or
+read, and that stands in a slice, in a comparison, in ``min``, ``max`` or ``cut``. Times and thresholds of judgement cut
+nothing and are not looked for. A figure without a name cannot be listed: slices by plain numbers may only become fewer.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spec("X5")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "agentops/docs/bounds.md"
+SKIPPED = {"migrations", "demo", "smoke", "examples", "scripts"}
+SHORTEST = 20
+"""Slices by smaller plain numbers are indexes and prefixes."""
+SPEAKS = re.compile(
+    "MAX|MOST|LONGEST|LARGEST|DEEPEST|LIMIT|SHOWN|KEPT|CHARS|BYTES|PAGE|READ|HELD|REMEMBERED|LINES|FILES"
+)
+_ROW = re.compile(r"\| `(?P<name>[\w./]+)` \| (?P<rest>.*) \|")
+_TEST = re.compile(r"`([\w/]+\.py)::(\w+)`")
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    files = (file for part in ("loops", "gates", "agentops") for file in (ROOT / part).rglob("*.py"))
+    return {file: ast.parse(file.read_text()) for file in files if not SKIPPED & set(file.parts)}
+
+
+def module(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def is_number(node: ast.expr | None) -> bool:
+    """A figure, or figures reckoned with others."""
+    match node:
+        case ast.Constant(value=bool()):
+            return False
+        case ast.Constant(value=int() | float()):
+            return True
+        case ast.UnaryOp(operand=one):
+            return is_number(one)
+        case ast.BinOp(left=one, right=other):
+            return is_number(one) and (is_number(other) or isinstance(other, ast.Name))
+    return False
+
+
+def named() -> dict[str, str]:
+    """Qualified name -> bare name of every numeric constant, and of the figures that bound tools."""
+    found = {}
+    for file, tree in trees().items():
+        for node in tree.body:
+            target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+            target = node.target if isinstance(node, ast.AnnAssign) else target
+            if isinstance(target, ast.Name) and target.id.isupper() and is_number(getattr(node, "value", None)):
+                found[f"{module(file)}.{target.id}"] = target.id
+            if isinstance(node, ast.ClassDef) and (module(file), node.name) == ("loops.tools.limits", "Limits"):
+                fields = [one.target.id for one in node.body if isinstance(one, ast.AnnAssign)]  # type: ignore[union-attr]
+                found |= {f"{module(file)}.Limits.{name}": name for name in fields if name != "protected"}
+    return found
+
+
+def bounding(tree: ast.Module) -> Iterator[ast.expr]:
+    """Expressions that a slice, a comparison, ``min`` or ``max`` goes by."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Slice):
+            yield from (one for one in (node.lower, node.upper) if one is not None)
+        elif isinstance(node, ast.Compare):
+            yield from (node.left, *node.comparators)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max", "cut"):
+            yield from node.args
+
+
+@cache
+def used() -> frozenset[str]:
+    names = (one for tree in trees().values() for part in bounding(tree) for one in ast.walk(part))
+    return frozenset(
+        one.id if isinstance(one, ast.Name) else one.attr for one in names if isinstance(one, ast.Name | ast.Attribute)
+    )
+
+
+def bounds() -> set[str]:
+    return {
+        name
+        for name, bare in named().items()
+        if ".Limits." in name or (bare in used() and SPEAKS.search(bare) and not bare.endswith("_S"))
+    }
+
+
+def plain_cuts() -> Counter[str]:
+    """File -> slices by a plain number."""
+    found: Counter[str] = Counter()
+    for file, tree in trees().items():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Slice(lower=None, upper=ast.Constant(value=int(most))) if most >= SHORTEST:
+                    found[str(file.relative_to(ROOT))] += 1
+    return found
+
+
+def rows(heading: str) -> dict[str, str]:
+    """Name -> the rest of its row, of the tables below a heading."""
+    part = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return {row["name"]: row["rest"] for line in part.splitlines() if (row := _ROW.fullmatch(line))}
+
+
+BITES, SILENT, HARMLESS, PLAIN = "What bites", "Still silent", "What nobody loses anything by", "Figures without a name"
+
+
+def test_every_bound_is_listed_and_every_listed_bound_is_there() -> None:
+    listed = [*rows(BITES), *rows(SILENT), *rows(HARMLESS)]
+    assert len(listed) == len(set(listed)), "listed twice"
+    assert bounds() - set(listed) == set(), "say in agentops/docs/bounds.md what happens where this one is reached"
+    assert set(listed) - bounds() == set(), "no bound any more"
+
+
+def test_what_bites_says_where_and_names_a_test_that_is_there() -> None:
+    for name, rest in rows(BITES).items():
+        said, test = (cell.strip() for cell in rest.split(" | "))
+        assert said, name
+        for file, function in _TEST.findall(test):
+            assert f"def {function}(" in (ROOT / "tests" / file).read_text(), f"{name}: {file}::{function}"
+
+
+def test_figures_without_a_name_become_fewer() -> None:
+    allowed = {name: int(rest) for name, rest in rows(PLAIN).items()}
+    more = {file: count for file, count in plain_cuts().items() if count > allowed.get(file, 0)}
+    assert not more, "give the figure a name, and list it"
+    assert not {file for file, count in allowed.items() if plain_cuts()[file] < count}, "lower the number in bounds.md"
+
+
+def test_a_new_bound_is_noticed() -> None:
+    """The scan sees each of the forms that it is made for."""
+    tree = ast.parse("def f(x):\n    return x[:MOST], len(x) > LONGEST, min(x, LARGEST), x[0], DEEP(x)")
+    names = {one.id for part in bounding(tree) for one in ast.walk(part) if isinstance(one, ast.Name)}
+    assert names == {"MOST", "LONGEST", "LARGEST", "len", "x"}
