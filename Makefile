@@ -97,6 +97,7 @@ system-tools:
 	if [ -n "$$missing" ]; then echo "missing:$$missing (apt-get install $$missing)" >&2; [ "$${CI:-}" != true ]; fi
 
 $(UV): requirements-uv.lock
+	@[ -x $(BIN)/python ] || echo "Installing into .venv, which takes about a minute the first time ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or newer is needed; name one with: make run PYTHON=python3.12" >&2; exit 1; }
 	@[ -x $(BIN)/pip ] || { rm -rf .venv; $(PYTHON) -m venv .venv; } \
@@ -112,7 +113,7 @@ $(BIN)/agentops: pyproject.toml $(UV)
 # A developer's environment holds everything that running needs, so `make run` leaves it alone.
 .venv/.runtime: requirements.lock $(UV)
 	@if [ -f .venv/.development ]; then $(MAKE) --no-print-directory .venv/.development; else \
-	  echo "installing ..."; VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements.lock; : > .venv/.own; fi
+	  VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements.lock; : > .venv/.own; fi
 	@touch $@
 
 # What you install beside AgentOps stands in a file of yours: it is installed with ours, in versions that fit, and a line

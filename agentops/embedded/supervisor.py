@@ -22,6 +22,7 @@ from agentops.embedded.process import Command, start, stop
 TICK = 0.1
 LONGEST_BACK_OFF = 15.0
 HEALTHY_AFTER = 30.0  # a process that lived this long starts again with the shortest back-off
+FAREWELL = b"worker: Warm shutdown"  # Celery says so past its loggers, to somebody who has just pressed Ctrl-C
 HOPELESS_AFTER = 5  # quick deaths while the stack is still starting
 
 
@@ -160,5 +161,7 @@ def _log(paths: Paths, name: str) -> Path:
 def _pump(name: str, stream: IO[bytes]) -> None:
     """Copy the output of a child to ours, line by line, under its name."""
     for line in stream:
+        if not line.strip() or line.startswith(FAREWELL):
+            continue
         sys.stdout.write(f"{name:>8} | {line.decode(errors='replace')}")
         sys.stdout.flush()

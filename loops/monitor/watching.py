@@ -55,7 +55,7 @@ class Monitor:
             cursor.execute(_HOLD, [self._holder, *LOCK])
             held, session = cursor.fetchone()
         if held and not self._holder:
-            log.info("watching")
+            log.debug("watching")
         self._holder = session if held else 0
         return bool(held)
 

@@ -80,10 +80,11 @@ class Command(BaseCommand):
             ready = {"url": f"{url}/", "login": login, "state": str(settings.PATHS.state)}
             self.stdout.write(json.dumps(ready))
         else:
-            lines = [f"Ready: {url}/", *([f"Log in once, as admin: {login}"] if login else [])]
+            lines = [f"Ready: {url}/   (Ctrl-C stops everything)"]
             if password:
                 lines.append(f"Password of admin: {password}   (kept in {settings.PATHS.admin_password})")
-            lines.append("Ctrl-C stops everything.")
+            if login:  # last, where it is seen
+                lines.append(f"Log in once, as admin: {login}")
             self.stdout.write("\n" + "".join(f"  {line}\n" for line in lines))
         self.stdout.flush()
 
