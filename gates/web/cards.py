@@ -186,7 +186,10 @@ class Card:
         """Why a person is asked; a limit is called as people call it."""
         name = f"{self.limit.name}: " if self.limit else ""
         said = f"{self.limit.label}: " if self.limit else ""
-        return [said + reason.removeprefix(name) for reason in map(str, self.gate.reasons)]
+        return [
+            said + reason.removeprefix(name) if name and reason.startswith(name) else reason
+            for reason in map(str, self.gate.reasons)
+        ]
 
     @property
     def extensions(self) -> str:

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from loops.engine.canonical import unshortened, whole_length
 from loops.engine.cutting import cut
 from loops.engine.lifecycle import LABELS, Phase
+from loops.engine.verification import EVIDENCE
 from loops.storage.projections import SHOWN_CHARS
 from loops.web import diffs, prose, waiting, words
 from loops.web.access import Roles, roles
@@ -85,6 +86,8 @@ def usd(amount: Any, unknown: bool = False) -> str:
 def state(run: Any) -> SafeString:
     """Label of a run's state: word, icon and colour together (SPEC A2)."""
     look, drawing = words.STATES.get(run.status, ("idle", "circle"))
+    if EVIDENCE.get(run.end_reason) == "claimed":  # completed, and nothing proved it: no green tick
+        look, drawing = "idle", "circle-dashed"
     return format_html('<span class="state" data-look="{}">{}{}</span>', look, icon(drawing), run.get_status_display())
 
 

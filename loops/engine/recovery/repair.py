@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loops.engine import limits, texts
 from loops.engine.before_request import limit_gate
 from loops.engine.effects import Effect, Record
 from loops.engine.facts import Check, LimitReached
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
+from loops.engine.values import Json
+from loops.engine.verification import judged
 
 DETAIL_AT_MOST = 4000
 FAILED = frozenset({"failed", "error"})
@@ -16,7 +20,12 @@ FAILED = frozenset({"failed", "error"})
 def ask_for_more(state: RunState) -> Effect | None:
     """Before a repair that the limits do not allow any more: shall they be extended? (SPEC D3)"""
     if state.reached:
-        return limit_gate(state)
+        gate = limit_gate(state)
+        failed: list[Json] = [
+            {"text": check.text, "command": check.command, "status": check.status, "detail": check.detail}
+            for check in judged(state) or state.failed_checks
+        ]
+        return replace(gate, view={**gate.view, "result": state.result, "criteria": failed})
     if not repair_budget(state):
         return None
     used, bound = limits.usage(state)["max_repairs"]

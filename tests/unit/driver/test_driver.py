@@ -199,6 +199,8 @@ def test_a_result_that_never_passes_is_never_committed() -> None:
     tools = Tools({"run_command": lambda a: ToolResult(ok=False, content="no", exit_code=1, error="exit 1")})
     world = World(lambda request: done(), tools, criteria=[("tests pass", "pytest")], limits={"max_repairs": 2})
     assert world.drive() == "gate:limit_reached"
+    (failed,) = world.gatekeeper.opened[-1].view["criteria"]
+    assert (failed["text"], failed["status"], failed["detail"]) == ("tests pass", "failed", "exit 1\nno")
     world.decide("reject", reason="enough")
     assert world.drive() == "ended"
     assert (world.state.phase, world.state.end_reason) == (Phase.FAIL, "repair_budget")
