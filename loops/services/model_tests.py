@@ -98,7 +98,7 @@ def _spoken(row: ModelConfig, reply: ModelReply, streams: bool) -> Tried:
     lines = (
         f"It answered in {reply.duration_ms / 1000:,.1f} seconds as {reply.model_id or row.model_id}.",
         tools,
-        f"Streaming: {'yes' if streams else 'no, its answer came in one piece'}.",
+        f"Streaming: {'yes' if streams else 'not seen, its answer came in one piece'}.",
         _speed(reply),
         *_window(row),
     )

@@ -61,7 +61,7 @@ def _kinds() -> dict[str, str]:
 def said(waiting_on: str) -> str:
     """What a run waits on, in words: the name of a gate, a tool, or what the run said itself."""
     if waiting_on.startswith(LINE):
-        return f"Its {waiting_on}"
+        return f"its {waiting_on}"
     name = waiting_on if " " in waiting_on else waiting_on.replace("_", " ")
     return _kinds().get(waiting_on) or words.capital(name)
 

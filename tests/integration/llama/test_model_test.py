@@ -66,7 +66,7 @@ def test_streaming_is_told_from_one_piece() -> None:
         ModelConfig.objects.update(base_url=wire.openai_url)
         pieces = model_tests.try_model(ModelConfig.objects.get())
     assert (told(whole, "Streaming"), told(pieces, "Streaming")) == (
-        "Streaming: no, its answer came in one piece.",
+        "Streaming: not seen, its answer came in one piece.",
         "Streaming: yes.",
     )
     assert whole.works
