@@ -98,16 +98,11 @@ def test_ten_runs_at_once_all_end_by_their_own_bounds(live_worker: Any, slow: Se
 
 def test_a_run_that_waits_says_for_what(live_worker: Any, slow: Server) -> None:
     runs = submit(model(slow), 4, limits={"max_steps": 2})
-    seen: set[str] = set()
-
-    def look() -> bool:
-        waits = Run.objects.filter(pk__in=[run.pk for run in runs], waiting_on__startswith="turn at")
-        seen.update(waits.values_list("waiting_on", flat=True))
-        return "turn at own: 1 before it" in seen
-
-    wait_until(look, "a run that waits for its turn", 60)
+    waits = Run.objects.filter(pk__in=[run.pk for run in runs], waiting_on__regex="^turn at own: [1-3] before it$")
+    wait_until(waits.exists, "a run that waits for its turn", 60)
     rest(runs)
-    assert any(place in seen for place in ("turn at own: 2 before it", "turn at own: 3 before it"))
+    (first, *_) = [fact for run in runs for fact in facts(run, "TurnAwaited")]
+    assert (first.model, first.before in (1, 2, 3)) == ("own", True)
 
 
 def test_the_window_is_asked_before_the_first_request(live_worker: Any, server: Server) -> None:
