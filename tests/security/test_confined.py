@@ -278,20 +278,21 @@ harness.Desk(Path(sys.argv[1]), level=SandboxLevel(2, "landlock")).shell(sys.arg
 @pytest.mark.parametrize("killed", ["worker", "outer keeper", "inner keeper"])
 def test_kill_nine_of_whoever_watches_leaves_nothing(tmp_path: Path, killed: str) -> None:
     _desk(tmp_path)
-    command = f"{DAEMON.format(s='975.125')} & setsid sleep 975.125 & sleep 975.125"
+    seconds = f"975.{os.getpid()}"  # three of these tests may run at once
+    command = f"{DAEMON.format(s=seconds)} & setsid sleep {seconds} & sleep {seconds}"
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path), command], cwd=ROOT)
     try:
         deadline = time.monotonic() + 20
-        while len(_alive("975.125")) < 4 and time.monotonic() < deadline:
+        while len(_alive(seconds)) < 4 and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert len(_alive("975.125")) >= 4, "control: it was running"
+        assert len(_alive(seconds)) >= 4, "control: it was running"
         outer = psutil.Process(worker.pid).children()[0]
         target = {"worker": worker.pid, "outer keeper": outer.pid, "inner keeper": outer.children()[0].pid}[killed]
         os.kill(target, signal.SIGKILL)
         deadline = time.monotonic() + 2
-        while _alive("975.125") and time.monotonic() < deadline:
+        while _alive(seconds) and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert _alive("975.125") == []
+        assert _alive(seconds) == []
     finally:
         worker.kill()
         worker.wait()
