@@ -49,6 +49,9 @@ class LimitsInput(Strict):
     max_tokens = serializers.IntegerField(required=False)
     max_cost_usd = serializers.FloatField(required=False)
     max_cost_microusd = serializers.IntegerField(required=False)
+    allow_unknown_cost = serializers.IntegerField(
+        required=False, help_text="1: a money limit is set although a model has no known price, and cannot bind it."
+    )
     max_failures = serializers.IntegerField(required=False)
     max_repairs = serializers.IntegerField(required=False)
     max_attempts = serializers.IntegerField(required=False)

@@ -14,6 +14,8 @@ from loops.engine.facts import Fact, LimitReached, LimitWarned, Reminded
 from loops.engine.recovery import acting
 from loops.engine.state import RunState
 
+UNPRICED = "a model without a known price was asked: the money limit cannot bind what it costs"
+
 
 def next_effect(state: RunState) -> Effect | None:
     """What is to be done before the model may be asked; None when nothing is."""
@@ -59,11 +61,19 @@ def limit_gate(state: RunState) -> OpenGate:
     }
     left = limits.extensions_left(state)
     label = limits.LABELS[state.reached]
+    unpriced = state.reached == "max_cost_usd" and limits.is_unpriced(state)
+    least = "at least " if unpriced else ""
     return OpenGate(
         kind="limit_reached",
-        title=f"Limit reached: {used / scale:,.12g} of {bound / scale:,.12g} {label}",
+        title=f"{'No price known' if unpriced else 'Limit reached'}: {least}{used / scale:,.12g} of "
+        f"{bound / scale:,.12g} {label}",
         reasons=(
-            f"{state.reached}: {used / scale:.12g} used, {bound / scale:.12g} allowed",
+            *(
+                ("a model without a known price was asked: the money limit cannot bind what it costs",)
+                if unpriced
+                else ()
+            ),
+            f"{state.reached}: {least}{used / scale:.12g} used, {bound / scale:.12g} allowed",
             *(() if left else (f"all {state.limits.max_extensions} extensions that its limits allow are used",)),
         ),
         recommended="extend" if state.progress > 0 and left else "reject",

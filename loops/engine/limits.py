@@ -87,6 +87,16 @@ def _full(name: str) -> Callable[[RunState], LimitHit | None]:
     return guard
 
 
+def is_unpriced(state: RunState) -> bool:
+    """Some call had no known price, and nobody said that the bound on money may be left open for it."""
+    return state.cost_unknown and not state.limits.allow_unknown_cost
+
+
+def _money(state: RunState) -> LimitHit | None:
+    used, bound = state.cost_microusd, state.limits.max_cost_microusd
+    return LimitHit("max_cost_usd", used, bound) if used >= bound or is_unpriced(state) else None
+
+
 def _tokens(state: RunState) -> LimitHit | None:
     if tokens_left(state) >= SMALLEST_ANSWER:
         return None
@@ -98,7 +108,7 @@ GUARDS: tuple[Callable[[RunState], LimitHit | None], ...] = (
     _full("max_steps"),
     _full("max_failures"),
     _tokens,
-    _full("max_cost_usd"),
+    _money,
     _full("max_backtracks"),
 )
 """Repairs are counted where they begin (``recovery.repair``): a result that holds needs none."""
@@ -150,9 +160,9 @@ def extensions_of(state: RunState) -> dict[str, Json]:
     return {"extensions_used": state.extensions, "extensions_allowed": state.limits.max_extensions}
 
 
-def extended(limits: Limits, payload: Mapping[str, Json]) -> Limits:
-    """``limits`` with the bounds a person granted. Values that are no positive, storable numbers are ignored: the guard
-    asks again."""
+def extended(limits: Limits, payload: Mapping[str, Json], *, unpriced: bool = False) -> Limits:
+    """``limits`` with the bounds a person granted; with money, also that calls had no known price (``unpriced``).
+    Values that are no positive, storable numbers are ignored: the guard asks again."""
     changes: dict[str, Any] = {}
     for name, value in payload.items():
         field = _FIELDS.get(name)
@@ -161,4 +171,5 @@ def extended(limits: Limits, payload: Mapping[str, Json]) -> Limits:
         granted = value * 1_000_000 if name == "max_cost_usd" else value
         if 1 <= granted <= LARGEST_BOUND:
             changes[field] = int(granted)
+            changes |= {"allow_unknown_cost": 1} if unpriced and name == "max_cost_usd" else {}
     return replace(limits, **changes)

@@ -26,6 +26,8 @@ class Limits:
     max_failures: int = 3
     max_tokens: int = 500_000
     max_cost_microusd: int = 5_000_000
+    allow_unknown_cost: int = 1
+    """0: a call without a known price puts the run before a person, since the bound above cannot hold what it costs."""
     max_repairs: int = 3
     max_model_attempts: int = 6
     max_extensions: int = 20

@@ -24,6 +24,13 @@ def cost_microusd(usage: Usage, model_id: str, config: ModelConfig) -> int | Non
     return None if found is None else _whole(found * 1_000_000)
 
 
+def is_known(config: ModelConfig) -> bool:
+    """Would a call cost something that can be told? What scripts and recordings say of their cost is theirs."""
+    if config.provider in ("scripted", "replay"):
+        return True
+    return cost_microusd(Usage(input_tokens=1, output_tokens=1), config.model_id, config) is not None
+
+
 def _configured(usage: Usage, config: ModelConfig, input_price: Decimal, output_price: Decimal) -> Decimal:
     """Dollars for a million tokens are millionths of a dollar for one."""
     read = input_price if config.cache_read_price is None else config.cache_read_price

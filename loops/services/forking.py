@@ -19,6 +19,7 @@ from loops.models import Fact, Fork, ModelConfig, Run
 from loops.querysets import OPERATE
 from loops.services import access, audit, policies, steering
 from loops.services.once import insert_or_read
+from loops.services.pricing import CONFIRMED, MONEY, models_of, require_prices
 from loops.services.submission import InvalidTask, clean_key, clean_limits, unstorable
 from loops.storage import bell, reader
 
@@ -78,6 +79,7 @@ def fork_run(  # noqa: PLR0913 - what a person may change
         faults |= error.errors
     if faults:
         raise InvalidTask(faults)
+    changed_limits = _priced(run, model, changed_limits)
     draft = Fork(
         parent=run,
         seq=found.seq,
@@ -128,6 +130,16 @@ def _faults(message: str, instructions: str | None, model: str) -> dict[str, str
     if model and not ModelConfig.objects.filter(name=model.replace("\0", "")).exists():
         faults["model"] = "there is no model of that name"
     return faults
+
+
+def _priced(run: Run, model: str, changed: dict[str, int]) -> dict[str, int]:
+    """``changed``, with whether its money limit may be left open; what the other run was allowed holds for its model
+    and its limit only. Raises InvalidTask."""
+    set_by_people = {MONEY: 0} if MONEY in run.task.limits and model else {}
+    wanted = {**set_by_people, **changed}
+    chosen = ModelConfig.objects.filter(name=model)
+    require_prices(wanted, [*chosen, *models_of(run.agent)[bool(model) :]])
+    return {CONFIRMED: 0, **changed} if MONEY in wanted else changed
 
 
 def _earlier(draft: Fork) -> Forking | None:

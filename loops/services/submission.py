@@ -26,6 +26,7 @@ LIMITS = {
     "max_seconds": (10, 7 * 24 * 3600),
     "max_tokens": (1_000, 1_000_000_000),
     "max_cost_microusd": (0, 10_000_000_000),
+    "allow_unknown_cost": (0, 1),
     "max_failures": (1, 100),
     "max_repairs": (0, 20),
     "max_attempts": (1, 100),

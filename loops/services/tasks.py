@@ -16,6 +16,7 @@ from loops.querysets import OPERATE
 from loops.services import access, audit, policies
 from loops.services.models import offers, windows
 from loops.services.once import insert_or_read
+from loops.services.pricing import models_of, require_prices
 from loops.services.submission import MICRO, Content, InvalidTask, clean, clean_key
 from loops.storage import bell
 
@@ -88,6 +89,8 @@ def submit_task(  # noqa: PLR0913 - the fields of a task
         **{name: getattr(content, name) for name in Content.__slots__},
     )
     earlier = _by_key(draft) or (_by_content(draft) if dedupe_content else None)
+    if earlier is None:
+        require_prices(content.limits, models_of(agent))
     return earlier or insert_or_read(lambda: _create(draft), lambda: _by_key(draft))
 
 
@@ -239,5 +242,6 @@ def _limits(task: Task, level: str) -> dict[str, int]:
         "max_backtracks": profile.max_backtracks,
         "confirm_after": profile.confirm_after,
         "max_extensions": profile.max_extensions,
+        "allow_unknown_cost": int("max_cost_microusd" not in task.limits),  # asked only where a person set the limit
         **task.limits,
     }

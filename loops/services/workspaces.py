@@ -20,7 +20,7 @@ from loops.tools.workspace import SKIPPED
 MAX_BYTES = 2 * 1024**3
 MAX_FILES = 200_000
 CHUNK = 1024 * 1024
-LONGEST_SHOWN = 110
+LONGEST_SHOWN = 60
 TRAVERSABLE = 0o711  # the sandbox's user passes through, and cannot list
 
 

@@ -18,6 +18,7 @@ from loops.engine import facts as f
 from loops.models import Fact, ModelCall, ModelConfig, Run, ToolCallRecord
 from loops.querysets import OPERATE
 from loops.services.forking import MAX_MESSAGE, ForkConflict, InvalidTask, Point, fork_run, point_of
+from loops.services.pricing import CONFIRMED
 from loops.storage import reader
 from loops.web import access
 from loops.web.comparing import compare as side_by_side
@@ -106,6 +107,7 @@ def _draft(request: HttpRequest, run: Run) -> dict[str, Any]:
         draft["instructions"] = _instructions(run)
     draft["step"] = given.get("step", str(run.total_steps))
     draft["limits"] = {name: given.get(name, "") for name, _, _ in LIMIT_FIELDS}
+    draft["limits"][CONFIRMED] = "1" if given.get(CONFIRMED) else ""
     draft["idempotency_key"] = draft["idempotency_key"] or uuid.uuid4().hex  # a second press makes no second fork
     return draft
 

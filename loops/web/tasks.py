@@ -17,6 +17,7 @@ from loops.engine.complexity import estimate
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
 from loops.services import sandbox
+from loops.services.pricing import CONFIRMED, models_of, unpriced
 from loops.services.submission import LIMITS, MAX_CRITERIA, MAX_GOAL, InvalidTask
 from loops.services.tasks import IdempotencyConflict, submit_task
 from loops.tools.limits import Limits
@@ -110,6 +111,7 @@ def _posted(request: HttpRequest) -> dict[str, Any]:
     pairs = zip(post.getlist("criterion"), post.getlist("command"), strict=False)
     draft["criteria"] = [{"text": text, "command": command} for text, command in pairs][: MAX_CRITERIA + 1]
     draft["limits"] = {name: post.get(name, "") for name, _, _ in LIMIT_FIELDS}
+    draft["limits"][CONFIRMED] = "1" if post.get(CONFIRMED) else ""
     return _with_blank_rows(draft)
 
 
@@ -185,7 +187,13 @@ def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
         "review": dict(Policy.FinalReview.choices).get(review, review),
         "proved": sum(bool(row["command"].strip()) for row in draft["criteria"]),
         "criteria_count": len(stated),
+        "unpriced": unpriced(models_of(agent)) if (agent := _agent(request, draft)) else [],
     }
+
+
+def _agent(request: HttpRequest, draft: dict[str, Any]) -> Agent | None:
+    found: Agent | None = Agent.objects.filter(project__in=_own_projects(request), pk=draft["agent"]).first()
+    return found
 
 
 def _bounds(profile: ComplexityProfile, limits: dict[str, str]) -> list[tuple[str, str, bool]]:

@@ -29,6 +29,7 @@ LIMITS = {
     "max_tokens": "Tokens",
     "max_cost_microusd": "Cost",
     "max_cost_usd": "Cost",
+    "allow_unknown_cost": "Without a known price",
     "max_failures": "Failures in a row",
     "max_repairs": "Repairs",
     "max_attempts": "Failed steps before another approach",

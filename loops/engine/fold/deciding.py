@@ -10,7 +10,7 @@ from loops.engine.fold.judging import confidence_decided, permission_decided
 from loops.engine.fold.parts import CHARS_PER_TOKEN, ImpossibleFact, call_of, means, with_call
 from loops.engine.fold.recovering import confirmed, escalation_decided, long_task_decided, tried_anew
 from loops.engine.lifecycle import Phase
-from loops.engine.limits import REASON_OF, extended
+from loops.engine.limits import REASON_OF, extended, is_unpriced
 from loops.engine.state import RunState
 
 GATE_CHARS = 160
@@ -66,7 +66,7 @@ def _limit_decided(state: RunState, limit: str, fact: f.GateDecided, goes_on: bo
         state,
         reached="",
         extensions=state.extensions + 1,
-        limits=extended(state.limits, fact.payload),
+        limits=extended(state.limits, fact.payload, unpriced=is_unpriced(state)),
         warned=state.warned - {limit},
     )
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import limits
+from loops.engine.before_request import limit_gate
 from loops.engine.detection.thresholds import OFF
 from loops.engine.effects import CallModel, End
 from loops.engine.lifecycle import Event, Phase
@@ -238,3 +239,32 @@ def _usage(tokens: int) -> Any:
     from loops.engine.values import Usage
 
     return Usage(tokens, 0, cost_microusd=50)
+
+
+@pytest.mark.spec("D2", "X5")
+class TestAModelWithoutAPrice:
+    """Found under way, where a person set the limit: the run asks instead of spending without a bound."""
+
+    strict = replace(BOUNDS, allow_unknown_cost=0)
+
+    def test_is_put_before_a_person(self) -> None:
+        met = state(limits=self.strict, cost_unknown=True, cost_microusd=10)
+        assert reached(met) == LimitHit("max_cost_usd", 10, 1_000)
+        gate = limit_gate(replace(met, reached="max_cost_usd"))
+        assert gate.kind == "limit_reached"
+        assert gate.title.startswith("No price known: at least ")
+        assert any("without a known price" in reason for reason in gate.reasons)
+
+    def test_is_asked_about_once(self) -> None:
+        met = state(limits=self.strict, cost_unknown=True, cost_microusd=10)
+        granted = extended(met.limits, {"max_cost_usd": 0.002}, unpriced=True)
+        assert reached(replace(met, limits=granted)) is None
+        assert granted.max_cost_microusd == 2_000
+
+    def test_an_extension_for_another_reason_confirms_nothing(self) -> None:
+        assert extended(self.strict, {"max_cost_usd": 0.002}).allow_unknown_cost == 0
+        assert extended(self.strict, {"max_steps": 30}, unpriced=True).allow_unknown_cost == 0
+
+    def test_binds_nobody_who_was_asked_before_or_set_no_limit(self) -> None:
+        assert reached(state(cost_unknown=True)) is None, "journals of before mean the same"
+        assert reached(state(limits=self.strict)) is None
