@@ -137,9 +137,11 @@ def _priced(run: Run, model: str, changed: dict[str, int]) -> dict[str, int]:
     and its limit only. Raises InvalidTask."""
     set_by_people = {MONEY: 0} if MONEY in run.task.limits and model else {}
     wanted = {**set_by_people, **changed}
+    if MONEY not in wanted:
+        return changed
     chosen = ModelConfig.objects.filter(name=model)
     require_prices(wanted, [*chosen, *models_of(run.agent)[bool(model) :]])
-    return {CONFIRMED: 0, **changed} if MONEY in wanted else changed
+    return {CONFIRMED: 0, **changed}
 
 
 def _earlier(draft: Fork) -> Forking | None:

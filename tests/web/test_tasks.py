@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from loops.models import Run, Task, Workspace
+from loops.models import ModelConfig, Run, Task, Workspace
 from tests import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -30,6 +30,7 @@ def form(house, engineer, **changes):
 
 @pytest.mark.spec("J6")
 def test_a_task_becomes_a_queued_run(house, agent):
+    ModelConfig.objects.update(input_usd_per_mtok=1, output_usd_per_mtok=2)
     response = house.client("operator").post(FORM, form(house, agent, max_steps="7", max_cost_usd="0.5"))
     run = Run.objects.get(task__title="Fix the failing test.")
     assert response["Location"] == reverse("run", args=[run.pk])
