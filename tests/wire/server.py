@@ -123,6 +123,8 @@ class WireServer:
         plain = path.split("?")[0]
         if plain.endswith("/models"):
             return Raw(headers={"content-type": "application/json"}, body=json.dumps({"data": [{"id": "wire-model"}]}))
+        if plain.endswith(("/props", "/info")) or "/api/" in plain:
+            return Raw.error(404, "not_found_error", "another kind of server says this")
         try:
             asked = json.loads(body)
         except ValueError:
