@@ -184,7 +184,8 @@ class TestCompare:
 
     def test_asks_for_itself_only_while_one_of_the_two_is_at_work(self, house: Any, pair: tuple[Run, Run]) -> None:
         client = house.client("viewer")
-        assert "runs-changed" not in text_of(client.get(versus(*pair)))
+        settled = text_of(client.get(versus(*pair), headers={"HX-Target": "comparison"}))
+        assert "runs-changed" not in settled
         at_work = make.run(pair[0].task)
         address = f"{versus(pair[0], at_work)}?after=1"
         assert f'hx-get="{address}" hx-trigger="runs-changed from:body' in text_of(client.get(address))
