@@ -23,7 +23,13 @@ LIMITS = {
 }
 """Limits a person may extend, each with the most that makes sense."""
 
-EXTENSIONS = frozenset({(Kind.LIMIT_REACHED, Verdict.EXTEND), (Kind.LOOP_DETECTED, Verdict.RESPOND)})
+EXTENSIONS = frozenset(
+    {
+        (Kind.LIMIT_REACHED, Verdict.EXTEND),
+        (Kind.LOOP_DETECTED, Verdict.RESPOND),
+        (Kind.ESCALATION, Verdict.APPROVE),
+    }
+)
 """What uses up one of a run's extensions (``loops.engine.fold.deciding``)."""
 LONGEST_ANSWER = 20_000
 OUTCOMES = ("done", "not_done")

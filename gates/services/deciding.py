@@ -183,7 +183,8 @@ def view_bytes(gate: Gate) -> int:
 def _counted(gate: Gate) -> Mapping[str, Any]:
     """The view with the extensions of its run: gates of earlier versions do not say how many there were."""
     view: Mapping[str, Any] = gate.view
-    if payloads.extensions_left(view) is not None or gate.kind not in {kind for kind, _ in payloads.EXTENSIONS}:
+    always_counted = gate.kind in {Gate.Kind.LIMIT_REACHED, Gate.Kind.LOOP_DETECTED}
+    if payloads.extensions_left(view) is not None or not always_counted:
         return view
     extended = Q(kind=Gate.Kind.LIMIT_REACHED, status=Gate.Status.EXTENDED)
     let_on = Q(kind=Gate.Kind.LOOP_DETECTED, status=Gate.Status.ANSWERED)

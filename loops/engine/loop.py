@@ -30,6 +30,7 @@ from loops.engine.effects import AwaitModel, AwaitTurn, Effect, End, OpenGate, R
 from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.fold import ImpossibleFact, apply, initial, replay
 from loops.engine.lifecycle import Event, Phase
+from loops.engine.limits import extensions_left, extensions_of
 from loops.engine.loops.react import entered
 from loops.engine.recovery.repair import ask_for_more, diagnose, repair_budget
 from loops.engine.state import RunState
@@ -110,8 +111,9 @@ def _environment_gate(state: RunState) -> OpenGate:
         title=f"The checks cannot run here: {wanted[0]}",
         reasons=wanted,
         risk="medium",
-        recommended="approve",
+        recommended="approve" if extensions_left(state) else "respond",
         view={
+            **extensions_of(state),
             "failure": "\n".join(wanted),
             "rule": not_run(state)[0].obstacle,
             "checks_not_run": True,

@@ -79,11 +79,11 @@ def _loop_decided(state: RunState, goes_on: bool) -> RunState:
 
 def _environment_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunState:
     """Put right: the checks run again, and no repair was spent. An answer instead gives the work back to the agent."""
-    if not goes_on:
-        return evolve(state, fatal="checks_not_run")
-    if fact.verdict == "respond":
+    if goes_on and fact.verdict == "respond":
         return evolve(state, review_rejection=str(fact.payload.get("answer") or "the checks could not run"))
-    return evolve(state, checks=None)
+    if not goes_on or state.extensions >= state.limits.max_extensions:
+        return evolve(state, fatal="checks_not_run")
+    return evolve(state, checks=None, extensions=state.extensions + 1)
 
 
 def _review_decided(state: RunState, fact: f.GateDecided, goes_on: bool) -> RunState:

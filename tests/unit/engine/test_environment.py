@@ -71,13 +71,13 @@ def test_what_the_work_lacks_stays_its_own_failure(name: str) -> None:
 class Place:
     """Where checks run: what they meet there next, the last one for ever."""
 
-    def __init__(self, *results: ToolResult) -> None:
+    def __init__(self, *results: ToolResult, **limits: int) -> None:
         self.results = list(results)
         self.world = World(
             lambda request: done("3"),
             Tools({"run_command": lambda arguments: self.next()}),
             criteria=[("the sums are right", "pytest -q")],
-            limits={"max_repairs": 1},
+            limits={"max_repairs": 1, **limits},
         )
 
     def next(self) -> ToolResult:
@@ -124,6 +124,18 @@ def test_a_person_who_gives_it_back_makes_it_a_repair() -> None:
     assert (world.state.end_reason, world.state.repairs) == ("criteria_met", 1)
     assert world.journal.of(f.DiagnosisMade)[0].causes == ("ENVIRONMENT", "INCOMPLETENESS")
     assert "You deleted it" in str(world.models.requests[-1].messages)
+
+
+@pytest.mark.spec("A6", "E1")
+def test_checks_are_run_again_only_as_often_as_a_run_is_let_go_on() -> None:
+    world = Place(MISSING, max_extensions=2).world
+    for used in range(3):
+        assert world.drive() == "gate:escalation"
+        view = world.gatekeeper.opened[-1].view
+        assert (view["extensions_used"], view["extensions_allowed"]) == (used, 2)
+        world.decide("approve")
+    assert world.drive() == "ended"
+    assert world.state.end_reason == "checks_not_run"
 
 
 @pytest.mark.spec("E1", "A5")
