@@ -19,7 +19,7 @@ from loops.web.access import Audience
 
 T = TypeVar("T")
 MOST_CARDS = timeline.WINDOW
-"""A page that was away for longer gets the latest cards; older ones are behind "show earlier"."""
+"""A page that was away for longer gets the latest cards, and a gap in place of the others."""
 THREADS = 2
 _asking = ThreadPoolExecutor(THREADS, thread_name_prefix="live-asking")
 _telling = ThreadPoolExecutor(THREADS, thread_name_prefix="live-telling")
@@ -98,12 +98,13 @@ def _read(run_id: uuid.UUID, after: int, audiences: list[Audience]) -> Changes |
     cards = timeline.opened(timeline.build(found.run, found.rows), found.at)
     for card in cards:  # so that what a person waits for can be measured
         card.committed_at = found.at[card.number]
+    missed = fragments.gap(found.run, found.missed) if found.missed else ""
     end = fragments.end(found.run) if found.kinds & {"RunEnded", "RunResumed"} else ""
     latest = max(found.rows.steps, key=lambda step: step.step_number, default=None)
     frames = {}
     for audience in audiences:
         parts = [fragments.card(found.run, card, audience) for card in cards]
-        html = "".join([fragments.head(found.run, audience, found.waits, latest), *parts, end])
+        html = "".join([fragments.head(found.run, audience, found.waits, latest), missed, *parts, end])
         body = {"t": "cards", "after": after, "seq": found.seq, "html": html, "said": _say(found.run, found.kinds)}
         frames[audience] = json.dumps(body)
     return Changes(after, found.seq, frames)

@@ -9,7 +9,7 @@ from loops.storage import reader
 from loops.web.access import Audience
 from loops.web.heading import heading
 from loops.web.meters import Waits
-from loops.web.timeline import Card
+from loops.web.timeline import Card, Gap
 
 
 def head(run: Run, audience: Audience, waits: Waits, latest: Step | None) -> str:
@@ -18,6 +18,15 @@ def head(run: Run, audience: Audience, waits: Waits, latest: Step | None) -> str
 
 def card(run: Run, one: Card, audience: Audience) -> str:
     return render_to_string("console/_step.html", {"run": run, "card": one, "audience": audience})
+
+
+def gap(run: Run, one: Gap) -> str:
+    """The place of steps that are not on the page, with a button that brings them."""
+    return render_to_string("console/_gap.html", {"run": run, "gap": one})
+
+
+def part(run: Run, one: Card | Gap, audience: Audience) -> str:
+    return gap(run, one) if isinstance(one, Gap) else card(run, one, audience)
 
 
 def end(run: Run) -> str:

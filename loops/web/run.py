@@ -15,7 +15,7 @@ from loops.engine import canonical
 from loops.models import Fact, Run
 from loops.services import lineage
 from loops.storage import reader
-from loops.web import access, curve, machine, waiting
+from loops.web import access, curve, fragments, machine, waiting
 from loops.web import timeline as trace
 from loops.web.heading import heading
 
@@ -61,6 +61,25 @@ def earlier(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     audience = access.roles(request).audience(run.project_id)
     context = {"run": run, "cards": cards, "earlier": first if first > 1 else 0, "audience": audience}
     return render(request, "console/_earlier.html", context)
+
+
+@login_required
+@never_cache
+@require_safe
+def steps(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """Cards in place of a gap from ``first`` to ``last``, around step ``at`` if one is asked for."""
+    run = access.run_or_404(request, run_id)
+    first, last, at = (_number(request.GET.get(name, "")) for name in ("first", "last", "at"))
+    if first is None or last is None or first > last:
+        raise Http404
+    gap = trace.Gap(first, min(last, run.total_steps))
+    audience = access.roles(request).audience(run.project_id)
+    parts = trace.within(run, gap, at) if first <= gap.last else []
+    return HttpResponse("".join(fragments.part(run, one, audience) for one in parts))
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdigit() and len(text) < 10 else None
 
 
 @login_required

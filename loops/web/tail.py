@@ -33,6 +33,8 @@ WITH tail AS MATERIALIZED (
 SELECT json_build_object(
     'seq', (SELECT max(seq) FROM tail),
     'kinds', (SELECT json_agg(DISTINCT kind) FROM tail),
+    'missed', (SELECT json_build_array(min(step), (SELECT min(step) - 1 FROM wanted)) FROM tail
+        WHERE step < (SELECT min(step) FROM wanted)),
     'at', (SELECT json_agg(json_build_array(step, at)) FROM wanted),
     'run', (SELECT row_to_json(r) FROM (
         SELECT r.id, r.agent_id, r.task_id, r.project_id, r.started_at, r.completed_at, r.total_steps, r.final_status,
@@ -74,6 +76,8 @@ class Tail:
     at: dict[int, datetime]
     rows: timeline.Rows
     waits: Waits
+    missed: timeline.Gap | None = None
+    """Steps that something happened in as well, and that are too many to be among these."""
 
 
 def read(run_id: uuid.UUID, after: int, most: int) -> Tail | None:
@@ -100,7 +104,9 @@ def read(run_id: uuid.UUID, after: int, most: int) -> Tail | None:
         notes=[_note(*note) for note in found["notes"] or ()],
     )
     waits = Waits(float(found["waited"] or 0), found["granted"] or ())
-    return Tail(run, found["seq"], frozenset(found["kinds"] or ()), at, rows, waits)
+    first, last = found["missed"]
+    missed = timeline.Gap(first, last) if first is not None else None
+    return Tail(run, found["seq"], frozenset(found["kinds"] or ()), at, rows, waits, missed)
 
 
 def _run(row: dict[str, Any]) -> Run:

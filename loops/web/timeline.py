@@ -112,6 +112,33 @@ def latest(run: Run, before: int | None = None) -> list[Card]:
     return cards
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Steps of a run that are not on the page, the first and the last of them."""
+
+    first: int
+    last: int
+
+    @property
+    def steps(self) -> int:
+        return self.last - max(self.first, 1) + 1
+
+
+def within(run: Run, gap: Gap, at: int | None = None) -> list[Card | Gap]:
+    """A window of cards out of a gap, around step ``at`` or else its latest, and what stays a gap before and after."""
+    low = max(gap.first, gap.last - WINDOW + 1) if at is None else max(gap.first, at - WINDOW // 2)
+    high = min(gap.last, low + WINDOW - 1)
+    low = gap.first if low <= 1 else low  # what happened before the first step has a card, but is none
+    steps = list(run.steps.filter(step_number__gte=low, step_number__lte=high).order_by("step_number"))
+    cards = build(run, stored(run, steps, first=low, last=high))
+    for card in cards:
+        card.open = card.number == at or card.look == "wait"
+        card.lazy = not card.open and card.step is not None
+    before = [Gap(gap.first, low - 1)] if low > gap.first else []
+    after = [Gap(high + 1, gap.last)] if high < gap.last else []
+    return [*before, *cards, *after]
+
+
 def some(run: Run, numbers: Iterable[int]) -> list[Card]:
     """The cards of these steps, whole and open."""
     wanted = sorted(set(numbers))

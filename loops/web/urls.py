@@ -30,6 +30,7 @@ urlpatterns = [
     path("runs/bulk/", steering.bulk, name="runs-bulk"),
     path("runs/<uuid:run_id>/", run.timeline, name="run"),
     path("runs/<uuid:run_id>/earlier/", run.earlier, name="run-earlier"),
+    path("runs/<uuid:run_id>/steps/", run.steps, name="run-steps"),
     path("runs/<uuid:run_id>/steps/<int:number>/", run.step, name="run-step"),
     path("runs/<uuid:run_id>/gates/<uuid:gate_id>/", run.gate, name="run-gate"),
     path("runs/<uuid:run_id>/detections/", circles.banner, name="run-detections"),

@@ -17,7 +17,22 @@ const KEEP = {
   beforeNodeMorphed: (node) => !(node.nodeType === 1 && node.hasAttribute("data-keep")),
 };
 
+const gapsNow = () => [...list.querySelectorAll("li[data-gap]")];
+const covers = (gap, step) => Number(gap.dataset.first) <= step && step <= Number(gap.dataset.last);
+const before = (step) => [...list.querySelectorAll("li[data-step], li[data-gap]")].reverse().find((item) => Number(item.dataset.step ?? item.dataset.last) < step);
+
+// What was missed is no longer true as it stands here: a gap takes its place, and brings it when it is asked to.
+function placeGap(gap) {
+  for (const item of list.querySelectorAll("li[data-step]")) if (covers(gap, Number(item.dataset.step))) item.remove();
+  for (const old of gapsNow()) if (covers(gap, Number(old.dataset.first)) && covers(gap, Number(old.dataset.last))) old.remove();
+  const after = before(Number(gap.dataset.first));
+  if (after) after.after(gap); else list.prepend(gap);
+  window.htmx.process(gap);
+  return gap;
+}
+
 function place(element) {
+  if (element.matches("li[data-gap]")) return list && placeGap(element);
   const now = element.id && document.getElementById(element.id);
   if (now) {
     window.Idiomorph.morph(now, element, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks: KEEP });
@@ -28,8 +43,9 @@ function place(element) {
   if (!element.matches("li[data-step]") || !list) return null;
   const step = Number(element.dataset.step);
   const first = list.querySelector("li[data-step]");
-  if (first && step < Number(first.dataset.step)) return null; // older than the window shown
-  const after = [...list.querySelectorAll("li[data-step]")].reverse().find((item) => Number(item.dataset.step) < step);
+  if (gapsNow().some((gap) => covers(gap, step))) return null;
+  if (first && step < Number(first.dataset.step) && !before(step)) return null; // older than the window shown
+  const after = before(step);
   if (after) after.after(element); else list.prepend(element);
   foldOlder();
   window.htmx.process(element);
@@ -78,7 +94,8 @@ const MOST = 150;
 function trim() {
   if (!list || !atEnd()) return;
   const items = list.querySelectorAll("li[data-step]");
-  for (let i = 0; i < items.length - MOST; i += 1) items[i].remove();
+  const keep = items[items.length - MOST];
+  while (keep && items.length > MOST && list.firstElementChild !== keep) list.firstElementChild.remove();
   const more = document.getElementById("earlier");
   const first = list.querySelector("li[data-step]");
   if (items.length > MOST && more && first) { more.hidden = false; more.dataset.before = first.dataset.step; }
@@ -162,4 +179,29 @@ document.addEventListener("click", (event) => {
   const all = event.target.closest("[data-fold]");
   if (all) for (const details of list.querySelectorAll("details.step")) details.open = all.dataset.fold === "open";
 });
-if (location.hash.startsWith("#step-")) document.querySelector(location.hash)?.querySelector("details.step")?.setAttribute("open", "");
+
+// --- an address ends in #step-N: that step is brought, opened, shown and marked, however far up it is ---------------
+async function bring(number) {
+  const gap = gapsNow().find((one) => covers(one, number));
+  const first = list.querySelector("li[data-step]:not([data-step='0'])");
+  const above = !gap && first && number < Number(first.dataset.step);
+  if (!gap && !above) return;
+  const [from, to] = gap ? [gap.dataset.first, gap.dataset.last] : [0, Number(first.dataset.step) - 1];
+  await window.htmx.ajax("GET", `${list.dataset.steps}?first=${from}&last=${to}&at=${number}`, gap ? { source: list, target: gap, swap: "outerHTML" } : { source: list, target: list, swap: "afterbegin" });
+  if (above) document.getElementById("earlier")?.setAttribute("hidden", ""); // what is left out above has gaps of its own
+}
+
+async function aim() {
+  const number = Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
+  if (!list || Number.isNaN(number)) return;
+  const here = () => document.getElementById(`step-${number}`);
+  const wasHere = here();
+  if (!wasHere) await bring(number);
+  const card = here();
+  if (!card) { document.dispatchEvent(new CustomEvent("say", { detail: { text: `This run has no step ${number}.`, look: "error" } })); return; }
+  card.querySelector("details.step")?.setAttribute("open", "");
+  if (!wasHere) location.replace(location.hash); // so that it is the target of the address, and marked as such
+  card.scrollIntoView({ block: "start" });
+}
+window.addEventListener("hashchange", aim);
+aim();

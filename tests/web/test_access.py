@@ -9,7 +9,16 @@ from gates.models import Decision, Gate
 from loops.models import MailboxItem, Run
 from tests import factories as make
 
-RUN_PAGES = ["run", "run-earlier", "run-lifecycle", "run-files", "run-conversation", "run-provenance", "run-raw"]
+RUN_PAGES = [
+    "run",
+    "run-earlier",
+    "run-steps",
+    "run-lifecycle",
+    "run-files",
+    "run-conversation",
+    "run-provenance",
+    "run-raw",
+]
 PAGES = ["runs", "new-task", "tools", "system", "system-live", "badge", "find"]
 OK, GONE, LOGIN, NO = 200, 404, 302, 403
 pytestmark = pytest.mark.spec("S4")
@@ -22,7 +31,7 @@ pytestmark = pytest.mark.spec("S4")
 )
 def test_pages_of_a_run(house, name, who, status):
     make.step(house.run, 1)
-    query = "?before=5" if name == "run-earlier" else ""
+    query = {"run-earlier": "?before=5", "run-steps": "?first=1&last=5"}.get(name, "")
     assert house.client(who).get(reverse(name, args=[house.run.pk]) + query).status_code == status
 
 
