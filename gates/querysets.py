@@ -56,9 +56,9 @@ class GateQuerySet(ProjectScoped):
         return self.filter(lower | later | younger)
 
     def with_names(self) -> Self:
-        return self.select_related("project", "claimed_by", "run__agent", "run__task__created_by").annotate(
-            requester=F("run__task__created_by__username")
-        )
+        return self.select_related(
+            "project", "claimed_by", "run__agent", "run__task__created_by", "run__task__workspace"
+        ).annotate(requester=F("run__task__created_by__username"))
 
 
 class DecisionQuerySet(ProjectScoped):

@@ -81,7 +81,7 @@ def visible_gate(actor: Any, gate_id: uuid.UUID | str) -> Gate:
         key = gate_id if isinstance(gate_id, uuid.UUID) else uuid.UUID(str(gate_id))
     except ValueError:
         raise GateNotFound from None
-    around = ("project", "claimed_by", "run__agent", "run__task__created_by")
+    around = ("project", "claimed_by", "run__agent", "run__task__created_by", "run__task__workspace")
     gate = Gate.objects.visible_to(actor).select_related(*around).filter(pk=key).first()
     if gate is None:
         raise GateNotFound

@@ -14,6 +14,7 @@ from loops.engine import ports as p
 from loops.engine import rollback as rb
 from loops.engine.codec import to_plain
 from loops.engine.cutting import cut
+from loops.engine.deeds import deed
 from loops.engine.values import Json, ToolCall
 
 ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action", "in_doubt", "permission_blocked"})
@@ -21,8 +22,6 @@ TITLE_CHARS = 300
 REASONING_CHARS = 4000
 FILES_AT_MOST = 500
 NOBODY_SAW = "its worker was lost while it ran"
-TELLING = ("command", "path", "source", "url")
-"""Arguments that say what a call does, for the one line of its title."""
 
 
 async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
@@ -37,7 +36,7 @@ async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
     view = dict(effect.view)
     if call is not None and effect.kind in ABOUT_AN_ACTION:
         judgement = await calls.judgement_of(call)
-        title, subject, version = title or _title(call), judgement.subject, judgement.policy_version
+        title, subject, version = title or deed(call), judgement.subject, judgement.policy_version
         view = _view(desk, call) | dict(judgement.view) | view
     if effect.kind == "final_review":
         view |= _left_behind(desk)
@@ -86,8 +85,3 @@ def _view(desk: Desk, call: ToolCall) -> dict[str, Any]:
             view |= {"operation": spec.operation, "reversibility": spec.reversibility.value}
             view |= {"danger": spec.danger.value, "parameters_schema": to_plain(spec.parameters)}
     return view
-
-
-def _title(call: ToolCall) -> str:
-    main = next((str(call.arguments[key]) for key in TELLING if key in call.arguments), "")
-    return f"{call.name} {main}".strip()

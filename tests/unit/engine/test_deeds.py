@@ -1,0 +1,43 @@
+"""The title of a gate names the deed; what sets it up comes after it, and nothing hides behind that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from loops.engine.deeds import deed
+from loops.engine.values import ToolCall
+
+pytestmark = pytest.mark.spec("X6", "Q3")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("run_command", {"command": "python3 -m unittest"}, "Run `python3 -m unittest`"),
+        ("run_command", {"argv": ["make", "all"], "directory": "src"}, "Run `make all` in src"),
+        ("run_tests", {"command": "cd src && export A=1\npytest -q"}, "Run `pytest -q`, after `cd src`, `export A=1`"),
+        ("run_command", {"command": "set -e; A=1\nrm -rf x; ls"}, "Run `rm -rf x; ls`, after `set -e`, `A=1`"),
+        ("run_command", {"command": "echo a\nrm -rf x"}, "Run `echo a ⏎ rm -rf x`"),
+        ("run_command", {"command": "export A=$(rm -rf x); ls"}, "Run `export A=$(rm -rf x); ls`"),
+        ("run_command", {"command": "cd x > y; ls"}, "Run `cd x > y; ls`"),
+        ("run_command", {"command": "cd src"}, "Run `cd src`"),
+        ("write_file", {"path": "a.md", "content": "x"}, "Write a.md"),
+        ("apply_diff", {"path": "a.md", "edits": []}, "Change a.md"),
+        ("delete_file", {"path": "a.md"}, "Delete a.md"),
+        ("move_file", {"path": "a.md", "target": "b.md"}, "Move a.md to b.md"),
+        ("write_file", {"path": "{content}", "content": "x"}, "Write {content}"),
+        ("move_file", {"path": "a.md"}, "move_file a.md"),
+        ("pay", {"amount": 3}, "pay"),
+        ("fetch", {"url": "https://x"}, "fetch https://x"),
+    ],
+)
+def test_a_call_is_said_as_a_deed(tool: str, arguments: dict[str, Any], said: str) -> None:
+    assert deed(ToolCall(id="1", name=tool, arguments=arguments)) == said
+
+
+def test_a_deed_fits_a_title_and_says_that_it_is_cut() -> None:
+    said = deed(ToolCall(id="1", name="run_command", arguments={"command": "x" * 5_000}))
+    assert len(said) < 300
+    assert said.endswith("…`")
