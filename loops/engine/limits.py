@@ -93,7 +93,7 @@ def is_unpriced(state: RunState) -> bool:
 
 
 def _money(state: RunState) -> LimitHit | None:
-    used, bound = state.cost_microusd, state.limits.max_cost_microusd
+    used, bound = usage(state)["max_cost_usd"]
     return LimitHit("max_cost_usd", used, bound) if used >= bound or is_unpriced(state) else None
 
 

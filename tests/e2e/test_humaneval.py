@@ -43,7 +43,12 @@ class School:
         self.project: Project = create_project(actor=self.boss, name="School")
         self.project.access_rules.filter(operation="execute").update(access="allow")
         model = ModelConfig.objects.create(
-            name="pupil", provider="anthropic", model_id="claude-test", base_url=url, api_key_env="E2E_MODEL_KEY"
+            name="pupil",
+            provider="anthropic",
+            model_id="claude-test",
+            base_url=url,
+            api_key_env="E2E_MODEL_KEY",
+            calls_at_once=20,  # as a provider far away; one on this machine is asked one at a time by default
         )
         self.agent = Agent.objects.create(project=self.project, name="Pupil", actor_model=model)
 

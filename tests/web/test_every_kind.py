@@ -30,6 +30,7 @@ SHOWN_BY = {
     "ChecksStarted": "the status of the run",
     "BackoffEnded": "the note of the wait, which names its end",
     "ModelAwaitEnded": "the note of the wait, which names its end",
+    "TurnTaken": "the note of the wait, and the request that follows",
     "ConfidenceRequested": "the note of the check, which follows at once",
     "ClassificationRequested": "the note of the failure, which names the model",
     "ClassificationGiven": "the note of the failure, which names the answer",

@@ -150,6 +150,8 @@ def test_keys_pressed_while_a_decision_is_under_way_do_nothing_to_the_next_gate(
     settled(desk)
     assert Decision.objects.count() == 1
     assert desk.locator("[data-pane-of]:visible").count() == 0
+    seen = "id => performance.now() - Number(document.getElementById(`gate-${id}`).dataset.came ?? 0) > 600"
+    desk.wait_for_function(seen, arg=str(following.pk))  # a card that has just come up takes no key
     desk.keyboard.press("a")
     assert decided(desk, following).verdict == "approve"
 
