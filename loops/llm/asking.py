@@ -27,9 +27,21 @@ Get = Callable[..., Any]
 
 
 def ask_window(config: ModelConfig, within_s: float = WITHIN_S) -> int:
-    """Tokens that the endpoint says the model takes; 0 where it does not say. Never raises."""
+    """Return the tokens that the endpoint says the model takes; 0 where it does not say. Never raises."""
+    return (
+        _asked(config, lambda get: next(filter(None, (ask(get, config.model_id) for ask in _WAYS)), 0), within_s) or 0
+    )
+
+
+def ask_models(config: ModelConfig, within_s: float = WITHIN_S) -> list[str]:
+    """Return the ids of the models that the endpoint lists, in its order; none where it does not say. Never raises."""
+    entries = _asked(config, _entries, within_s) or []
+    return [entry["id"] for entry in entries if isinstance(entry.get("id"), str)]
+
+
+def _asked(config: ModelConfig, question: Callable[[Get], Any], within_s: float) -> Any:
     if config.provider != "openai" or not config.base_url:
-        return 0
+        return None
     headers = {"Authorization": f"Bearer {config.api_key}"} if config.api_key else {}
     base = config.base_url.rstrip("/")
     root = re.sub(r"/v\d+(?:beta)?$", "", base)
@@ -41,9 +53,9 @@ def ask_window(config: ModelConfig, within_s: float = WITHIN_S) -> int:
                 answer = client.post(url, json=post) if post is not None else client.get(url)
                 return _json(answer)
 
-            return next(filter(None, (ask(get, config.model_id) for ask in _WAYS)), 0)
+            return question(get)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError):
-        return 0
+        return None
 
 
 def _json(answer: httpx2.Response) -> Any:
@@ -63,8 +75,7 @@ def _props(get: Get, model_id: str) -> int:
 
 def _listed(get: Get, model_id: str) -> int:
     """vLLM, OpenRouter, Groq, Mistral and others say it in their lists of models."""
-    listed = _of(get("/v1/models"), "data")
-    entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+    entries = _entries(get)
     named = [entry for entry in entries if entry.get("id") == model_id] or (entries if len(entries) == 1 else [])
     for entry in named:
         for key in _LISTED:
@@ -73,6 +84,11 @@ def _listed(get: Get, model_id: str) -> int:
         if size := _sound(_of(entry.get("meta"), "n_ctx")):
             return size
     return 0
+
+
+def _entries(get: Get) -> list[Mapping[str, Any]]:
+    listed = _of(get("/v1/models"), "data")
+    return [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
 
 
 def _ollama(get: Get, model_id: str) -> int:

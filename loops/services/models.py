@@ -12,7 +12,7 @@ from django.utils import timezone
 from loops.engine.values import ModelRole
 from loops.llm import config
 from loops.llm.addresses import is_private, origin
-from loops.llm.asking import ask_window
+from loops.llm.asking import ask_models, ask_window
 from loops.llm.scripts import find_script, script_names
 from loops.llm.windows import default_window, is_known
 from loops.models import ModelConfig
@@ -86,12 +86,26 @@ def ensure_default_models(environ: Mapping[str, str] = os.environ) -> list[Model
     if environ.get("ANTHROPIC_API_KEY"):
         rows.append(_ensure(CLAUDE, provider="anthropic", api_key_env="ANTHROPIC_API_KEY", **_claude(environ)))
     if environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_KEY"):
-        model_id = environ.get("AGENTOPS_OPENAI_MODEL") or DEFAULT_OPENAI
         base_url = environ.get("OPENAI_BASE_URL", "")
-        rows.append(
-            _ensure(OPENAI, provider="openai", model_id=model_id, base_url=base_url, api_key_env="OPENAI_API_KEY")
+        found = _ensure(
+            OPENAI,
+            provider="openai",
+            model_id=lambda: _openai_model(environ),  # asked for only when the row is made
+            base_url=base_url,
+            api_key_env="OPENAI_API_KEY",
         )
+        rows.append(found)
     return rows
+
+
+def _openai_model(environ: Mapping[str, str]) -> str:
+    """The model that a person named, or the first that their server has: one of its own does not know ours."""
+    if named := environ.get("AGENTOPS_OPENAI_MODEL"):
+        return named
+    key, url = environ.get("OPENAI_API_KEY", ""), environ.get("OPENAI_BASE_URL", "")
+    listed = ask_models(config.ModelConfig(name=OPENAI, provider="openai", model_id="", base_url=url, api_key=key))
+    talking = [name for name in listed if "embed" not in name.lower()]
+    return DEFAULT_OPENAI if DEFAULT_OPENAI in listed or not talking else talking[0]
 
 
 def ensure_script(script: str, *, pace: float = 0.03, fallback: str = "") -> ModelConfig:

@@ -13,6 +13,7 @@ from loops.engine.values import Usage
 from loops.llm.prices import cost_microusd
 from loops.models import ModelConfig
 from loops.services import models
+from tests.integration.llm.test_asking import serving
 
 REPLACED = "claude-sonnet-4-5"
 KEYS = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
@@ -50,3 +51,21 @@ def test_the_model_before_stays_usable(db) -> None:
     assert cost_microusd(Usage(1000, 1000, 1000, 1000), REPLACED, config) == 22_050
     models.ensure_default_models(KEYS)
     assert ModelConfig.objects.get(name="claude").model_id == REPLACED, "a row that exists is an admin's"
+
+
+@pytest.mark.spec("S3", "X1")
+@pytest.mark.parametrize(
+    ("listed", "named", "chosen"),
+    [
+        (["nomic-embed-text", "qwen3:8b", "llama3.2"], "", "qwen3:8b"),
+        (["qwen3:8b"], "llama3.2", "llama3.2"),
+        (["qwen3:8b", models.DEFAULT_OPENAI], "", models.DEFAULT_OPENAI),
+        ([], "", models.DEFAULT_OPENAI),
+    ],
+)
+def test_a_server_of_ones_own_is_asked_which_model_it_has(db, listed: list[str], named: str, chosen: str) -> None:
+    with serving({"/v1/models": {"data": [{"id": name} for name in listed]}}) as url:
+        models.ensure_default_models({"OPENAI_BASE_URL": url, "AGENTOPS_OPENAI_MODEL": named})
+    assert ModelConfig.objects.get(name=models.OPENAI).model_id == chosen
+    models.ensure_default_models({"OPENAI_BASE_URL": url})
+    assert ModelConfig.objects.get(name=models.OPENAI).model_id == chosen, "a row that exists is not asked about again"
