@@ -25,7 +25,7 @@ from tests.walk import WalkError
 
 OUTSIDE = ("DATABASE_", "REDIS_URL", "BASE_URL", "HOST", "PORT", "ALLOWED_HOSTS", "CSRF_", "SECRET_KEY", "DJANGO_")
 MODELS = ("ANTHROPIC_", "OPENAI_", "AGENTOPS_")
-DEVELOPERS = ("VIRTUAL_ENV", "PYTHON", "PYTEST_", "MAKE", "MFLAGS", "CI")
+DEVELOPERS = ("VIRTUAL_ENV", "PYTHON", "PYTEST_", "MAKE", "MFLAGS", "ARGS", "CI")
 PATIENCE = 60
 TO_INSTALL = 300
 LINK = re.compile(r"(http://\S+?)(/login/once/\S+)")
