@@ -69,6 +69,8 @@ class Queue:
     could_read: bool = True
     held: list[Run] = field(default_factory=list)
     """Paused by the monitor: no decision is asked for, but somebody has to resume or stop them."""
+    held_more: int = 0
+    """How many stand in the list of runs alone."""
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
@@ -95,7 +97,8 @@ def read(user: Any, filters: Filters, projects: Iterable[Project] = (), after: s
     more = len(gates) > PAGE and filters.whose != "decided"
     total = gates[0].total if gates else found.count() if place else 0
     cursor = _cursor(gates[PAGE - 1]) if more else ""
-    return Queue(filters, gates[:PAGE], total, cursor, list(projects), held=_held(user, filters))
+    held, held_more = _held(user, filters)
+    return Queue(filters, gates[:PAGE], total, cursor, list(projects), held=held, held_more=held_more)
 
 
 def next_after(user: Any, filters: Filters, gate: Gate | None = None) -> Gate | None:
@@ -104,14 +107,15 @@ def next_after(user: Any, filters: Filters, gate: Gate | None = None) -> Gate | 
     return (queue.exclude(pk=gate.pk) if gate else queue).first()  # type: ignore[no-any-return]
 
 
-def _held(user: Any, filters: Filters) -> list[Run]:
-    """With everything that waits; what is narrowed to gates of some kind shows those alone."""
+def _held(user: Any, filters: Filters) -> tuple[list[Run], int]:
+    """With everything that waits; what is narrowed to gates of some kind shows those alone. With how many more."""
     if filters.kind or filters.risk or filters.whose not in ("", "open"):
-        return []
+        return [], 0
     held = Run.objects.visible_to(user, OPERATE).held()
     if filters.project:
         held = held.filter(project_id=filters.project)
-    return list(held.with_names().order_by("paused_at")[:HELD])
+    found = list(held.with_names().order_by("paused_at")[: HELD + 1])
+    return found[:HELD], held.count() - HELD if len(found) > HELD else 0
 
 
 def _found(user: Any, filters: Filters) -> GateQuerySet:

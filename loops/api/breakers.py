@@ -80,10 +80,11 @@ class OneBreakerOutput(BreakerOutput):
     """With the rule in force and its latest history."""
 
     rule = serializers.SerializerMethodField()
-    events = serializers.SerializerMethodField(help_text="The latest 50, newest first.")
+    events = serializers.SerializerMethodField(help_text=f"The latest {service.SHOWN}, newest first.")
+    events_total = serializers.SerializerMethodField(help_text="How many there are.")
 
     class Meta(BreakerOutput.Meta):
-        fields = (*BreakerOutput.Meta.fields, "rule", "events")
+        fields = (*BreakerOutput.Meta.fields, "rule", "events", "events_total")
 
     @extend_schema_field(RuleOutput)
     def get_rule(self, breaker: Breaker) -> Any:
@@ -94,6 +95,10 @@ class OneBreakerOutput(BreakerOutput):
     def get_events(self, breaker: Breaker) -> Any:
         """What happened to it."""
         return EventOutput(service.history(self.context["request"].user, breaker), many=True).data
+
+    def get_events_total(self, breaker: Breaker) -> int:
+        """Those that ``events`` leaves out are on the page of circuit breakers."""
+        return service.events_of(breaker).count()
 
 
 class ResetOutput(serializers.Serializer):

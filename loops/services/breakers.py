@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from loops.engine import breakers as b
 from loops.models import Breaker, BreakerEvent, Membership, Run
@@ -62,8 +63,13 @@ def rule_in_force(breaker: Breaker) -> b.Rule:
 
 def history(actor: Any, breaker: Breaker) -> list[BreakerEvent]:
     """The latest of what happened to it; whose run that was only where ``actor`` may see the run."""
-    events = list(BreakerEvent.objects.filter(kind=breaker.kind, name=breaker.name).select_related("actor")[:SHOWN])
+    events = list(events_of(breaker).select_related("actor")[:SHOWN])
     seen = Run.objects.visible_to(actor).in_bulk({event.run for event in events if event.run})
     for event in events:
         event.run = event.run if event.run in seen else None
     return events
+
+
+def events_of(breaker: Breaker) -> QuerySet[BreakerEvent]:
+    """All that happened to it, the latest first."""
+    return BreakerEvent.objects.filter(kind=breaker.kind, name=breaker.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from django.contrib import messages
@@ -76,16 +77,31 @@ def _live(request: HttpRequest) -> dict[str, Any]:
     rows = list(Breaker.objects.all())
     open_rows = [row for row in rows if row.status != Breaker.Status.CLOSED]
     waiting = service.waiting_runs(request.user, [row.name for row in open_rows if row.kind == BreakerKind.MODEL])
-    events = list(BreakerEvent.objects.select_related("actor")[:SHOWN])
+    before = _before(request)
+    history = BreakerEvent.objects.filter(pk__lt=before) if before else BreakerEvent.objects.all()
+    events = list(history.select_related("actor")[: SHOWN + 1])
+    older = len(events) > SHOWN
+    events = events[:SHOWN]
     seen = Run.objects.visible_to(request.user).filter(pk__in={event.run for event in events if event.run})
     titles = dict(seen.values_list("pk", "task__title"))
     return {
         "breakers": [(row, LOOKS[row.status], waiting[row.name]) for row in open_rows],
         "shaky": [row for row in rows if row.status == Breaker.Status.CLOSED and row.failed_at],
         "events": [(event, *EVENT_LOOKS[event.what], titles.get(event.run)) for event in events],
+        "events_total": BreakerEvent.objects.count() if older and not before else 0,
+        "before": before,
+        "older": events[-1].pk if older else None,
         "may_reset": service.may_reset(request.user),
         "now": timezone.now(),
     }
+
+
+def _before(request: HttpRequest) -> uuid.UUID | None:
+    """The event at which the page before ended; an address that somebody typed begins with the latest."""
+    try:
+        return uuid.UUID(request.GET.get("before", ""))
+    except ValueError:
+        return None
 
 
 def _agents(request: HttpRequest) -> dict[str, list[str]]:

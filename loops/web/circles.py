@@ -59,10 +59,12 @@ def broken(body: Body) -> dict[str, Any]:
     return _note("wait", "rotate-ccw", RUNGS.get(rung, rung.replace("_", " ").capitalize()), {})
 
 
-def standing(runs: QuerySet[Run]) -> QuerySet[Detection]:
-    """Findings about ``runs`` after which nothing has happened yet: a run that goes on has read them."""
+def standing(runs: QuerySet[Run]) -> tuple[list[Detection], int]:
+    """Findings about ``runs`` after which nothing has happened yet: a run that goes on has read them. The latest, and
+    how many more there are."""
     still = Detection.objects.filter(run__in=runs.live(), seq=F("run__head_seq"))  # type: ignore[attr-defined]
-    return still.select_related("run__task")[:MOST]
+    found = list(still.select_related("run__task")[: MOST + 1])
+    return found[:MOST], still.count() - MOST if len(found) > MOST else 0
 
 
 @login_required
@@ -71,8 +73,9 @@ def standing(runs: QuerySet[Run]) -> QuerySet[Detection]:
 def banner(request: HttpRequest, run_id: Any) -> HttpResponse:
     """Above the timeline: asked for at once and every few seconds, for a hung worker sends no news."""
     run = access.run_or_404(request, run_id)
-    found = [(one, METHODS.get(one.method, one.method)) for one in standing(Run.objects.filter(pk=run.pk))]
-    return render(request, "console/_detections.html", {"run": run, "found": found, "asked": True})
+    standing_now, more = standing(Run.objects.filter(pk=run.pk))
+    found = [(one, METHODS.get(one.method, one.method)) for one in standing_now]
+    return render(request, "console/_detections.html", {"run": run, "found": found, "more": more, "asked": True})
 
 
 def _method(body: Body) -> str:

@@ -92,6 +92,9 @@ class Comparison:
     later: int
     results: list[diffs.FileDiff] | None
     """None while one of the two has left nothing."""
+    results_cut: tuple[int, int] | None = None
+    """Characters of both results, where they are compared in part only."""
+    longest_result: int = LONGEST_RESULT
 
 
 def compare(one: Run, other: Run, after: int | None = None) -> Comparison:
@@ -100,6 +103,7 @@ def compare(one: Run, other: Run, after: int | None = None) -> Comparison:
     last = max(one.total_steps, other.total_steps)
     begin = max(0, common.steps - 2) if after is None else min(after, last)
     end = begin + PAGE
+    texts = _results(one, other)
     return Comparison(
         shared=common,
         rows=_rows(one, other, common, begin, min(end, last)),
@@ -107,7 +111,8 @@ def compare(one: Run, other: Run, after: int | None = None) -> Comparison:
         settings=_settings(one, other),
         earlier=max(0, begin - PAGE) if begin else None,
         later=end if end < last else 0,
-        results=_results(one, other),
+        results=_diff(*texts) if texts else None,
+        results_cut=_cut(*texts) if texts else None,
     )
 
 
@@ -194,16 +199,22 @@ def _said(body: Any) -> dict[str, str]:
     return said | {label: words.amount(name, limits[name]) for name, label in words.LIMITS.items() if name in limits}
 
 
-def _results(one: Run, other: Run) -> list[diffs.FileDiff] | None:
-    reports = [reader.report(run.pk) if run.is_ended else None for run in (one, other)]
-    if None in reports:
-        return None
-    ours, theirs = (_text(report).splitlines() for report in reports)
-    lines = difflib.unified_diff(ours, theirs, "a/result", "b/result", lineterm="")
-    return diffs.parse("\n".join(lines))
+def _results(one: Run, other: Run) -> tuple[str, str] | None:
+    ours, theirs = (reader.report(run.pk) if run.is_ended else None for run in (one, other))
+    return (_text(ours), _text(theirs)) if ours is not None and theirs is not None else None
+
+
+def _diff(ours: str, theirs: str) -> list[diffs.FileDiff]:
+    parts = (text[:LONGEST_RESULT].splitlines() for text in (ours, theirs))
+    return diffs.parse("\n".join(difflib.unified_diff(*parts, "a/result", "b/result", lineterm="")))
+
+
+def _cut(ours: str, theirs: str) -> tuple[int, int] | None:
+    """Both sizes where what was left out may differ."""
+    sizes = len(ours), len(theirs)
+    return sizes if max(sizes) > LONGEST_RESULT and ours != theirs else None
 
 
 def _text(report: Any) -> str:
     found = report.get("result") or report.get("partial_output") or report.get("diagnosis") or ""
-    text = found if isinstance(found, str) else words.pretty(found)
-    return text[:LONGEST_RESULT]
+    return found if isinstance(found, str) else words.pretty(found)

@@ -47,15 +47,18 @@ def overview(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     kinds = _kinds(waiting.waiting_for(request.user), now)
     gates = sum(kind["n"] for kind in kinds)
-    held = list(waiting.held_for(request.user).with_names().order_by("paused_at")[:HELD])
+    held_for_me = waiting.held_for(request.user)
+    held = list(held_for_me.with_names().order_by("paused_at")[: HELD + 1])
+    all_held = held_for_me.count() if len(held) > HELD else len(held)
     live, failures = list(_live(runs)), list(_failures(runs))
     context = {
         "roles": roles,
         "sandbox": sandbox.weak(),
         "gates": waiting.waiting_for(request.user).ranked().with_names()[:GATES],
         "kinds": kinds,
-        "needing": gates + len(held),
-        "held": held,
+        "needing": gates + all_held,
+        "held": held[:HELD],
+        "hidden_held": max(0, all_held - HELD),
         "hidden_gates": max(0, gates - GATES),
         "live": live[:LIVE],
         "more_live": len(live) > LIVE,

@@ -30,7 +30,14 @@ DEAD = "dead"
 """Given up by AgentOps itself: wait for a person to try again."""
 STUCK = "stuck"
 """Could not go on without a person: waiting for one now, or ended so."""
-MORE_STATES = {STUCK: "Could not go on without a person", DEAD: "Given up (dead letters)"}
+HELD = "held"
+"""Wait for a person to resume or stop them."""
+MORE_STATES = {
+    HELD: "Paused by the monitor",
+    STUCK: "Could not go on without a person",
+    DEAD: "Given up (dead letters)",
+}
+PICKED = {HELD: RunQuerySet.held, STUCK: RunQuerySet.escalated, DEAD: RunQuerySet.dead_lettered}
 FILTERS = ("state", "q", "agent", "project")
 
 
@@ -64,10 +71,8 @@ def runs(request: HttpRequest) -> HttpResponse:
 def _matching(found: RunQuerySet, chosen: dict[str, str]) -> RunQuerySet:
     if chosen["state"] in STATES:
         found = found.filter(status__in=STATES[chosen["state"]][1])
-    elif chosen["state"] == DEAD:
-        found = found.dead_lettered()
-    elif chosen["state"] == STUCK:
-        found = found.escalated()
+    elif chosen["state"] in PICKED:
+        found = PICKED[chosen["state"]](found)
     elif chosen["state"] in Status.values:
         found = found.filter(status=chosen["state"])
     if words := chosen["q"].replace("\0", ""):

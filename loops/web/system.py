@@ -33,12 +33,14 @@ def system(request: HttpRequest) -> HttpResponse:
     """What `manage.py doctor` checks, disk among it, the runs that were given up, work and versions."""
     members_only(request)
     checks = _shown(_checks("standing"))
-    given_up = Run.objects.visible_to(request.user).dead_lettered().with_names().order_by("-id")[:DEAD_LETTERS]
+    dead = Run.objects.visible_to(request.user).dead_lettered()
+    given_up = list(dead.with_names().order_by("-id")[: DEAD_LETTERS + 1])
     roles = access.roles(request)
     context = {
         "database": [check for check in checks if check["group"] == "database"],
         "installation": [check for check in checks if check["group"] != "database"],
-        "given_up": [(run, roles.audience(run.project_id).operate) for run in given_up],
+        "given_up": [(run, roles.audience(run.project_id).operate) for run in given_up[:DEAD_LETTERS]],
+        "more_given_up": dead.count() - DEAD_LETTERS if len(given_up) > DEAD_LETTERS else 0,
         "versions": [("Python", platform.python_version()), *((name, _version(name)) for name in PACKAGES)],
         "counts": _counts(),
     }
@@ -51,8 +53,8 @@ def system(request: HttpRequest) -> HttpResponse:
 def live(request: HttpRequest) -> HttpResponse:
     """Broker, clock, workers and sandbox: asked with short patience."""
     members_only(request)
-    detections = _or_fault(lambda: list(circles.standing(Run.objects.visible_to(request.user))))["answer"]
-    context = {"checks": _shown(_checks("moving")), "workers": _roll.latest(), "detections": detections}
+    detections, more = _or_fault(lambda: circles.standing(Run.objects.visible_to(request.user)))["answer"] or ([], 0)
+    context = {"checks": _shown(_checks("moving")), "workers": _roll.latest(), "detections": detections, "more": more}
     return render(request, "console/_system_live.html", context)
 
 
