@@ -10,6 +10,7 @@ from rest_framework import serializers
 from loops.engine.exits import REASONS
 from loops.models import Agent, Detection, ModelConfig, Project, Run, Step, Task, ToolCallRecord
 from loops.services import models
+from loops.web import words
 
 
 class ProjectOutput(serializers.ModelSerializer):
@@ -125,6 +126,7 @@ class RunOutput(serializers.ModelSerializer):
     forked_from = OriginOutput(source="fork", allow_null=True, read_only=True)
     task_title = serializers.CharField(source="task.title")
     agent_name = serializers.CharField(source="agent.name")
+    status_text = serializers.SerializerMethodField(help_text="The status in words: for what it waits, for example.")
     end_reason_text = serializers.SerializerMethodField(help_text="The reason code in words; empty while it goes on.")
 
     class Meta:
@@ -137,6 +139,7 @@ class RunOutput(serializers.ModelSerializer):
             "agent",
             "agent_name",
             "status",
+            "status_text",
             "phase",
             "waiting_on",
             "end_reason",
@@ -160,6 +163,10 @@ class RunOutput(serializers.ModelSerializer):
             "head_seq",
             "forked_from",
         ]
+
+    def get_status_text(self, run: Run) -> str:
+        """As pages say it."""
+        return words.state(run)
 
     def get_end_reason_text(self, run: Run) -> str:
         """An unknown code stands for itself."""

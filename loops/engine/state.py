@@ -200,8 +200,12 @@ class RunState:
     def is_resting(self) -> bool:
         """Waiting for a person, a model or its folder (or over): no time is charged and no worker is held."""
         asks = self.gate is not None or self.paused or self.awaiting_message
-        waits = self.outage.until > 0 or bool(self.turn_at) or bool(self.folder_awaited)
-        return asks or waits or self.is_ended or bool(self.reusing)
+        return asks or self.lacks_resource or self.is_ended or bool(self.reusing)
+
+    @property
+    def lacks_resource(self) -> bool:
+        """It goes on by itself once its folder, its turn at a model's server or a model that answers is there."""
+        return bool(self.folder_awaited or self.turn_at) or self.outage.until > 0
 
     def call(self, call_id: str) -> PendingCall:
         """The pending call with this id. Raises KeyError."""

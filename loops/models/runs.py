@@ -28,12 +28,14 @@ class Run(models.Model):
         THINKING = "thinking", "Thinking"
         EXECUTING_TOOL = "executing_tool", "Using a tool"
         WAITING = "waiting", "Waiting for a person"
+        WAITING_FOR_RESOURCE = "waiting_for_resource", "Waiting for its folder, its turn or a model"
         PAUSED = "paused", "Paused"
         COMPLETED = "completed", "Completed"
         FAILED = "failed", "Failed"
         INTERRUPTED = "interrupted", "Interrupted"
         ESCALATED = "escalated", "Escalated"
 
+    AT_WORK = (Status.INITIALIZING, Status.THINKING, Status.EXECUTING_TOOL)
     ENDED = (Status.COMPLETED, Status.FAILED, Status.INTERRUPTED, Status.ESCALATED)
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -75,6 +77,9 @@ class Run(models.Model):
     head_seq = models.BigIntegerField(default=0)
     head_hash = models.BinaryField(default=bytes)
     last_activity_at = models.DateTimeField(auto_now_add=True)
+    active_us = models.BigIntegerField(
+        default=0, help_text="Microseconds at work until then: waiting for people, models and folders is not counted."
+    )
     policy_version = models.CharField(max_length=80, blank=True, default="")
     workspace_path = models.CharField(max_length=500, blank=True, default="")
 
@@ -104,6 +109,11 @@ class Run(models.Model):
     @property
     def is_ended(self) -> bool:
         return self.status in self.ENDED
+
+    @property
+    def is_at_work(self) -> bool:
+        """Its time is charged: it neither rests nor waits for a worker."""
+        return self.status in self.AT_WORK
 
 
 class Step(models.Model):

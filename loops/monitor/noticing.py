@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -67,6 +68,8 @@ def _longest_silence(status: str, limits: Limits, policy: Policy) -> float:
             return min(policy.model_s, limits.max_seconds + policy.other_s)
         case "executing_tool":
             return policy.tool_s
+        case "waiting_for_resource":
+            return math.inf
         case _:
             return policy.other_s
 

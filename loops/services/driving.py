@@ -135,7 +135,7 @@ async def _drive(
         classifier_prompt=classifier_prompt(),
         orchestrator=orchestrator_of(run, tools, models, store.connection),
         breakers=PgBreakers(store.connection, run.pk, store.epoch),
-        turns=PgTurns(store.connection, run.pk, store.epoch, models.seat),
+        turns=PgTurns(store.connection, run.pk, store.epoch, models.seat, show=publisher().row),
         learnt=partial(learn_window, store.connection),
         short_prompt=short_prompt,
         fallbacks=models.chain,

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import redis
 from django.db import Error, InterfaceError, OperationalError
-from django.db.models import F
+from django.db.models import Case, F, Value, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -24,7 +24,8 @@ from loops.engine.facts import KINDS
 from loops.models import AuditEvent, Fact, Fork, Run
 from loops.services import audit
 from loops.storage.journal import Claim
-from loops.storage.status import FOLDER
+from loops.storage.status import FOLDER, NEWER, WAITING_FOR_RESOURCE
+from loops.wiring import publisher
 
 FAILURES_AT_MOST = 3
 """Workers that met the same error at the same line of code, no step completed in between."""
@@ -64,7 +65,7 @@ def unknown_kinds(run: Run) -> list[str]:
 
 def leave_to_newer_code(held: Claim, lost: str) -> None:
     """While old and new workers run side by side, a newer one comes by."""
-    leave(held, lost, "a worker of a newer version", NEWER_S)
+    leave(held, lost, NEWER, NEWER_S)
 
 
 def leave_for_its_folder(held: Claim, lost: str, why: str) -> None:
@@ -76,16 +77,21 @@ def leave_for_its_folder(held: Claim, lost: str, why: str) -> None:
 
 def leave(held: Claim, lost: str, waiting_on: str, seconds: float) -> None:
     """Give the run back as it was found, the name of a lost owner included: whoever can go on with it has to know that
-    there was one. It is offered again after a while."""
+    there was one. It is offered again after a while, and says meanwhile what it waits for."""
     owner = (lost or "unknown") if held.abandoned else ""
     later = Now() + timedelta(seconds=seconds)
-    Run.objects.filter(pk=held.run_id, epoch=held.epoch).update(
+    on_its_way = When(status__in=[Run.Status.QUEUED, *Run.AT_WORK], then=Value(WAITING_FOR_RESOURCE))
+    mine = Run.objects.filter(pk=held.run_id, epoch=held.epoch)
+    mine.update(
         owner=owner,
         lease_until=later,
         wake_at=later,
         recoveries=F("recoveries") - int(held.abandoned),
+        status=Case(on_its_way, default=F("status")),
         waiting_on=waiting_on[:200],
     )
+    for project in mine.values_list("project_id", flat=True):
+        publisher().row(held.run_id, project)
 
 
 def why_given_up(held: Claim) -> str:

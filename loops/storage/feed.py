@@ -39,6 +39,10 @@ class Publisher:
         reach(CrashPoint.BEFORE_PUBLISH)
         self._put({"t": "facts", "run": str(run_id), "project": project_id, "seq": seq})
 
+    def row(self, run_id: uuid.UUID, project_id: str) -> None:
+        """The row of the run says something else, and there is no fact of it: what it waits for is nearer."""
+        self._put({"t": "row", "run": str(run_id), "project": project_id})
+
     def queue(self, project_id: str) -> None:
         """The gates of a project changed."""
         self._put({"t": "queue", "project": project_id})

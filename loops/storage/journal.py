@@ -243,14 +243,14 @@ class PgJournal:
             if isinstance(fact, f.RunEnded):
                 blobs[canonical.sha256(to_plain(fact.report))] = canonical.encode(to_plain(fact.report))
         last, state = entries[-1]
-        rows = project(str(self._run), entries)
+        rows = project(str(self._run), entries) | {"active_us": state.active_us}
         if _checkpoint_due(entries, state):
             rows["checkpoint"] = checkpoint_row(self._run, self._seq + len(entries), last.at, state)
         lists = [f"{{{','.join(items)}}}" for items in (kinds, steps, ats, hashes)]
         params = [
             *(self._run, self._epoch, self._seq, self._head, *lists, "\n".join(bodies)),
             *_head_columns(state),
-            _rows_text(rows) if rows else None,
+            _rows_text(rows),
         ]
         return _Batch(params, blobs, head)
 

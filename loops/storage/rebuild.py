@@ -89,6 +89,7 @@ def _head(state: RunState) -> dict[str, Any]:
         "total_cost_usd": Decimal(state.cost_microusd).scaleb(-6).quantize(Decimal("0.0001"), ROUND_HALF_UP),
         "cost_unknown": state.cost_unknown,
         "progress": state.progress,
+        "active_us": state.active_us,
         "max_steps": state.limits.max_steps + state.step_base,
         "end_reason": state.end_reason if state.is_ended else "",
         "final_status": final_status(state),

@@ -8,10 +8,14 @@ from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 from loops.engine.verification import EVIDENCE
 from loops.storage.breakers import waiting_for
-from loops.storage.turns import waiting_at
+from loops.storage.turns import LINE, waiting_at
 
+WAITING_FOR_RESOURCE = "waiting_for_resource"
+"""It stands still, holds no worker and spends no time, and nobody has to do anything."""
 FOLDER = "its folder"
 """How ``waiting_on`` of a run begins that waits for its folder."""
+NEWER = "a worker of a newer version"
+MODEL = "model "
 
 
 def status(state: RunState) -> tuple[str, str]:
@@ -27,14 +31,31 @@ def status(state: RunState) -> tuple[str, str]:
     return _working(state)
 
 
-def _working(state: RunState) -> tuple[str, str]:
+def needs(waiting_on: str) -> str:
+    """What a run with status ``WAITING_FOR_RESOURCE`` does, in a few words; "" where that is not known."""
+    return next((said for begins, said in _NEEDS.items() if waiting_on.startswith(begins)), "")
+
+
+_NEEDS = {
+    FOLDER: "Waiting for its folder",
+    LINE: "Waiting in line",
+    NEWER: "Waiting for a newer worker",
+    MODEL: "Waiting for a model",
+}
+
+
+def _resource(state: RunState) -> str:
     if state.folder_awaited:
-        return "thinking", f"{FOLDER}: {state.folder_awaited}"
+        return f"{FOLDER}: {state.folder_awaited}"
     if state.turn_at:
-        return "thinking", waiting_at(state.turn_at, state.turn_after)
-    if state.outage.until:
-        moment = datetime.fromtimestamp(state.outage.until / 1e6, UTC)
-        return "thinking", f"{waiting_for(state.outage.model)} next try at {moment:%H:%M:%S} UTC"
+        return waiting_at(state.turn_at, state.turn_after)
+    moment = datetime.fromtimestamp(state.outage.until / 1e6, UTC)
+    return f"{waiting_for(state.outage.model)} next try at {moment:%H:%M:%S} UTC"
+
+
+def _working(state: RunState) -> tuple[str, str]:
+    if state.lacks_resource:
+        return WAITING_FOR_RESOURCE, _resource(state)
     if state.wake_at:
         return "thinking", "model not reachable, trying again" if state.model_attempt else "waiting before another try"
     running = next((call.call.name for call in state.calls if call.status == "intended"), "")

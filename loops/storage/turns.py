@@ -55,7 +55,7 @@ _NEXT = """
 _TELL = """
     UPDATE agent_execution_history SET waiting_on = left(%(told)s, 200),
         wake_at = CASE WHEN %(called)s THEN clock_timestamp() ELSE wake_at END
-    WHERE id = %(run)s AND owner = '' AND starts_with(waiting_on, %(line)s)
+    WHERE id = %(run)s AND owner = '' AND starts_with(waiting_on, %(line)s) RETURNING project_id
 """
 
 
@@ -69,9 +69,10 @@ class PgTurns:
         epoch: int,
         seats: Callable[[str], tuple[str, int]],
         ring: Callable[[uuid.UUID], None] = ring_now,
+        show: Callable[[uuid.UUID, str], None] = lambda run, project: None,
     ) -> None:
         self._connection, self._run, self._epoch = connection, run, epoch
-        self._seats, self._ring = seats, ring
+        self._seats, self._ring, self._show = seats, ring, show
         self._most = 0
         self._in_line = False
 
@@ -108,20 +109,23 @@ class PgTurns:
         with self._connection.transaction():
             cursor = psycopg.Cursor(self._connection)
             left = cursor.execute(_LEAVE, {"run": self._run, "epoch": self._epoch}).fetchone()
-            called = self._tell(cursor, left[0]) if left else []
-        for run in called:
-            self._ring(run)
-
-    def _tell(self, cursor: psycopg.Cursor[Any], seat: str) -> list[uuid.UUID]:
-        """Everybody in the line learns how many come first; those whose turn it is are returned, to be rung for."""
-        found = cursor.execute(_NEXT, {"seat": seat}).fetchall()
-        called = []
-        for run, before, model in found:
-            is_next = before < self._most
-            cursor.execute(_TELL, {"run": run, "told": waiting_at(model, before), "called": is_next, "line": LINE})
+            told = self._tell(cursor, left[0]) if left else []
+        for run, is_next, project in told:
             if is_next:
-                called.append(run)
-        return called
+                self._ring(run)
+            if project:
+                self._show(run, project)
+
+    def _tell(self, cursor: psycopg.Cursor[Any], seat: str) -> list[tuple[uuid.UUID, bool, str]]:
+        """Everybody in the line learns how many come first. Of each: the run, whether it is its turn, and its project
+        if its row was told."""
+        told = []
+        for run, before, model in cursor.execute(_NEXT, {"seat": seat}).fetchall():
+            is_next = before < self._most
+            given = {"run": run, "told": waiting_at(model, before), "called": is_next, "line": LINE}
+            row = cursor.execute(_TELL, given).fetchone()
+            told.append((run, is_next, row[0] if row else ""))
+        return told
 
 
 def waiting_at(model: str, before: int) -> str:

@@ -88,7 +88,7 @@ def state(run: Any) -> SafeString:
     look, drawing = words.STATES.get(run.status, ("idle", "circle"))
     if EVIDENCE.get(run.end_reason) == "claimed":  # completed, and nothing proved it: no green tick
         look, drawing = "idle", "circle-dashed"
-    return format_html('<span class="state" data-look="{}">{}{}</span>', look, icon(drawing), run.get_status_display())
+    return format_html('<span class="state" data-look="{}">{}{}</span>', look, icon(drawing), words.state(run))
 
 
 @register.inclusion_tag("console/_meter.html")
@@ -122,6 +122,12 @@ def has_gate_cards() -> bool:
 def waits(code: str) -> str:
     """What a run waits on, in words."""
     return waiting.said(code)
+
+
+@register.filter
+def standing(run: Any) -> str:
+    """What a run that waits for a resource waits for, in a sentence."""
+    return waiting.standing(run.waiting_on)
 
 
 @register.filter

@@ -14,6 +14,7 @@ from typing import TypeVar
 from django.db import close_old_connections, connections
 
 from loops.models import Run
+from loops.storage.status import WAITING_FOR_RESOURCE
 from loops.web import fragments, tail, timeline, words
 from loops.web.access import Audience
 
@@ -28,11 +29,15 @@ _telling = ThreadPoolExecutor(THREADS, thread_name_prefix="live-telling")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Everything after fact ``after`` up to ``seq``: for each audience the text of one frame, made once for all."""
+    """Everything after fact ``after`` up to ``seq``: for each audience the text of one frame, made once for all.
+
+    Without ``news`` there is no later fact. What a run waits for may be nearer all the same, so that of one which waits
+    for a resource the frames hold the head."""
 
     after: int
     seq: int
     frames: Mapping[Audience, str] = field(default_factory=dict)
+    news: bool = True
 
 
 async def in_thread(work: Callable[[], T], threads: ThreadPoolExecutor = _asking) -> T:
@@ -94,20 +99,28 @@ def _read(run_id: uuid.UUID, after: int, audiences: list[Audience]) -> Changes |
     if found is None:
         return None
     if found.seq is None:
-        return Changes(after, after)
+        return Changes(after, after, _standing(found.run, audiences), news=False)
     cards = timeline.opened(timeline.build(found.run, found.rows), found.at)
     for card in cards:  # so that what a person waits for can be measured
         card.committed_at = found.at[card.number]
     missed = fragments.gap(found.run, found.missed) if found.missed else ""
     end = fragments.end(found.run) if found.kinds & {"RunEnded", "RunResumed"} else ""
+    none_yet = "" if cards else fragments.none_yet(found.run)
     latest = max(found.rows.steps, key=lambda step: step.step_number, default=None)
     frames = {}
     for audience in audiences:
         parts = [fragments.card(found.run, card, audience) for card in cards]
-        html = "".join([fragments.head(found.run, audience, found.waits, latest), missed, *parts, end])
+        html = "".join([fragments.head(found.run, audience, found.granted, latest), missed, *parts, none_yet, end])
         body = {"t": "cards", "after": after, "seq": found.seq, "html": html, "said": _say(found.run, found.kinds)}
         frames[audience] = json.dumps(body)
     return Changes(after, found.seq, frames)
+
+
+def _standing(run: Run, audiences: list[Audience]) -> dict[Audience, str]:
+    if run.status != WAITING_FOR_RESOURCE:
+        return {}
+    none_yet = "" if run.steps.exists() else fragments.none_yet(run)
+    return {one: json.dumps({"t": "head", "html": fragments.head(run, one) + none_yet}) for one in audiences}
 
 
 def _say(run: Run, kinds: Set[str]) -> str:

@@ -159,10 +159,13 @@ class RunConsumer(Listener):
 
     async def _catch_up(self) -> None:
         found = await hub().missed(self.run_id, self.at, self.audience)
-        if found is None or found.seq <= self.at:
+        if found is None:
             return
-        await self.deliver(found.frames[self.audience])
-        self.at = found.seq
+        if found.news and found.seq > self.at:
+            await self.deliver(found.frames[self.audience])
+            self.at = found.seq
+        elif not found.news and self.audience in found.frames:
+            await self.deliver(found.frames[self.audience])
 
 
 class QueueConsumer(Listener):

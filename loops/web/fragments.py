@@ -8,12 +8,18 @@ from loops.models import Run, Step
 from loops.storage import reader
 from loops.web.access import Audience
 from loops.web.heading import heading
-from loops.web.meters import Waits
+from loops.web.meters import Granted
 from loops.web.timeline import Card, Gap
 
 
-def head(run: Run, audience: Audience, waits: Waits, latest: Step | None) -> str:
-    return render_to_string("console/_head.html", heading(run, audience, waits, latest))
+def head(run: Run, audience: Audience, granted: Granted | None = None, latest: Step | None = None) -> str:
+    """Without what was ``granted`` and the ``latest`` step both are read."""
+    return render_to_string("console/_head.html", heading(run, audience, granted, latest))
+
+
+def none_yet(run: Run) -> str:
+    """In place of the steps while there are none."""
+    return render_to_string("console/_none_yet.html", {"run": run})
 
 
 def card(run: Run, one: Card, audience: Audience) -> str:

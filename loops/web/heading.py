@@ -11,7 +11,7 @@ from loops.models import Run, Step
 from loops.services import rollback, steering
 from loops.web import waiting
 from loops.web.access import Audience
-from loops.web.meters import Waits, complexity_of, context_meter, limits_in_force, meters_of, waits_of
+from loops.web.meters import Granted, complexity_of, context_meter, granted_to, limits_in_force, meters_of
 from loops.web.outlook import outlook
 
 
@@ -36,12 +36,12 @@ BUTTONS = (
 )
 
 
-def heading(run: Run, audience: Audience, waits: Waits | None = None, latest: Step | None = None) -> dict[str, Any]:
-    """Context of ``console/_head.html``: the same for a page and for a live frame, which has read ``waits`` and the
-    ``latest`` step already."""
-    if waits is None:
-        waits, latest = waits_of(run), run.steps.order_by("-step_number").first()
-    meters = meters_of(run, limits_in_force(run, waits), waits)
+def heading(run: Run, audience: Audience, granted: Granted | None = None, latest: Step | None = None) -> dict[str, Any]:
+    """Context of ``console/_head.html``: the same for a page and for a live frame, which has read what was ``granted``
+    and the ``latest`` step already."""
+    if granted is None:
+        granted, latest = granted_to(run), run.steps.order_by("-step_number").first()
+    meters = meters_of(run, limits_in_force(run, granted))
     return {
         "run": run,
         "audience": audience,

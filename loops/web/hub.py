@@ -90,6 +90,7 @@ class RunFeed:
         self.watchers: set[Watcher] = set()
         self.missed = changes.Missed(run_id)
         self._wanted = seq
+        self._row_changed = False
         self._reading: asyncio.Task[None] | None = None
         self._deltas: list[dict[str, Any]] = []
         self._flush: asyncio.TimerHandle | None = None
@@ -97,11 +98,23 @@ class RunFeed:
     def pointer(self, seq: int) -> None:
         """Facts up to ``seq`` are committed: read them, once, unless that is under way."""
         self._wanted = max(self._wanted, seq)
-        if self._wanted > self.seq and (self._reading is None or self._reading.done()):
+        self._read_soon()
+
+    def row(self) -> None:
+        """Its row changed without a fact: the head is read again."""
+        self._row_changed = True
+        self._read_soon()
+
+    def _has_news(self) -> bool:
+        return self._wanted > self.seq or self._row_changed
+
+    def _read_soon(self) -> None:
+        if self._has_news() and (self._reading is None or self._reading.done()):
             self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        while self.watchers and self._wanted > self.seq:
+        while self.watchers and self._has_news():
+            self._row_changed = False
             audiences = {watcher.audience for watcher in self.watchers}
             try:
                 found = await changes.read(self.run_id, self.seq, audiences)
@@ -109,20 +122,23 @@ class RunFeed:
                 log.exception("run %s could not be rendered", self.run_id)
                 self._tell_to_read_again()
                 return
-            if found is None or found.seq <= self.seq:
-                return  # a pointer to what is not there (yet): the next one will bring it
+            if found is None:
+                return
             self._hand_out(found)
+            if not found.news and not self._row_changed:
+                return  # a pointer to what is not there (yet): the next one will bring it
             await asyncio.sleep(READ_PAUSE)
 
     def _hand_out(self, found: changes.Changes) -> None:
-        frames = {audience: Frame(text, found.after, found.seq) for audience, text in found.frames.items()}
+        seq = found.seq if found.news else 0
+        frames = {audience: Frame(text, found.after, seq) for audience, text in found.frames.items()}
         for watcher in self.watchers:
             if frame := frames.get(watcher.audience):
                 watcher.put(frame)
-            else:
+            elif found.news:
                 watcher.missed = True  # joined while this was read
                 watcher.wake()
-        self.seq = found.seq
+        self.seq = max(self.seq, found.seq)
 
     def _tell_to_read_again(self) -> None:
         self.seq = self._wanted
@@ -261,6 +277,10 @@ class Hub:
             self._hint("runs", message["project"])
             if feed:
                 feed.pointer(message["seq"])
+        elif kind == "row":
+            self._hint("runs", message["project"])
+            if feed:
+                feed.row()
         elif kind == "delta" and feed:
             feed.delta({name: message[name] for name in ("step", "call", "kind", "offset", "text")})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import reduce
 from typing import Any
 
@@ -33,33 +32,22 @@ class Meter:
     said: str
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """What the gates of a run add to its head: seconds people took, and the bounds they granted, oldest first."""
-
-    seconds: float = 0.0
-    granted: Sequence[Mapping[str, Any]] = ()
+Granted = Sequence[Mapping[str, Any]]
+"""The bounds that people granted a run at its gates, oldest first."""
 
 
 def limits_now(run: Run) -> Limits:
     """The bounds in force: those it began with, and what people granted since."""
-    return limits_in_force(run, waits_of(run))
+    return limits_in_force(run, granted_to(run))
 
 
-def waits_of(run: Run) -> Waits:
-    gates = waiting.gates().objects.filter(run=run).order_by("id")
-    rows = list(gates.values_list("kind", "status", "opened_at", "decided_at", "decision__payload"))
-    now = timezone.now()
-    return Waits(
-        seconds=sum(((decided or now) - opened).total_seconds() for _, _, opened, decided, _ in rows),
-        granted=[
-            payload or {} for kind, status, *_, payload in rows if (kind, status) == ("limit_reached", "extended")
-        ],
-    )
+def granted_to(run: Run) -> Granted:
+    gates = waiting.gates().objects.filter(run=run, kind="limit_reached", status="extended").order_by("id")
+    return [payload or {} for payload in gates.values_list("decision__payload", flat=True)]
 
 
-def limits_in_force(run: Run, waits: Waits) -> Limits:
-    return reduce(extended, waits.granted, _limits_at_start(run))
+def limits_in_force(run: Run, granted: Granted) -> Limits:
+    return reduce(extended, granted, _limits_at_start(run))
 
 
 def _limits_at_start(run: Run) -> Limits:
@@ -85,10 +73,10 @@ def complexity_of(run: Run) -> tuple[str, str]:
     return _complexity.get(run.pk, ("", ""))
 
 
-def meters_of(run: Run, limits: Limits, waits: Waits) -> list[Meter]:
+def meters_of(run: Run, limits: Limits) -> list[Meter]:
     cost = float(run.total_cost_usd)
     at_most = limits.max_cost_microusd / 1e6
-    working = _working_seconds(run, waits)
+    working = working_seconds(run)
     steps = run.max_steps or limits.max_steps
     return [
         Meter("Steps", run.total_steps, steps, f"{run.total_steps} of {steps}"),
@@ -109,17 +97,10 @@ def context_meter(run: Run, latest: Step | None) -> list[Meter]:
     return [Meter("Context", used, window, f"≈ {_of(words.compact, used, window)}")] if window else []
 
 
-def _working_seconds(run: Run, waits: Waits) -> float:
-    """Time spent working: waiting for people is free (SPEC D2). Exact once ended, close while it goes on."""
-    if run.is_ended and run.state_snapshot:
-        return float(run.state_snapshot.get("active_us", 0)) / 1e6
-    return max(0.0, _elapsed(run, timezone.now()) - waits.seconds)
-
-
-def _elapsed(run: Run, now: datetime) -> float:
-    if run.status == Run.Status.QUEUED:
-        return 0.0
-    return ((run.completed_at or now) - run.started_at).total_seconds()
+def working_seconds(run: Run) -> float:
+    """Time spent at work: what is charged. Waiting for people, models, turns and folders is free (SPEC D2)."""
+    under_way = (timezone.now() - run.last_activity_at).total_seconds() if run.is_at_work else 0.0
+    return run.active_us / 1e6 + max(0.0, under_way)
 
 
 def _of(say: Any, used: float, bound: float) -> str:

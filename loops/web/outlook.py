@@ -12,8 +12,6 @@ from typing import Any
 
 from loops.engine.progress import REPORTED
 from loops.models import Run, Step
-from loops.storage.status import FOLDER
-from loops.storage.turns import LINE
 from loops.web import waiting, words
 from loops.web.meters import Meter
 
@@ -64,8 +62,8 @@ AT_REST = {
 
 def _doing(run: Run, latest: Step | None) -> str:
     match run.status:
-        case Run.Status.QUEUED | Run.Status.THINKING if stands := _standing(run.waiting_on):
-            return stands
+        case Run.Status.WAITING_FOR_RESOURCE:
+            return waiting.standing(run.waiting_on)
         case status if status in AT_REST:
             return AT_REST[status]
         case Run.Status.PAUSED:
@@ -80,13 +78,6 @@ def _doing(run: Run, latest: Step | None) -> str:
             return f"Waits for a person: {waiting.said(run.waiting_on).lower()}"
         case _:
             return _ended(run)
-
-
-def _standing(waiting_on: str) -> str:
-    """What it stands still for, without a person having to do anything."""
-    if waiting_on.startswith(FOLDER):
-        return f"Waits for {waiting_on}"
-    return f"Waits for its {waiting_on}" if waiting_on.startswith(LINE) else ""
 
 
 def _ended(run: Run) -> str:
@@ -120,6 +111,8 @@ def _stops(run: Run, meters: Sequence[Meter]) -> str:
         return ""
     if run.status in (Run.Status.WAITING, Run.Status.PAUSED):
         return "Nothing: it rests until a person acts, and no time is charged"
+    if run.status == Run.Status.WAITING_FOR_RESOURCE:
+        return "Nothing: it goes on by itself, and no time is charged meanwhile"
     bounded = [meter for meter in meters if meter.bound]
     if run.status in STARTING or not bounded:
         return "No bound is near"

@@ -21,7 +21,7 @@ PAGE = 50
 Status = Run.Status
 STATES = {
     "live": ("In progress", [Status.QUEUED, Status.INITIALIZING, Status.THINKING, Status.EXECUTING_TOOL]),
-    "waiting": ("Waiting or paused", [Status.WAITING, Status.PAUSED]),
+    "waiting": ("Waiting or paused", [Status.WAITING, Status.WAITING_FOR_RESOURCE, Status.PAUSED]),
     "completed": ("Completed", [Status.COMPLETED]),
     "failed": ("Failed or escalated", [Status.FAILED, Status.ESCALATED]),
     "interrupted": ("Interrupted", [Status.INTERRUPTED]),

@@ -13,7 +13,7 @@ from django.db import connection, models
 
 from loops.models import Agent, ModelCall, Project, Run, Step, Task, ToolCallRecord
 from loops.web import timeline
-from loops.web.meters import Waits
+from loops.web.meters import Granted
 from loops.web.notes import NOTED
 
 M = TypeVar("M", bound=models.Model)
@@ -40,7 +40,7 @@ SELECT json_build_object(
         SELECT r.id, r.agent_id, r.task_id, r.project_id, r.started_at, r.completed_at, r.total_steps, r.final_status,
                r.escalation_reason, r.paused_by, r.paused_reason, r.paused_at,
                r.total_cost_usd, r.total_tokens, r.state_snapshot, r.status, r.phase, r.end_reason,
-               r.waiting_on, r.max_steps, r.progress, r.cost_unknown, r.scripted, r.last_activity_at,
+               r.waiting_on, r.max_steps, r.progress, r.cost_unknown, r.scripted, r.last_activity_at, r.active_us,
                t.title AS task, a.name AS agent, p.name AS project
         FROM agent_execution_history r JOIN loops_task t ON t.id = r.task_id
         JOIN loops_agent a ON a.id = r.agent_id JOIN loops_project p ON p.id = r.project_id WHERE r.id = %(run)s) r),
@@ -55,8 +55,6 @@ SELECT json_build_object(
         AND f.step = ANY (ARRAY(SELECT step FROM wanted))),
     'gated', EXISTS (SELECT FROM gates_gate g
         WHERE g.run_id = %(run)s AND g.step_number = ANY (ARRAY(SELECT step FROM wanted))),
-    'waited', (SELECT sum(extract(epoch FROM coalesce(g.decided_at, now()) - g.opened_at)) FROM gates_gate g
-        WHERE g.run_id = %(run)s),
     'granted', (SELECT json_agg(d.payload ORDER BY g.id) FROM gates_gate g JOIN gates_decision d ON d.gate_id = g.id
         WHERE g.run_id = %(run)s AND g.kind = 'limit_reached' AND g.status = 'extended')
 )::text
@@ -75,7 +73,7 @@ class Tail:
     kinds: frozenset[str]
     at: dict[int, datetime]
     rows: timeline.Rows
-    waits: Waits
+    granted: Granted
     missed: timeline.Gap | None = None
     """Steps that something happened in as well, and that are too many to be among these."""
 
@@ -103,10 +101,9 @@ def read(run_id: uuid.UUID, after: int, most: int) -> Tail | None:
         gates=timeline.gates_of(run).filter(step_number__in=at) if found["gated"] else (),
         notes=[_note(*note) for note in found["notes"] or ()],
     )
-    waits = Waits(float(found["waited"] or 0), found["granted"] or ())
     first, last = found["missed"]
     missed = timeline.Gap(first, last) if first is not None else None
-    return Tail(run, found["seq"], frozenset(found["kinds"] or ()), at, rows, waits, missed)
+    return Tail(run, found["seq"], frozenset(found["kinds"] or ()), at, rows, found["granted"] or (), missed)
 
 
 def _run(row: dict[str, Any]) -> Run:

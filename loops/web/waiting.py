@@ -66,6 +66,13 @@ def said(waiting_on: str) -> str:
     return _kinds().get(waiting_on) or words.capital(name)
 
 
+def standing(waiting_on: str) -> str:
+    """What a run stands still for, without a person having to do anything."""
+    if waiting_on.startswith(LINE):
+        return f"Waits for its {waiting_on}"
+    return f"Waits for {waiting_on}" if waiting_on else "Waits"
+
+
 @cache
 def has_cards() -> bool:
     """Can a gate be answered in place, on the page of its run?"""

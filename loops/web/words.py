@@ -9,6 +9,7 @@ from typing import Any
 
 from loops.engine.exits import REASONS
 from loops.models import Run
+from loops.storage.status import WAITING_FOR_RESOURCE, needs
 
 STATES: dict[str, tuple[str, str]] = {
     # status: (look, icon). Every state also has its word (SPEC A2), so colour never speaks alone.
@@ -17,6 +18,7 @@ STATES: dict[str, tuple[str, str]] = {
     "thinking": ("busy", "brain"),
     "executing_tool": ("busy", "wrench"),
     "waiting": ("wait", "user-check"),
+    "waiting_for_resource": ("idle", "hourglass"),
     "paused": ("wait", "circle-pause"),
     "completed": ("good", "circle-check"),
     "failed": ("bad", "circle-x"),
@@ -38,6 +40,12 @@ LIMITS = {
     "confirm_after": "Steps before a person confirms",
     "max_extensions": "Extensions by people",
 }
+
+
+def state(run: Run) -> str:
+    """What a person is told of its status; of one that waits for a resource, for which."""
+    needed = needs(run.waiting_on) if run.status == WAITING_FOR_RESOURCE else ""
+    return needed or str(run.get_status_display())
 
 
 def reason(code: str) -> str:

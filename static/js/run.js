@@ -59,14 +59,21 @@ function show(frame) {
   const box = document.createElement("template");
   box.innerHTML = frame.html;
   for (const element of [...box.content.children]) place(element);
+  if (list?.firstElementChild) document.getElementById("none-yet")?.remove();
   root.dataset.seq = frame.seq;
   for (const key of [...streams.keys()]) paint(key);
-  document.getElementById("none-yet")?.remove();
   talk();
   trim();
   announce(frame.said);
   tell("run-changed");
   settle(follow);
+}
+
+// What it waits for has changed, and nothing happened in it.
+function showHead(html) {
+  const box = document.createElement("template");
+  box.innerHTML = html;
+  for (const element of [...box.content.children]) place(element);
 }
 
 // The newest cards are open; older ones fold away, unless a person opened them.
@@ -163,6 +170,7 @@ const socket = new Socket(root.dataset.runSocket, {
   query: () => `?after=${seq()}`,
   onFrame(frame) {
     if (frame.t === "cards") show(frame);
+    else if (frame.t === "head") showHead(frame.html);
     else if (frame.t === "deltas" && list) stream(frame.deltas);
     else if (frame.t === "queue") tell("queue-changed", QUEUE_MS);
   },

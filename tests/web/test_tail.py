@@ -133,10 +133,10 @@ def test_a_frame_shows_what_the_page_shows(house, after):
         for mine, other in zip(live, page, strict=True):
             assert plain(fragments.card(found.run, mine, audience)) == plain(fragments.card(run, other, audience))
         newest = run.steps.order_by("-step_number").first()
-        assert plain(fragments.head(found.run, audience, found.waits, found.rows.steps[-1])) == plain(
-            fragments.head(run, audience, meters.waits_of(run), newest)
+        assert plain(fragments.head(found.run, audience, found.granted, found.rows.steps[-1])) == plain(
+            fragments.head(run, audience, meters.granted_to(run), newest)
         )
-    tokens = heading.heading(found.run, Audience(), found.waits)["meters"][2]
+    tokens = heading.heading(found.run, Audience(), found.granted)["meters"][2]
     assert tokens.bound == 3000  # what was granted last holds
 
 
@@ -157,7 +157,7 @@ def test_only_the_latest_cards_come_to_a_page_that_was_away(house):
 def test_a_run_that_is_gone_or_unchanged(house):
     make.step(house.run, 1)
     assert changes._read(new_id(), 0, EVERYBODY) is None
-    assert changes._read(house.run.pk, house.run.head_seq, EVERYBODY) == changes.Changes(2, 2)
+    assert changes._read(house.run.pk, house.run.head_seq, EVERYBODY) == changes.Changes(2, 2, news=False)
 
 
 def test_those_who_come_together_share_a_reading(house, statements):

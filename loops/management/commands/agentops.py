@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from loops.management.watching import Watch
 from loops.models import Agent, ModelConfig, Project, Run, Workspace
 from loops.services import access, forking, model_tests, models, people, steering, tasks
-from loops.web import words
+from loops.web import waiting, words
 
 REFUSALS = (
     access.NotAllowed,
@@ -124,12 +124,14 @@ class Command(BaseCommand):
         for run in rows[: max(options["limit"], 0)]:
             if options["json"]:
                 row = {"id": str(run.pk), "status": run.status, "title": run.task.title, "agent": run.agent.name}
+                row |= {"status_text": words.state(run), "waiting_on": run.waiting_on}
                 row |= {"paused_by": run.paused_by, "paused_reason": run.paused_reason}
                 self.stdout.write(json.dumps(row))
             else:
                 steps = f"{run.total_steps}/{run.max_steps}"
-                why = f" ({words.paused(run)})" if run.status == Run.Status.PAUSED else ""
-                self.stdout.write(f"{run.pk}  {run.status:<14} {steps:>8}  {run.agent.name}: {run.task.title}{why}")
+                self.stdout.write(
+                    f"{run.pk}  {run.status:<20} {steps:>8}  {run.agent.name}: {run.task.title}{_why_it_rests(run)}"
+                )
 
     def _init(self, options: dict[str, Any]) -> None:
         rows = [row for row in models.ensure_default_models() if not row.is_scripted]
@@ -152,6 +154,12 @@ class Command(BaseCommand):
 
     def _token(self, options: dict[str, Any]) -> None:
         self.stdout.write(people.new_token(actor=None, user=_user(options["username"])))
+
+
+def _why_it_rests(run: Run) -> str:
+    if run.status == Run.Status.PAUSED:
+        return f" ({words.paused(run)})"
+    return f" ({waiting.standing(run.waiting_on)})" if run.status == Run.Status.WAITING_FOR_RESOURCE else ""
 
 
 def _declare_submit(parser: argparse.ArgumentParser) -> None:

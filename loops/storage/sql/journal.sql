@@ -55,6 +55,7 @@ BEGIN
         status = p_status, phase = p_phase, total_steps = p_steps[n], total_tokens = least(p_tokens, 2147483647)::int,
         total_cost_usd = p_cost_microusd / 1e6, cost_unknown = p_cost_unknown, progress = p_progress,
         waiting_on = p_waiting_on, max_steps = p_max_steps,
+        active_us = coalesce((p_rows->>'active_us')::bigint, active_us),  -- a worker of an older version does not say
         recoveries = CASE WHEN p_steps[n] > total_steps THEN 0 ELSE recoveries END,
         end_reason = p_end_reason, final_status = p_final_status, last_activity_at = v_at,
         completed_at = CASE WHEN p_final_status = '' THEN NULL ELSE coalesce(completed_at, v_at) END

@@ -69,6 +69,7 @@ def test_it_is_given_back_and_says_so(answered: Run) -> None:
     assert drive(answered.pk, "two") == "folder"
     answered.refresh_from_db()
     assert answered.owner == ""
+    assert answered.status == "waiting_for_resource"
     assert answered.waiting_on.startswith("its folder: ")
     said = outlook(answered, None, []).doing
     assert said.startswith("Waits for its folder: ")
@@ -104,6 +105,7 @@ def test_it_goes_on_by_itself_where_the_folder_is_and_waiting_was_no_work(answer
     found = next(at for kind, at in facts if kind == "WorkspaceFound")
     assert found - waited >= timedelta(seconds=1)
     after = journal.load(answered.pk).state.active_us
+    assert answered.active_us == after
     rest = facts[-1][1] - found
     assert after - before <= rest.total_seconds() * 1e6 + 50_000
 
@@ -125,7 +127,7 @@ def test_a_run_whose_workspace_is_on_another_machine_begins_there(submitted: Run
     submitted.task.save()
     assert drive(submitted.pk, "one") == "folder"
     submitted.refresh_from_db()
-    assert (submitted.status, submitted.owner) == ("queued", "")
+    assert (submitted.status, submitted.owner) == ("waiting_for_resource", "")
     assert outlook(submitted, None, []).doing.startswith("Waits for its folder: ")
     assert str(home)[-60:] in submitted.waiting_on
     assert not Fact.objects.filter(run=submitted).exists()

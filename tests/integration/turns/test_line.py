@@ -20,20 +20,27 @@ SEAT = "http://10.0.0.5:8080"
 
 @dataclass
 class Worker:
-    """A worker with a run of its own; ``rung`` are the runs it rang for."""
+    """A worker with a run of its own; ``rung`` are the runs it rang for, ``shown`` those it told watchers of."""
 
     turns: PgTurns
     run: uuid.UUID
     rung: list[uuid.UUID]
+    shown: list[uuid.UUID]
 
 
 def worker(at_once: int = 1, seat: str = SEAT) -> Worker:
     mine = owned.own(owned.new_run())
     rung: list[uuid.UUID] = []
+    shown: list[uuid.UUID] = []
     turns = PgTurns(
-        mine.journal.connection, mine.run.pk, mine.journal.epoch, lambda model: (seat, at_once), rung.append
+        mine.journal.connection,
+        mine.run.pk,
+        mine.journal.epoch,
+        lambda model: (seat, at_once),
+        rung.append,
+        lambda run, project: shown.append(run),
     )
-    return Worker(turns, mine.run.pk, rung)
+    return Worker(turns, mine.run.pk, rung, shown)
 
 
 def park(waiting: Worker, before: int = 1) -> None:
@@ -66,6 +73,7 @@ def test_who_is_next_is_rung_for_and_all_learn_where_they_are() -> None:
     park(third, 2)
     first.turns.leave()
     assert first.rung == [second.run]
+    assert first.shown == [second.run, third.run]
     waits = dict(Run.objects.filter(pk__in=[second.run, third.run]).values_list("pk", "waiting_on"))
     assert waits == {second.run: "turn at own: it is next", third.run: "turn at own: 1 before it"}
 

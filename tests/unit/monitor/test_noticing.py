@@ -58,6 +58,7 @@ WRONG: dict[str, tuple[RunSeen, Memory, str]] = {
     ),
 }
 RIGHT: dict[str, tuple[RunSeen, Memory]] = {
+    "it waits for its folder": (replace(RUN, status="waiting_for_resource", idle_s=100_000), memory()),
     "just queued": (replace(RUN, owned=False, lapsed_s=None, idle_s=5), memory()),
     "a lease that just ran out": (replace(RUN, lapsed_s=3), memory()),
     "a long model call": (replace(RUN, idle_s=700), memory()),

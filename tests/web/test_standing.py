@@ -1,0 +1,136 @@
+"""A run that waits for its folder, its turn or a model says so at every door, and its meter stands still (SPEC A2)."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis
+from django.conf import settings
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import expect
+
+from loops.models import Run
+from loops.storage.turns import waiting_at
+from loops.web import waiting
+from loops.web.meters import working_seconds
+from tests import factories as make
+from tests.web.conftest import House
+
+ELSEWHERE = "/srv/repo is not on worker two"
+WAITS = {
+    f"its folder: {ELSEWHERE}": ("Waiting for its folder", f"Waits for its folder: {ELSEWHERE}"),
+    waiting_at("own", 3): ("Waiting in line", "Waits for its turn at own: 3 before it"),
+    "model sonnet: next try at 12:30:00 UTC": (
+        "Waiting for a model",
+        "Waits for model sonnet: next try at 12:30:00 UTC",
+    ),
+    "a worker of a newer version": ("Waiting for a newer worker", "Waits for a worker of a newer version"),
+}
+TICKS = re.compile(r"<span data-since")
+
+
+@pytest.fixture(params=WAITS)
+def stands(request: pytest.FixtureRequest, house: House) -> tuple[House, str, str]:
+    """A run that waits, the word for it, and the sentence."""
+    Run.objects.filter(pk=house.run.pk).update(status="waiting_for_resource", waiting_on=request.param)
+    return house, *WAITS[request.param]
+
+
+def page(house: House, name: str, *args: Any) -> str:
+    return house.client("operator").get(reverse(name, args=args)).content.decode()
+
+
+@pytest.mark.spec("A2")
+def test_pages_say_for_what(stands: tuple[House, str, str]) -> None:
+    house, word, sentence = stands
+    shown = page(house, "run", house.run.pk)
+    assert word in shown
+    assert shown.count(sentence) == 2, "in its head, and in place of its first step"
+    assert "A worker takes the run within seconds" not in shown
+    for listing in ("runs", "overview"):
+        shown = page(house, listing)
+        assert word in shown
+        assert "Thinking" not in shown
+        assert f"waits on {waiting.said(Run.objects.get().waiting_on)}" in shown
+
+
+@pytest.mark.spec("A2")
+def test_the_api_and_the_command_line_say_the_same(stands: tuple[House, str, str]) -> None:
+    house, word, sentence = stands
+    told = house.client("operator").get(f"/api/v1/runs/{house.run.pk}/").json()
+    assert (told["status"], told["status_text"]) == ("waiting_for_resource", word)
+    out = io.StringIO()
+    call_command("agentops", "--as", "olga", "runs", stdout=out)
+    assert "waiting_for_resource" in out.getvalue()
+    assert f"({sentence})" in out.getvalue()
+    out = io.StringIO()
+    call_command("agentops", "--as", "olga", "runs", "--json", stdout=out)
+    told = json.loads(out.getvalue())
+    assert (told["status_text"], told["status"]) == (word, "waiting_for_resource")
+
+
+@pytest.mark.spec("D2")
+@pytest.mark.parametrize("status", Run.Status.values)
+def test_only_work_ticks(house: House, status: str) -> None:
+    an_hour_ago = timezone.now() - timedelta(hours=1)
+    Run.objects.filter(pk=house.run.pk).update(
+        status=status, active_us=90_000_000, last_activity_at=an_hour_ago, started_at=an_hour_ago
+    )
+    run = Run.objects.get(pk=house.run.pk)
+    works = status in ("initializing", "thinking", "executing_tool")
+    assert bool(TICKS.search(page(house, "run", run.pk))) is works
+    assert (working_seconds(run) > 3600) is works
+    if not works:
+        assert working_seconds(run) == 90
+
+
+def test_such_runs_are_found_among_those_that_wait(house: House) -> None:
+    Run.objects.filter(pk=house.run.pk).update(status="waiting_for_resource", waiting_on=waiting_at("own", 1))
+    for state, found in (("waiting", True), ("live", False)):
+        shown = house.client("operator").get(reverse("runs"), {"state": state}).content.decode()
+        assert (f'id="run-{house.run.pk}"' in shown) is found
+
+
+def told(run: Run, before: int) -> None:
+    """As another run does that gives its turn back: the row says it, and no fact."""
+    Run.objects.filter(pk=run.pk).update(waiting_on=waiting_at("own", before))
+    with redis.Redis.from_url(settings.REDIS_URL) as broker:
+        message = {"t": "row", "run": str(run.pk), "project": run.project_id}
+        broker.publish("agentops:feed", json.dumps(message))
+
+
+@pytest.mark.spec("R2")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", ["run", "runs", "overview"])
+def test_a_place_in_the_line_is_live(live_site: str, house: House, page: Any, name: str) -> None:
+    run = house.run
+    Run.objects.filter(pk=run.pk).update(status="waiting_for_resource", waiting_on=waiting_at("own", 3))
+    client: Client = house.client("operator")
+    session = {"name": "agentops_session", "value": client.cookies["agentops_session"].value, "url": live_site}
+    page.context.add_cookies([session])
+    page.goto(live_site + reverse(name, args=[run.pk] if name == "run" else []))
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    main = page.locator("main")
+    expect(main).to_contain_text("turn at own: 3 before it")
+    told(run, 1)
+    expect(main).to_contain_text("turn at own: 1 before it")
+    expect(main).not_to_contain_text("3 before it")
+    if name != "run":
+        return
+    expect(page.locator("#none-yet")).to_contain_text("1 before it")
+    Run.objects.filter(pk=run.pk).update(status="thinking", waiting_on="")
+    make.step(run, 1, success=None)
+    with redis.Redis.from_url(settings.REDIS_URL) as broker:
+        message = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}
+        broker.publish("agentops:feed", json.dumps(message))
+    expect(page.locator("#run-head")).to_contain_text("Thinking")
+    expect(page.locator("#run-head [data-since]")).to_have_count(1)
+    expect(page.locator("#none-yet")).to_have_count(0)
