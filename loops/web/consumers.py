@@ -1,7 +1,8 @@
 """Sockets of pages (SPEC R2). A socket only listens: all it accepts is a heartbeat; steering goes through forms.
 
 ``ws/runs/<id>/?after=<seq>`` sends everything after ``seq`` from the database, then what happens; frames carry
-(after, seq] without gap and without double. ``ws/queue/`` only hints that a list or a badge should ask again.
+(after, seq] without gap and without double. ``ws/queue/?since=<epoch s>`` only hints that a list or a badge should ask
+again; what happened between the drawing of the page and the socket's first word is hinted too.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class RunConsumer(Listener):
             return
         project_id, audience, everything = found
         self.audience = audience
-        self.at = _after(self.scope)
+        self.at = _number(self.scope, "after")
         self.watcher = await hub().watch_run(self.run_id, audience, lambda: changes.head(self.run_id))
         self.watcher.missed = True
         self.watcher.wake()
@@ -172,11 +173,13 @@ class QueueConsumer(Listener):
     """Hints for lists and badges of every project one may see."""
 
     async def begin(self, user: Any) -> None:
-        """Say hello, so that a page knows when it was away."""
+        """Watch first, say hello, then hint at what the page cannot know."""
         roles = await changes.in_thread(lambda: roles_of_user(user))
         projects = None if roles.everything else frozenset(roles.by_project)
         self.watcher = await hub().watch_lists(projects)
         await self.deliver('{"t":"hello"}')
+        if since := _number(self.scope, "since"):
+            hub().tell_since(self.watcher, since)
         self.start(await self.make_pass(user, projects=projects))
 
     async def pump(self) -> None:
@@ -197,6 +200,6 @@ def _visible(user: Any, run_id: uuid.UUID) -> tuple[str, Audience, bool] | None:
     return run.project_id, roles.audience(run.project_id), roles.everything
 
 
-def _after(scope: Any) -> int:
-    text = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("after", ["0"])[0]
+def _number(scope: Any, name: str) -> int:
+    text = parse_qs(scope.get("query_string", b"").decode("latin-1")).get(name, ["0"])[0]
     return int(text) if text.isdigit() and len(text) < 16 else 0

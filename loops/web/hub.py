@@ -11,6 +11,7 @@ import contextlib
 import gc
 import json
 import logging
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable
@@ -36,6 +37,8 @@ READ_PAUSE = 0.005
 LIST_PAUSE = 0.5
 """Seconds between two hints that a list changed."""
 DELTAS_HELD = 2_000
+DRAWN_BEFORE = 2
+"""Seconds: a page reads its rows this long before it says when it was drawn, other machines' clocks included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,8 @@ class Hub:
         self._runs: dict[uuid.UUID, RunFeed] = {}
         self._lists: set[Watcher] = set()
         self._pending: dict[tuple[str, str], None] = {}
+        self._hinted: dict[tuple[str, str], float] = {}
+        """(what, project) -> epoch seconds of the last change; project "" stands for whatever was not heard."""
         self._flush: asyncio.TimerHandle | None = None
         self._listening: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -201,6 +206,16 @@ class Hub:
         watcher = Watcher(Audience(), projects)
         self._lists.add(watcher)
         return watcher
+
+    def tell_since(self, watcher: Watcher, since: float) -> None:
+        """Hint at what changed since a page was drawn (epoch seconds): it happened before its socket was here."""
+        drawn = since - DRAWN_BEFORE
+        for what in ("queue", "runs"):
+            if any(
+                kind == what and at >= drawn and _concerns(watcher, project)
+                for (kind, project), at in self._hinted.items()
+            ):
+                watcher.put(Frame(json.dumps({"t": what})))
 
     def leave(self, watcher: Watcher, run_id: uuid.UUID | None = None) -> None:
         self._lists.discard(watcher)
@@ -286,6 +301,7 @@ class Hub:
 
     def _hint(self, what: str, project: str) -> None:
         """Lists are told that something changed, not what; a few times a second at most."""
+        self._hinted[what, project] = time.time()
         if not self._lists:
             return
         self._pending[what, project] = None

@@ -5,11 +5,8 @@ import { Socket } from "./socket.js";
 export const QUEUE_MS = 300; // between two looks at the queue
 
 export function watchQueue(address) {
-  let dropped = false;
   const socket = new Socket(address, {
     onFrame(frame) {
-      if (frame.t === "hello" && dropped) { tell("queue-changed", QUEUE_MS); tell("runs-changed"); }
-      if (frame.t === "hello") dropped = true;
       if (frame.t === "queue") tell("queue-changed", QUEUE_MS);
       if (frame.t === "runs") tell("runs-changed");
     },

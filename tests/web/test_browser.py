@@ -131,6 +131,19 @@ def test_a_comparison_follows_the_run_that_is_at_work(house, open_page, broker):
 
 
 @pytest.mark.spec("R2")
+def test_buttons_can_be_pressed_while_their_list_looks_again(house, open_page):
+    page = open_page("/runs/", who="operator")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    page.route("**/runs/", lambda route: None)  # asked for, and not answered
+    page.evaluate("document.body.dispatchEvent(new Event('runs-changed'))")
+    expect(page.locator("#runs.htmx-request")).to_be_visible()
+    looks = page.locator("#runs .btn").evaluate_all(
+        "all => all.map(one => [getComputedStyle(one).opacity, getComputedStyle(one).pointerEvents])"
+    )
+    assert {tuple(look) for look in looks} == {("1", "auto")}
+
+
+@pytest.mark.spec("R2")
 def test_a_page_that_was_offline_catches_up_without_a_reload(house, open_page, broker):
     page = open_page(reverse("run", args=[house.run.pk]), who="viewer")
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
@@ -212,7 +225,7 @@ def test_stop_from_the_message_box(house, open_page):
 
 
 def test_keys_and_palette(house, open_page):
-    page = open_page("/", who="operator")
+    page = open_page("/runs/", who="operator")
     page.keyboard.press("Shift+?")
     expect(page.locator("#keys")).to_be_visible()
     page.keyboard.press("Escape")

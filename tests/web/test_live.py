@@ -373,6 +373,35 @@ def test_lists_are_told_only_of_ones_own_projects(house, broker):
     asyncio.run(watch())
 
 
+def test_a_list_is_told_what_happened_between_its_drawing_and_its_socket(house, broker):
+    drawn, session, outsider = int(time.time()), cookie(house.reviewer), cookie(house.outsider)
+
+    async def said(since):
+        ws = socket(f"/ws/queue/?since={since}", session)
+        await ws.connect(PATIENCE)
+        frames = [json.loads(await ws.receive_from(PATIENCE))["t"]]
+        while not await ws.receive_nothing(0.2):
+            frames.append(json.loads(await ws.receive_from(PATIENCE))["t"])
+        await ws.disconnect()
+        return frames
+
+    async def watch():
+        other = socket("/ws/queue/", outsider)
+        await other.connect(PATIENCE)
+        await other.receive_from(PATIENCE)
+        hub()._hinted.clear()
+        assert await said(drawn) == ["hello"]
+        broker.publish("agentops:feed", json.dumps({"t": "queue", "project": house.elsewhere.pk}))
+        tell(broker, house.run)
+        while hub()._pending or len(hub()._hinted) < 2:  # those who were here are told by now
+            await asyncio.sleep(0.01)
+        assert await said(drawn) == ["hello", "runs"]
+        assert await said(drawn + 3600) == ["hello"]
+        await leave(other)
+
+    asyncio.run(watch())
+
+
 def test_after_an_outage_of_the_broker_everybody_looks_once(house):
     """Pointers of that time are lost; the rows are not."""
     session = cookie(house.viewer)
