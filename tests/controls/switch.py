@@ -1,15 +1,17 @@
 """Switch a guard off for a while, for everybody who uses it: whoever imported a function holds the same function, so it
-is its code that changes; a constant is replaced in every module that holds it."""
+is its code that changes; a constant is replaced in every module that holds it. What keeps a command without namespaces
+is a process of its own, and switches its guards off itself."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
+import os
 import sys
 import textwrap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import reduce
 from types import CodeType, FunctionType
 from typing import Any
@@ -21,9 +23,35 @@ class Stale(Exception):
     """The table names something that is not there any more."""
 
 
+KEEPERS = tuple(f"loops.tools.sandbox.{module}." for module in ("keeper", "landlock", "metadata"))
+"""Where the guards of such a process are."""
+
+
+TOLD = "AGENTOPS_TESTS_OFF"
+"""Names the guard that is off in the environment of processes that tests start."""
+_held = ExitStack()
+
+
 @contextmanager
 def off(guard: Guard) -> Iterator[None]:
     """Without the guard while this lasts. Raises Stale."""
+    with off_here(guard), _off_in_keepers(guard) if guard.path.startswith(KEEPERS) else nullcontext():
+        os.environ[TOLD] = repr(guard)
+        try:
+            yield
+        finally:
+            del os.environ[TOLD]
+
+
+def as_told() -> None:
+    """Switch off for good what is off in the process that started this one; called by processes that tests start."""
+    if told := os.environ.get(TOLD):
+        _held.enter_context(off(eval(told, {"Guard": Guard})))
+
+
+@contextmanager
+def off_here(guard: Guard) -> Iterator[None]:
+    """The same in this process alone."""
     found = _find(guard.path)
     function = _function(found)
     with _constant(guard, found) if function is None else _code(guard, function):
@@ -63,9 +91,25 @@ def _forget() -> None:
 
 
 @contextmanager
+def _off_in_keepers(guard: Guard) -> Iterator[None]:
+    """In every one that starts while this lasts, before it does anything."""
+    from loops.tools.sandbox import confined
+
+    before = confined._MAIN
+    first = f"from tests.controls import guards, switch; held = switch.off_here(guards.{guard!r}); held.__enter__(); "
+    confined._MAIN = before.replace("main()", first.replace("{", "{{").replace("}", "}}") + "main()")
+    try:
+        yield
+    finally:
+        confined._MAIN = before
+
+
+@contextmanager
 def _constant(guard: Guard, value: Any) -> Iterator[None]:
     home, _, name = guard.path.rpartition(".")
     instead = eval(guard.says, vars(sys.modules[home]) | {"was": value})
+    if instead == value:
+        raise Stale(f"{guard.path} is the same with {guard.says!r}")
     holders = [module for module in list(sys.modules.values()) if vars(module).get(name) is value]
     for module in holders:
         setattr(module, name, instead)

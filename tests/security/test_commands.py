@@ -169,6 +169,7 @@ def test_nothing_of_our_own_interpreter_is_there(desk: Desk) -> None:
         assert not desk.shell(f"ls {path}").ok, path
 
 
+@pytest.mark.spec("X1")
 def test_a_workspace_may_bring_its_own_environment(desk: Desk) -> None:
     """First on the path, and only a person changes it."""
     programs = desk.workspace / ".venv" / "bin"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -21,7 +23,7 @@ import pytest
 from loops.engine.values import Access
 from loops.tools.limits import MIB, Limits
 from loops.tools.matrix import AccessRule
-from loops.tools.sandbox import confined, levels, trial
+from loops.tools.sandbox import confined, levels, metadata, seccomp, trial
 from loops.tools.sandbox.command import Sandboxed, environment
 from loops.tools.sandbox.levels import CONFINED, SandboxLevel
 from tests.unit.tools.harness import Desk, reachable
@@ -48,6 +50,13 @@ def _alive(marker: str) -> list[int]:
         if any(marker in word for word in words) and not any("harness" in word for word in words):
             found.append(process.pid)
     return found
+
+
+def _end(marker: str) -> None:
+    """Leave nothing to the machine where the sandbox did."""
+    for process in _alive(marker):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 # --- which one is in force ------------------------------------------------------------------------------------------
@@ -128,6 +137,44 @@ def test_no_way_to_a_listener_on_loopback(desk: Desk, listener: int) -> None:
     assert not desk.shell(f"exec 3<>/dev/tcp/127.0.0.1/{listener}").ok
 
 
+def test_landlock_alone_keeps_it_from_the_network_as_well(
+    desk: Desk, listener: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two walls: the filter gives it no socket, and a socket would reach nothing."""
+    lenient = seccomp._program(platform.machine(), {}, [], seccomp._FAMILIES)
+    monkeypatch.setattr(confined, "alone_bytes", lambda: lenient)
+    code = f"import socket; socket.create_connection(('127.0.0.1', {listener}), 2)"
+    assert "Permission denied" in desk.run("run_command", argv=["python3", "-c", code]).content
+
+
+def test_programs_cannot_be_changed_by_their_own_owner(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where Python lies in the home of the user that runs AgentOps."""
+    (tmp_path / "python").mkdir()
+    (tmp_path / "python" / "program").write_text("mine")
+    if os.getuid() == 0:
+        for path in (tmp_path / "python", tmp_path / "python" / "program"):
+            os.chown(path, 62534, 62534)
+    monkeypatch.setattr(confined, "_READABLE", (*confined._READABLE, str(tmp_path / "python")))
+    assert desk.shell(f"cat {tmp_path}/python/program").content.endswith("mine")
+    assert not desk.shell(f"echo evil > {tmp_path}/python/program || rm {tmp_path}/python/program").ok
+    assert not desk.shell(f"touch {tmp_path}/python/other").ok
+    assert (tmp_path / "python" / "program").read_text() == "mine"
+
+
+def test_it_holds_no_descriptor_of_ours(desk: Desk) -> None:
+    code = (
+        "import os\n"
+        "for number in range(3, 256):\n"
+        "    try: print('open', number, os.fstat(number))\n"
+        "    except OSError: pass"
+    )
+    result = desk.run("run_command", argv=["python3", "-c", code])
+    assert result.ok
+    assert "open" not in result.content
+
+
 @pytest.mark.parametrize("path", ["/etc/shadow", "/etc/passwd", "/root", "/home", "/proc/1/environ", "/tmp", "/sys"])
 def test_the_host_cannot_be_read(desk: Desk, path: str) -> None:
     assert not desk.run("run_command", argv=["bash", "-c", f"ls {path}/ || cat {path}"]).ok
@@ -157,6 +204,20 @@ def test_modes_and_times_change_inside_and_nowhere_else(desk: Desk, tmp_path: Pa
     assert not desk.run("run_command", argv=["python3", "-c", code]).ok
     assert outside.stat().st_mode & 0o777 == 0o640
     assert outside.stat().st_mtime > 1_000_000
+
+
+def test_what_others_own_in_its_folder_keeps_its_mode(tmp_path: Path) -> None:
+    """A root worker changes modes on a command's behalf: only of what is the command's own."""
+    (tmp_path / "theirs").write_text("x")
+    (tmp_path / "theirs").chmod(0o640)
+    folder = os.open(tmp_path, os.O_PATH)
+    change, path = metadata.Change(-100, 0, mode=0o777), str(tmp_path / "theirs")
+    with pytest.raises(PermissionError, match="not its own"):
+        metadata._make(change, path, {str(tmp_path): folder}, os.getuid() + 1)
+    assert (tmp_path / "theirs").stat().st_mode & 0o777 == 0o640
+    metadata._make(change, path, {str(tmp_path): folder}, os.getuid())
+    assert (tmp_path / "theirs").stat().st_mode & 0o777 == 0o777
+    os.close(folder)
 
 
 def test_no_secret_of_the_environment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,6 +268,18 @@ def test_a_fork_bomb_is_contained(tmp_path: Path) -> None:
     assert _alive("30.75") == []
 
 
+def test_processes_are_counted(tmp_path: Path) -> None:
+    desk = _desk(tmp_path, Limits(processes=20))
+    code = (
+        "import subprocess\nstarted = []\n"
+        "try:\n    for _ in range(60): started.append(subprocess.Popen(['sleep', '9']))\n"
+        "except BlockingIOError: pass\n"
+        "print('started', len(started))"
+    )
+    said = desk.run("run_command", argv=["python3", "-c", code]).content
+    assert 0 < int(said.split()[-1]) < 20, said
+
+
 def test_memory_is_limited(tmp_path: Path) -> None:
     desk = _desk(tmp_path, Limits(memory_bytes=200 * MIB))
     assert "MemoryError" in desk.run("run_command", argv=["python3", "-c", "x = bytearray(10 << 30)"]).content
@@ -240,8 +313,12 @@ DAEMON = (
 
 @pytest.mark.spec("I8", "K1")
 def test_a_daemon_does_not_survive_its_command(desk: Desk) -> None:
-    assert desk.shell(DAEMON.format(s="977.125") + "; sleep 0.3", timeout_s=10).ok
-    assert _alive("977.125") == []
+    seconds = f"977.{os.getpid()}"
+    try:
+        assert desk.shell(DAEMON.format(s=seconds) + "; sleep 0.3", timeout_s=10).ok
+        assert _alive(seconds) == []
+    finally:
+        _end(seconds)
 
 
 @pytest.mark.spec("I8", "K1")
@@ -268,7 +345,9 @@ def test_cancelling_kills_the_whole_tree_within_a_second(desk: Desk) -> None:
 WORKER = """
 import asyncio, sys
 from pathlib import Path
+from tests.controls import switch
 from tests.unit.tools import harness
+switch.as_told()
 from loops.tools.sandbox.levels import SandboxLevel
 harness.Desk(Path(sys.argv[1]), level=SandboxLevel(2, "landlock")).shell(sys.argv[2], timeout_s=60)
 """
@@ -280,7 +359,8 @@ def test_kill_nine_of_whoever_watches_leaves_nothing(tmp_path: Path, killed: str
     _desk(tmp_path)
     seconds = f"975.{os.getpid()}"  # three of these tests may run at once
     command = f"{DAEMON.format(s=seconds)} & setsid sleep {seconds} & sleep {seconds}"
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path), command], cwd=ROOT)
+    words, own = [sys.executable, "-c", WORKER, str(tmp_path), command], {**os.environ, "TMPDIR": str(tmp_path)}
+    worker = subprocess.Popen(words, cwd=ROOT, env=own)
     try:
         deadline = time.monotonic() + 20
         while len(_alive(seconds)) < 4 and time.monotonic() < deadline:
@@ -293,9 +373,13 @@ def test_kill_nine_of_whoever_watches_leaves_nothing(tmp_path: Path, killed: str
         while _alive(seconds) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert _alive(seconds) == []
+        while (left := list(tmp_path.glob("agentops-command-*"))) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not left, "its temporary folder goes with it"
     finally:
         worker.kill()
         worker.wait()
+        _end(seconds)
 
 
 # --- policy files and approved bytes --------------------------------------------------------------------------------

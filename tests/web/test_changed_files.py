@@ -60,6 +60,7 @@ def test_files_have_every_kind_of_change(story: Story) -> None:
     assert "Step 7, run_command: created" in sections["by_command"]
 
 
+@pytest.mark.spec("Q5")
 def test_the_final_review_shows_the_files_and_binds_to_them(story: Story) -> None:
     story.calls([*WORK, ("task_completion", {"result": "All is tidy."})])
     assert story.drive() == "gate:final_review"
