@@ -3,9 +3,11 @@ hold. What needs servers or the sandbox is for `make controls`."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -67,12 +69,49 @@ def test_a_line_is_read_as_it_stands() -> None:
         Guard("loops.engine.nothing.here", "D1", (), says="None"),
         Guard("loops.engine.limits.nothing_here", "D1", (), says="None"),
         Guard("loops.engine.limits.reached", "D1", (), was="not in its source"),
+        Guard("loops.engine.stopping.LONGEST", "D1", (), says="was"),
     ],
     ids=lambda guard: guard.path,
 )
 def test_a_guard_that_is_gone_is_an_error(guard: Guard) -> None:
     with pytest.raises(Stale), off(guard):
         pytest.fail("it was switched off")
+
+
+def test_no_guard_is_proven_by_asking_what_is_off() -> None:
+    """A test that calls the very function that was made to say something else proves that it says it, and nothing of
+    what it keeps from happening."""
+    asked = [
+        f"{guard.path}: {test}"
+        for guard in GUARDS
+        if guard.says
+        for test in guard.tests
+        if guard.path.rpartition(".")[2] in _called_by(test)
+    ]
+    assert not asked, "\n".join(asked)
+
+
+def _called_by(test: str) -> set[str]:
+    """Names of what a test calls, and of what the functions of its file that it calls do."""
+    file, _, name = test.partition("[")[0].partition("::")
+    functions = _functions_of(file)
+    todo, called = [name.rpartition("::")[2]], set[str]()
+    while todo:
+        found = {_name(call.func) for call in ast.walk(functions[todo.pop()]) if isinstance(call, ast.Call)}
+        todo += sorted((found - called) & functions.keys())
+        called |= found
+    return called
+
+
+def _name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+@cache
+def _functions_of(file: str) -> dict[str, ast.AST]:
+    named = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    nodes = ast.walk(ast.parse((ROOT / file).read_text()))
+    return {node.name: node for node in nodes if isinstance(node, named)}
 
 
 def test_what_is_off_comes_back() -> None:

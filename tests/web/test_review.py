@@ -132,7 +132,7 @@ def test_viewer_sees_the_gate_without_buttons_and_is_refused(world: World) -> No
     assert post(client, gate, htmx=True).status_code == 403
 
 
-@pytest.mark.spec("Q6")
+@pytest.mark.spec("Q6", "Q7")
 def test_fragment_checks_again_after_the_role_is_gone(world: World) -> None:
     gate, client = open_gate(world), browser(world.reviewer)
     client.get(f"/review/{gate.pk}/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import sys
@@ -21,8 +22,11 @@ from django.test.utils import CaptureQueriesContext
 
 from agentops.embedded.process import Command
 from agentops.ops import checks
+from gates.models import Gate
+from gates.services import decide
 from loops.engine import facts as f
 from loops.engine.detection.thresholds import OFF
+from loops.engine.values import Access
 from loops.models import Agent, AuditEvent, Detection, MailboxItem, ModelConfig, Run, Workspace
 from loops.monitor import sight
 from loops.monitor.policy import Policy
@@ -216,6 +220,30 @@ def test_a_finding_is_told_once() -> None:
     monitor = Monitor(EAGER)
     assert (monitor.look(), monitor.look(), Monitor(EAGER).look()) == (1, 0, 0)
     assert Detection.objects.count() == MailboxItem.objects.count() == 1
+
+
+@pytest.mark.spec("F2")
+def test_a_circle_that_goes_on_is_not_told_again_with_every_step() -> None:
+    """It stands still once, because a call is asked for, and goes on as before."""
+    run, monitor = begun(), Monitor(EAGER)
+    tools = fakes.Tools({"look": lambda arguments: "no matches found"})
+
+    def looks(request: Any) -> Any:
+        number = next(asked)
+        if number == 4:
+            tools.access["look"] = Access.ASK
+        return fakes.says("", ("look", {"path": "src/main", "for": f"word{number}"}))
+
+    asked = itertools.count()
+    assert run.drive(looks, tools) == "gate:tool_approval"
+    working(run.run)
+    assert monitor.look() == 1
+    gate, boss = Gate.objects.get(run=run.run), get_user_model().objects.create_superuser("root", password="x")
+    decide(actor=boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    assert run.drive(looks, tools) == "gate:tool_approval"
+    working(run.run)
+    assert monitor.look() == 0
+    assert [steps for (steps,) in Detection.objects.values_list("steps")] == [[1, 2, 3, 4]]
 
 
 @pytest.mark.spec("F2", "V2")

@@ -280,6 +280,17 @@ def test_a_failing_command_opens_nothing() -> None:
     assert world.shared.rows.get((b.TOOL, "look"), b.Breaker()) == b.Breaker()
 
 
+def test_a_request_refused_for_what_it_says_closes_the_model_to_nobody() -> None:
+    shared = Shared(fakes.Clock())
+    refused = ModelError("HTTP 400: bad request", kind=FailureKind.SYSTEMATIC, code="invalid_request_error")
+    for number in range(2 * b.Rule().threshold):
+        world = World((), shared=shared, name=f"w{number}")
+        world.models = fakes.Models(lambda request: refused)
+        assert world.drive() == "ended"
+    assert shared.row(b.MODEL, MAIN) == b.Breaker()
+    assert World([done()], shared=shared, name="another").drive() == "ended"
+
+
 def test_what_does_not_end_in_its_time_counts_and_is_told() -> None:
     late = replace(broken(), error="late")
     world = World([says("", LOOK), done()], Tools({"look": lambda arguments: late}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from loops.tools.canonical import problems
 from loops.tools.clean import clean_text, reveal, sha256_hex, show
+from tests.unit.tools.harness import Desk
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()))
 
@@ -34,6 +36,15 @@ def test_ordinary_text_is_not_touched(text: str) -> None:
 def test_what_is_hidden_becomes_visible() -> None:
     assert clean_text("a\x1b[31mred\x00\ud800\r\n\t") == "a\\x1b[31mred\\x00\\ud800\r\n\t"
     assert clean_text(b"caf\xe9 \xc3\xa9") == "caf\\xe9 é"
+
+
+@pytest.mark.spec("C5")
+def test_what_a_file_hides_is_seen_by_whoever_reads_it(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    (desk.workspace / "a.txt").write_text("paid\x1b[2K \x9b31m")
+    content = desk.run("read_file", path="a.txt").content
+    assert "paid\\x1b[2K \\x9b31m" in content
+    assert "\x1b" not in content
 
 
 def test_binary_output_is_named_and_kept_whole() -> None:

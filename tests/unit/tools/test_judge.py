@@ -218,6 +218,14 @@ def test_what_is_denied_does_not_run_when_called_directly(tmp_path: Path) -> Non
     assert [event["event"] for event in desk.events] == ["tool.executed"]
 
 
+@pytest.mark.spec("I3")
+def test_what_can_only_be_denied_is_not_offered(tmp_path: Path) -> None:
+    frozen = [AccessRule(Access.DENY, operation="delete"), AccessRule(Access.DENY, tool="write_file", paths=("a/**",))]
+    offered = {spec.name for spec in Desk(tmp_path, frozen).service.specs()}
+    assert "delete_file" not in offered
+    assert "write_file" in offered
+
+
 @pytest.mark.spec("C3")
 @pytest.mark.parametrize("name", ["task_completion", "ask_question", "converse"])
 def test_tools_that_end_a_step_are_offered_and_never_run(tmp_path: Path, name: str) -> None:
