@@ -98,16 +98,19 @@ def _unpack(stored: ZipFile) -> Path:
     draft.mkdir(mode=0o700, parents=True)
     try:
         with stored.open(archive.STATE) as member, tarfile.open(fileobj=member, mode="r|gz") as tar:
-            tar.extractall(draft, filter=_inside, numeric_owner=True)  # noqa: S202 - filtered
+            tar.extraction_filter = lambda member, _: member  # type: ignore[attr-defined] # not known before 3.11.4
+            checked = (_inside(member, draft) for member in tar)
+            tar.extractall(draft, checked, numeric_owner=True)  # noqa: S202 - checked
     except (OSError, tarfile.TarError, EOFError) as error:
         shutil.rmtree(draft, ignore_errors=True)
         raise OpsError(f"the files cannot be unpacked into {draft}: {error}") from error
     return draft
 
 
-def _inside(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
-    """Refuse what would leave the folder; keep owners and modes. Links are only ever written, never followed."""
-    tarfile.tar_filter(member, path)
+def _inside(member: tarfile.TarInfo, folder: Path) -> tarfile.TarInfo:
+    """Refuse what would leave the folder, by way of a link as well; keep owners and modes. No backup has hard links."""
+    if member.islnk() or not (folder / member.name).resolve().is_relative_to(folder.resolve()):
+        raise tarfile.ReadError(f"{member.name} would lie outside")
     return member
 
 
