@@ -18,7 +18,7 @@ from loops import models as m
 from loops.admin.scoped import Everywhere, OfMyProjects, Reasoned, Versioned
 from loops.engine import loops
 from loops.engine.values import Access
-from loops.services import model_tests, models
+from loops.services import model_tests, models, workspaces
 from loops.storage import bell
 from loops.tools.matrix import AccessRule, may_allow
 
@@ -212,3 +212,9 @@ class ModelConfigAdmin(Everywhere):
 @admin.register(m.Workspace)
 class WorkspaceAdmin(OfMyProjects):
     list_display = ("name", "project", "path", "copy_for_each_run")
+
+    def save_model(self, request: HttpRequest, obj: m.Workspace, form: Any, change: bool) -> None:
+        """Say at once what would keep runs out of the folder; it may lie on other machines, so nothing is refused."""
+        super().save_model(request, obj, form, change)
+        if said := workspaces.obstacle(obj):
+            messages.warning(request, said)

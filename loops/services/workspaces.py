@@ -14,7 +14,7 @@ from pathlib import Path
 from django.conf import settings
 
 from loops.models import Fact, Fork, Run, Workspace
-from loops.services import snapshots
+from loops.services import rights, snapshots
 from loops.tools.workspace import SKIPPED
 
 MAX_BYTES = 2 * 1024**3
@@ -40,6 +40,12 @@ def missing(path: str) -> str:
 def _not_here(path: str) -> str:
     shown = path if len(path) <= LONGEST_SHOWN else f"…{path[-LONGEST_SHOWN:]}"
     return f"{shown} is not on worker {socket.gethostname()[:40]}"
+
+
+def obstacle(workspace: Workspace) -> str:
+    """What keeps runs out of a workspace that lies on this machine, for people; "" when nothing is known to."""
+    path = Path(workspace.path)
+    return rights.lacking(path, change=not workspace.copy_for_each_run) if path.is_absolute() else ""
 
 
 def prepare(run: Run) -> str:
@@ -147,6 +153,8 @@ def _existing(workspace: Workspace) -> Path:
     path = Path(workspace.path)
     if not path.is_absolute():
         raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not absolute: {workspace.path}")
+    if said := obstacle(workspace):
+        raise WorkspaceUnusable(said)
     try:
         found = path.lstat()
     except FileNotFoundError as error:
@@ -166,6 +174,12 @@ def _remember(run: Run, folder: Path) -> str:
     return path
 
 
+def _refused(error: OSError) -> None:
+    """A folder that vanished is no part of the copy; one that may not be read must not be missing without a word."""
+    if isinstance(error, PermissionError):
+        raise error
+
+
 class _Copy:
     """Copies a tree by descriptor, so that a link swapped in while it runs is not followed either."""
 
@@ -175,7 +189,13 @@ class _Copy:
         self.links: list[Path] = []
 
     def run(self) -> None:
-        for folder, folders, files, descriptor in os.fwalk(self.source, follow_symlinks=False):
+        try:
+            self._walk()
+        except PermissionError as error:
+            raise WorkspaceUnusable(rights.unreadable(self.source, str(error.filename))) from error
+
+    def _walk(self) -> None:
+        for folder, folders, files, descriptor in os.fwalk(self.source, onerror=_refused, follow_symlinks=False):
             here = Path(folder).relative_to(self.source)
             for name in folders:
                 self._folder(here / name, name, descriptor)

@@ -16,7 +16,7 @@ from loops.engine import loops
 from loops.engine.complexity import estimate
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
-from loops.services import sandbox
+from loops.services import sandbox, workspaces
 from loops.services.pricing import CONFIRMED, models_of, unpriced
 from loops.services.submission import LIMITS, MAX_CRITERIA, MAX_GOAL, InvalidTask
 from loops.services.tasks import IdempotencyConflict, submit_task
@@ -187,8 +187,15 @@ def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
         "review": dict(Policy.FinalReview.choices).get(review, review),
         "proved": sum(bool(row["command"].strip()) for row in draft["criteria"]),
         "criteria_count": len(stated),
+        "obstacle": _obstacle(request, draft),
         "unpriced": unpriced(models_of(agent)) if (agent := _agent(request, draft)) else [],
     }
+
+
+def _obstacle(request: HttpRequest, draft: dict[str, Any]) -> str:
+    """What would keep the run out of the folder, as far as this machine can tell."""
+    chosen = Workspace.objects.filter(project__in=_own_projects(request), pk=_uuid(draft["workspace"])).first()
+    return workspaces.obstacle(chosen) if chosen else ""
 
 
 def _agent(request: HttpRequest, draft: dict[str, Any]) -> Agent | None:

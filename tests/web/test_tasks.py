@@ -1,5 +1,8 @@
 """New task: what is submitted, what is refused, and that no word is ever lost."""
 
+import html
+import os
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -140,3 +143,24 @@ def test_the_form_begins_with_a_project_that_has_an_agent(house, agent):
     assert house.elsewhere.name < house.project.name
     page = house.client("admin").get(FORM).content.decode()
     assert f'<option value="{house.project.pk}" selected>' in page
+
+
+@pytest.mark.spec("X5")
+def test_a_folder_that_cannot_be_used_is_said_before_a_run_says_it(house, agent, tmp_path, monkeypatch):
+    real = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: real(path, mode) and not (str(path) == str(tmp_path) and mode & os.W_OK)
+    )
+    shop = Workspace.objects.create(project=house.project, name="Shop", path=str(tmp_path), copy_for_each_run=False)
+    said, operator = f"who may not write in {tmp_path}: `chown -R ", house.client("operator")
+    assert said in html.unescape(
+        operator.post(f"{FORM}preview/", form(house, agent, workspace=shop.pk)).content.decode()
+    )
+    boss = house.client("admin")
+    saved = {"project": house.project.pk, "name": "Shop", "path": str(tmp_path)}
+    page = boss.post(f"/admin/loops/workspace/{shop.pk}/change/", saved, follow=True)
+    assert said in html.unescape(page.content.decode())
+    boss.post(f"/admin/loops/workspace/{shop.pk}/change/", {**saved, "copy_for_each_run": "on"})
+    assert said not in html.unescape(
+        operator.post(f"{FORM}preview/", form(house, agent, workspace=shop.pk)).content.decode()
+    )

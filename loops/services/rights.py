@@ -1,0 +1,40 @@
+"""What the user AgentOps runs as may do in a folder that people name, and what would let them (`docs/adr/0034`)."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+from shlex import quote
+
+
+def lacking(folder: Path, *, change: bool) -> str:
+    """Why we cannot work in ``folder``, with what to type as its owner; "" when we can, or when it is not here."""
+    for above in reversed(folder.parents):
+        if above.is_dir() and not os.access(above, os.X_OK):
+            let = f"`setfacl -m u:{_us()}:x {quote(str(above))}`"
+            return f"AgentOps runs as {_us()}, who may not enter {above}, where {folder} lies: {let} lets them pass."
+    if not folder.is_dir():
+        return ""
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return _refused(folder, "read", change)
+    return _refused(folder, "write in", change) if change and not os.access(folder, os.W_OK) else ""
+
+
+def unreadable(folder: Path, name: str) -> str:
+    """The same for something inside that could not be copied."""
+    return _refused(folder, f"read {name} in", change=False)
+
+
+def _refused(folder: Path, what: str, change: bool) -> str:
+    us, place, right = _us(), quote(str(folder)), "rwX" if change else "rX"
+    own = f"`chown -R {us} {place}`, or for a folder that stays somebody else's"
+    let = f"{own} `setfacl -R -m u:{us}:{right},d:u:{us}:{right} {place}`"
+    return f"AgentOps runs as {us}, who may not {what} {folder}: {let}, lets them."
+
+
+def _us() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
