@@ -1,4 +1,5 @@
-# One verb for each thing people do. Everything runs in .venv; nothing else on the machine is touched.
+# One verb for each thing people do. Everything runs in .venv; nothing else on the machine is touched, but that root
+# gets bubblewrap where apt-get has it, and a user `agentops` to run as.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help

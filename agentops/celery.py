@@ -2,18 +2,13 @@
 
 import logging.config
 import os
-import warnings
 from typing import Any
 
 from celery import Celery
-from celery.platforms import SecurityWarning
 from celery.schedules import crontab
 from celery.signals import beat_init, setup_logging, worker_init
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
-
-# A root worker's commands run as an id of their own (loops.tools.sandbox.user), and no message is ever unpickled.
-warnings.filterwarnings("ignore", category=SecurityWarning)
 
 app = Celery("agentops")
 app.config_from_object("django.conf:settings", namespace="CELERY")

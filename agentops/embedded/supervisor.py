@@ -130,7 +130,7 @@ class Supervisor:
         except (FileNotFoundError, ValueError):
             return
         for pid, born in reversed(leftovers):
-            with contextlib.suppress(psutil.NoSuchProcess):
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):  # the number may be another user's now
                 _end_leftover(psutil.Process(pid), born)
 
     def _last_words(self, name: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from agentops.embedded import own_user
 from agentops.ops import OpsError
 
 FORMAT = 1
@@ -79,7 +80,8 @@ class Writer:
 def opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, Manifest]]:
     """An archive that is whole, and its manifest. Raises OpsError for what is none, or a piece of one."""
     try:
-        file = zipfile.ZipFile(path)
+        with own_user.as_caller():
+            file = zipfile.ZipFile(path)
     except FileNotFoundError:
         raise OpsError(f"there is no file {path}") from None
     except Exception as error:  # whatever a damaged file makes of its reader

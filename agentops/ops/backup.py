@@ -10,7 +10,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -22,11 +22,12 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 
+from agentops.embedded import own_user
 from agentops.ops import OpsError, archive, programs
 from loops.services import workspaces
 
 Say = Callable[[str], None]
-MADE_ANEW = frozenset({"postgres", "valkey", "run", "log", "backups", "up.lock", "pids.json"})
+MADE_ANEW = frozenset({"postgres", "valkey", "run", "log", "backups", "pycache", "up.lock", "pids.json"})
 """What the state folder holds that a restored one does not need."""
 IN_MEMORY = 1 << 23
 COUNTED = ("loops_project", "loops_task", "agent_execution_history", "loops_fact", "loops_blob", "gates_gate")
@@ -35,18 +36,23 @@ COUNTED = ("loops_project", "loops_task", "agent_execution_history", "loops_fact
 def back_up(target: Path, say: Say = lambda line: None) -> archive.Manifest:
     """Write the archive ``target``. It appears when it is whole, readable by its owner only. Raises OpsError."""
     draft = target.with_name(f".{target.name}.partial")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    rights = nullcontext if target.is_relative_to(settings.PATHS.state) else own_user.as_caller
     try:
-        with os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as stream:
+        with rights():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            opened = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(opened, "w+b") as stream:
             with ZipFile(stream, "w") as file:
                 manifest = _write(archive.Writer(file), target, say)
             stream.flush()
             os.fsync(stream.fileno())
-        draft.replace(target)
+        with rights():
+            draft.replace(target)
     except OSError as error:
         raise OpsError(f"the backup cannot be written: {error}") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with rights():
+            draft.unlink(missing_ok=True)
     return manifest
 
 

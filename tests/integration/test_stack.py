@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -19,6 +20,9 @@ import psutil
 import pytest
 import redis
 
+from agentops.embedded import handover, own_user, reach
+from agentops.embedded.process import nobody
+from agentops.embedded.reach import User
 from agentops.health import BEAT_KEY
 from tests.stack import free_port, wait_until
 
@@ -56,12 +60,13 @@ class Stack:
     def start(self) -> float:
         """Start and wait for the line that says ready; returns how long that took."""
         began = time.monotonic()
-        with (self.state / "up.err").open("a") as errors:
+        said = self.state.with_suffix(".err")
+        with said.open("a") as errors:
             self.up = subprocess.Popen(
                 self.command(), cwd=ROOT, env=self.environ(), stdout=subprocess.PIPE, stderr=errors, text=True
             )
         line = self.up.stdout.readline()
-        assert line, (self.state / "up.err").read_text()[-3000:]
+        assert line, said.read_text()[-3000:]
         self.ready = json.loads(line)
         return time.monotonic() - began
 
@@ -126,6 +131,23 @@ def test_says_ready_when_it_answers(stack: Stack) -> None:
     code, said = stack.get("/readyz")
     assert code == 200, said
     assert set(json.loads(said)["checks"]) == {"database", "migrations", "broker", "beat"}
+
+
+@pytest.mark.spec("X1")
+def test_root_starts_it_and_another_user_runs_it_or_one_sentence_says_why_not(stack: Stack) -> None:
+    users = set(stack.of_everyone(lambda process: process.uids().effective))
+    files = {path.lstat().st_uid for path in (stack.state, *stack.state.iterdir())}
+    known = next((entry.pw_uid for entry in pwd.getpwall() if entry.pw_name == own_user.NAME), None)
+    other = User(own_user.NAME, *nobody())
+    why = (reach.lacking(other, stack.state) or reach.weaker_sandbox(other)) if os.geteuid() == 0 else ""
+    if why:
+        assert f"AgentOps runs as root: {why}." in stack.state.with_suffix(".err").read_text()
+    else:
+        assert users == files == {known if os.geteuid() == 0 else os.geteuid()}
+
+
+def test_all_that_lies_in_the_state_folder_is_known_to_a_handover(stack: Stack) -> None:
+    assert all(handover._is_ours(path.name) for path in stack.state.iterdir())
 
 
 def test_keeps_its_secrets_to_itself(stack: Stack) -> None:

@@ -48,11 +48,14 @@ def _walked(kind: str, asked: argparse.Namespace) -> bool:
         _check_what_was_printed(installation)
         if found := DEVELOPERS_ONLY & installation.packages():
             raise WalkError(f"developers' packages are installed: {found}")
+        _check_nothing_is_roots(installation)
         figures = Newcomer(installation, SANDBOX[kind], asked.into).go()
         chain = installation.manage("verify_chain")
         listed = installation.manage("runs")
         if figures.run_id not in listed:
             raise WalkError(f"the command line does not list the run: {listed}")
+        installation.manage("backup")
+        _check_nothing_is_roots(installation)
         installation.stop()
         _check_what_was_printed(installation)
     except Exception as error:
@@ -80,6 +83,14 @@ def _check_what_was_printed(installation: Fresh) -> None:
     lines = [line for line in installation.printed if line.strip()]
     if len(lines) > MOST_LINES or any(UNWANTED.search(line) for line in lines) or "/login/once/" not in lines[-1]:
         raise WalkError("more was printed than a newcomer wants to read:\n" + "\n".join(lines))
+
+
+def _check_nothing_is_roots(installation: Fresh) -> None:
+    """Whoever started it: no process but the `make` that was typed, and no file of the state folder."""
+    if of_root := [name for name, user in installation.processes() if user == 0 and name != "make"]:
+        raise WalkError(f"as root run {of_root}")
+    if of_root := [str(path) for path, user in installation.files() if user == 0]:
+        raise WalkError(f"to root belong {of_root[:5]}")
 
 
 def _tell(error: Exception, installation: Fresh, into: Path) -> None:

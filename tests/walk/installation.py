@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -60,7 +61,7 @@ class Installation:
         """Ctrl-C it; raises when it does not end by itself and cleanly, or leaves a process behind."""
         if self._up is None or self._up.poll() is not None:
             return
-        family = [psutil.Process(self._up.pid), *psutil.Process(self._up.pid).children(recursive=True)]
+        family = self._family()
         os.killpg(self._up.pid, signal.SIGINT)  # as a terminal does: all of the foreground group hear it
         _, left = psutil.wait_procs(family, PATIENCE)
         for process in left:
@@ -68,6 +69,18 @@ class Installation:
         code = self._up.wait()
         if left or code:
             raise WalkError(f"it ended with {code} and left {len(left)} processes behind")
+
+    def processes(self) -> Iterator[tuple[str, int]]:
+        """(name, user) of everything that runs now; servers have helpers that end meanwhile."""
+        for process in self._family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                yield process.name(), process.uids().effective
+
+    def files(self) -> Iterator[tuple[Path, int]]:
+        """(path, owner) of everything in the state folder."""
+        for path in self.state.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                yield path, path.lstat().st_uid
 
     def last_words(self, lines: int = 15) -> str:
         """The tail of what it printed, and of every log that holds anything."""
@@ -78,6 +91,10 @@ class Installation:
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _family(self) -> list[psutil.Process]:
+        assert self._up is not None
+        return [psutil.Process(self._up.pid), *psutil.Process(self._up.pid).children(recursive=True)]
 
     def _until(self, argv: Sequence[str], cwd: Path, word: str, patience: float) -> str:
         """Start it in a session of its own; returns the first line that holds ``word``."""

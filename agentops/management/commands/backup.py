@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
+from agentops.embedded import own_user
 from agentops.ops import OpsError, servers
 from agentops.ops.backup import back_up
 from loops.services import audit
@@ -27,8 +28,8 @@ class Command(BaseCommand):
         """Write the file; the last line on standard output is its path."""
         named = f"agentops-{datetime.now(UTC):%Y%m%d-%H%M%S}.zip"
         target: Path = (options["to"] or settings.PATHS.state / "backups" / named).absolute()
-        if target.is_dir():
-            target /= named
+        with own_user.as_caller():
+            target = target / named if target.is_dir() else target
         try:
             with servers.database():
                 manifest = back_up(target, self.stderr.write)

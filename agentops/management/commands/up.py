@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
 from agentops import accounts, onetime, roles
-from agentops.embedded import EmbeddedError, postgres, stack, valkey
+from agentops.embedded import EmbeddedError, own_user, postgres, stack, valkey
 from agentops.embedded.paths import Paths
 from agentops.embedded.supervisor import Supervisor
 from loops.tools.sandbox import installing
@@ -50,6 +50,8 @@ class Command(BaseCommand):
     def _start(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
         host, port = options["host"], options["port"]
         stack.check_port(host, port)
+        if own_user.why_root:
+            self._say(own_user.why_root)
         _start_servers(supervisor)
         self._refuse_an_unsafe_database()
         call_command("migrate", verbosity=0, interactive=False, skip_when_current=True)
