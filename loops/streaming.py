@@ -14,7 +14,8 @@ from loops.engine.values import ArgumentsDelta, CallDetected, ModelEvent, TextDe
 
 EVERY_S = 0.05
 AT_MOST_CHARS = 200_000
-"""Of one stream shown live; the stored step has the rest."""
+"""Of one stream shown live."""
+ENDS = f"\n[not shown live beyond {AT_MOST_CHARS:,} characters; the finished step has the rest]\n"
 
 
 class _Stream:
@@ -22,11 +23,15 @@ class _Stream:
         self._feed, self._step, self._call = feed, step, call
         self._parts: dict[str, list[str]] = {}
         self._offsets: dict[str, int] = {}
+        self._ended: set[str] = set()
         self._sent_at = 0.0
 
     def _add(self, kind: str, text: str) -> None:
-        if not text or self._offsets.get(kind, 0) > AT_MOST_CHARS:
+        if not text or kind in self._ended:
             return
+        if self._offsets.get(kind, 0) > AT_MOST_CHARS:
+            self._ended.add(kind)
+            text = ENDS
         self._parts.setdefault(kind, []).append(text)
         if time.monotonic() - self._sent_at >= EVERY_S:
             self._send()

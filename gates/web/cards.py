@@ -84,7 +84,7 @@ _OF_KIND: Mapping[str, Set[str]] = {
     Gate.Kind.PERMISSION_BLOCKED: _BLOCKED,
     Gate.Kind.ESCALATION: _ESCALATED,
     Gate.Kind.LONG_TASK: _LONG,
-    Gate.Kind.FINAL_REVIEW: {"changed", "more_changed", "unrecorded"},
+    Gate.Kind.FINAL_REVIEW: {"changed", "more_changed", "unrecorded", "more_unrecorded"},
 }
 """What a kind of gate lays out in a part of the card of its own."""
 _CHANGE = {
@@ -154,6 +154,7 @@ class Card:
     outcome: str
     word: str
     warnings: list[str]
+    not_looked: str
     is_long: bool
     too_long: bool
     waiting: str
@@ -315,6 +316,7 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         outcome="" if gate.is_open else already_decided(gate).message,
         word=confirmation_word(gate.kind, gate.tool),
         warnings=shown.warnings_of([view, gate.title, gate.tool]),
+        not_looked=shown.not_looked_at([view, gate.title, gate.tool]),
         is_long=size > LONG_BYTES,
         too_long=size > REVIEWABLE_BYTES,
         waiting=waiting(gate.opened_at, gate.due_at, now),

@@ -56,12 +56,23 @@ def reveal_code(text: str) -> SafeString:
 def warnings_of(value: Any) -> list[str]:
     """What is odd about all texts in ``value``, in words."""
     found: dict[str, None] = {}
-    looked = 0
+    room = _LONGEST_LOOK
     for text in _texts(value):
-        looked += len(text)
-        for warning in _warnings(text, looks=looked <= _LONGEST_LOOK):
+        for warning in _warnings(text, room):
             found.setdefault(warning)
-    return list(found)[:_MOST_WARNINGS]
+        room = max(0, room - len(text))
+    more = len(found) - _MOST_WARNINGS
+    return [*list(found)[:_MOST_WARNINGS], *([f"and {more} more kinds, marked where they stand"] if more > 0 else [])]
+
+
+def not_looked_at(value: Any) -> str:
+    """Where letters that only look alike were not looked for, in words; "" where they were looked for everywhere."""
+    room, left_out = _LONGEST_LOOK, 0
+    for text in _texts(value):
+        left_out += 0 if text.isascii() else max(0, len(text) - room)
+        room = max(0, room - len(text))
+    first = f"Look-alike letters were looked for in the first {_LONGEST_LOOK:,} characters only"
+    return f"{first}; {left_out:,} more were not looked at." if left_out else ""
 
 
 def _parts(text: str) -> Iterator[str | SafeString]:
@@ -92,14 +103,15 @@ def _name(character: str) -> str:
     return unicodedata.name(character, "control or unassigned character").lower()
 
 
-def _warnings(text: str, *, looks: bool) -> Iterator[str]:
+def _warnings(text: str, room: int) -> Iterator[str]:
+    """``room``: in how many characters of it look-alike letters are looked for."""
     if text.isascii() and text.isprintable():
         return
     for match in _SUSPECT.finditer(text):
         if is_odd(match.group()):
             yield f"U+{ord(match.group()):04X} {_name(match.group())}"
-    if looks and not text.isascii():
-        for word in _WORD.findall(text):
+    if not text.isascii():
+        for word in _WORD.findall(text[:room]):
             if len(mixed := _alphabets(word)) > 1:
                 yield f"“{word[:40]}” mixes {' and '.join(mixed)} letters"
 

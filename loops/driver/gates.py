@@ -13,7 +13,7 @@ from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine import rollback as rb
 from loops.engine.codec import to_plain
-from loops.engine.cutting import cut
+from loops.engine.cutting import cut, shortened
 from loops.engine.deeds import deed
 from loops.engine.values import Json, ToolCall
 
@@ -45,7 +45,7 @@ async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
         run_id=spec.run_id,
         project_id=spec.project_id,
         kind=effect.kind,
-        title=title[:TITLE_CHARS],
+        title=shortened(title, TITLE_CHARS),
         step=desk.state.step,
         call_id=call.id if call else "",
         tool=call.name if call else "",
@@ -69,7 +69,8 @@ def _left_behind(desk: Desk) -> dict[str, Any]:
     """The files that the result is about, by the states they had and have: an approval binds to exactly these bytes."""
     desk.flush()
     changes, unknown = rb.left_behind(desk.ports.journal.history(rb.LEDGER))
-    found: dict[str, Any] = {"changed": [], "more_changed": max(0, len(changes) - FILES_AT_MOST), "unrecorded": []}
+    more, more_unknown = (max(0, len(some) - FILES_AT_MOST) for some in (changes, unknown))
+    found: dict[str, Any] = {"changed": [], "more_changed": more, "unrecorded": [], "more_unrecorded": more_unknown}
     for one in changes[:FILES_AT_MOST]:
         found["changed"].append({"path": one.path, "before": one.before, "after": one.after})
     for undo in unknown[:FILES_AT_MOST]:

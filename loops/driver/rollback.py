@@ -51,7 +51,7 @@ async def ask(desk: Desk, calls: ToolCalls) -> None:
     question = e.OpenGate(
         kind=rb.GATE,
         title=_title(state, view, failed=bool(failed)),
-        reasons=tuple(f"{undo.summary}: {undo.why}" for undo in failed[:REASONS_AT_MOST])
+        reasons=reasons_of(failed)
         or (REASONS.get(state.end_reason, state.end_reason), "What it did so far is still there."),
         risk="medium",
         recommended="keep" if state.phase is Phase.HALT or failed else "",
@@ -59,6 +59,16 @@ async def ask(desk: Desk, calls: ToolCalls) -> None:
         view=view | {"choices": choices(state), "again": bool(failed)},
     )
     await open_gate(desk, calls, question)
+
+
+def reasons_of(failed: Sequence[rb.Undo]) -> tuple[str, ...]:
+    """What could not be undone and why, in the words of a gate."""
+    more = len(failed) - REASONS_AT_MOST
+    said = (f"{undo.summary}: {undo.why}" for undo in failed[:REASONS_AT_MOST])
+    return (
+        *said,
+        *([f"{more} more could not be undone: they are below, and on the page Roll back"] if more > 0 else []),
+    )
 
 
 def choices(state: RunState) -> list[Json]:

@@ -9,3 +9,11 @@ def cut(text: str, most: int, whole: str = "") -> str:
         return text
     where = f"; the whole is {whole}" if whole else ""
     return f"{text[:most]}\n\n[cut at {most:,} of {len(text):,} characters{where}]"
+
+
+def shortened(text: str, most: int) -> str:
+    """``text`` for one line of at most ``most`` characters; a longer one says at its end of how many it is."""
+    if len(text) <= most:
+        return text
+    said = f"… ({len(text):,} characters)"
+    return f"{text[: most - len(said)]}{said}"

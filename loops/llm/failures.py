@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from loops.engine.cutting import shortened
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind
 from loops.llm.clean import clean_text
@@ -216,7 +217,7 @@ def _scrub(message: str, secret: str) -> str:
     text = clean_text(message)
     if len(secret) >= 6:
         text = text.replace(secret, "[key]")
-    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
+    return shortened(text, MAX_MESSAGE)
 
 
 def number(value: Any) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 
 from loops.engine import breakers as b
+from loops.engine.cutting import shortened
 from loops.ids import new_id
 
 FRESH_S = 1.0
@@ -126,7 +127,7 @@ class PgBreakers:
 
     def failed(self, kind: str, name: str, why: str, wait_s: float = 0.0) -> None:
         rule = rule_of(self._connection, kind, name)
-        why = why[:LONGEST_WHY]
+        why = shortened(why, LONGEST_WHY)
         self._change(kind, name, lambda row: b.failed(row.breaker, rule, row.now, self._holder.name, why, wait_s))
 
     def succeeded(self, kind: str, name: str) -> None:

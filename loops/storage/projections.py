@@ -15,7 +15,7 @@ from loops.engine import facts as f
 from loops.engine.canonical import clean, clean_json, encode, sha256
 from loops.engine.codec import to_plain
 from loops.engine.context import tool_content
-from loops.engine.cutting import cut
+from loops.engine.cutting import cut, shortened
 from loops.engine.fold import answer_call_id
 from loops.engine.state import RunState
 from loops.engine.values import ArtifactRef, ModelRole, Usage
@@ -242,7 +242,7 @@ def _gate_decided(rows: Rows, fact: f.GateDecided, state: RunState) -> None:
 
 
 def _paused(rows: Rows, fact: f.RunPaused, state: RunState) -> None:
-    by, reason = clean(fact.by)[:150], clean(fact.reason)[:PAUSE_CHARS]
+    by, reason = clean(fact.by)[:150], shortened(clean(fact.reason), PAUSE_CHARS)
     rows.pause = {"paused_by": by, "paused_reason": reason, "paused_at": _time(fact.at)}
 
 

@@ -144,7 +144,7 @@ def _after_judgement(state: RunState, pending: PendingCall) -> Effect:
         question = _text(call.arguments.get("question"))
         return OpenGate(
             kind="question",
-            title=question[:280],
+            title=question,
             call=call,
             reasons=("the agent asked",),
             recommended="respond",

@@ -118,7 +118,7 @@ def _remove(path: str, run: ToolRun) -> None:
 def _preview(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
     """What would become of each file, and the diff from how it is now to how it would be."""
     files: list[Json] = []
-    diff, room = [], _LONGEST_DIFF
+    diff, room, left_out = list[str](), _LONGEST_DIFF, 0
     for assertion in _assertions(arguments):
         try:
             now, data = read_state(run.workspace, assertion.path)
@@ -129,12 +129,15 @@ def _preview(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
         if standing == "already":
             continue
         files.append(_shown(assertion, now, WHY.get(standing, "")))
-        if standing == "restore" and room > 0:
+        if standing == "restore":
             part = _difference(assertion, data, run)
             diff.append(part[:room])
-            room -= len(part)
+            left_out += len(part) - len(diff[-1])
+            room -= len(diff[-1])
     view: dict[str, Json] = {"files": files[:_MOST_SHOWN], "more_files": max(0, len(files) - _MOST_SHOWN)}
-    return {"kind": "undo", **view, "diff": "".join(diff), "diff_is_cut": room < 0}
+    if left_out:
+        diff.append(f"\n[... {left_out:,} characters of the diff cut ...]\n")
+    return {"kind": "undo", **view, "diff": "".join(diff), "diff_is_cut": left_out > 0}
 
 
 def _shown(assertion: Assertion, now: str, why_not: str) -> dict[str, Json]:
