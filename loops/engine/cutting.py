@@ -11,9 +11,10 @@ def cut(text: str, most: int, whole: str = "") -> str:
     return f"{text[:most]}\n\n[cut at {most:,} of {len(text):,} characters{where}]"
 
 
-def shortened(text: str, most: int) -> str:
-    """``text`` for one line of at most ``most`` characters; a longer one says at its end of how many it is."""
-    if len(text) <= most:
+def shortened(text: str, most: int, of: int = 0) -> str:
+    """``text`` for one line of at most ``most`` characters; a longer one says at its end of how many it is. ``of``: the
+    length of the whole, where ``text`` itself is only a part of it."""
+    if len(text) <= most and of <= len(text):
         return text
-    said = f"… ({len(text):,} characters)"
+    said = f"… ({max(of, len(text)):,} characters)"
     return f"{text[: most - len(said)]}{said}"

@@ -31,7 +31,7 @@ COVERAGE_SHARE = 0.1
 """Of the score of tests, once their coverage is known."""
 REPORTED = "tests (command)"
 FILES_REMEMBERED = 32
-"""More files than this change no score any more."""
+"""More files than this change no score any more: so many reach ``ARTIFACTS_AT_MOST``."""
 MOST_TESTS = 10**7
 FIRST_FILE, CODE_FILE, OTHER_FILE = 0.2, 0.1, 0.05
 
@@ -147,7 +147,8 @@ def _by_artifacts(measured: Measured) -> Progress:
         (measured.others, "other file"),
     )
     said = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts if count)
-    return Progress(min(ARTIFACTS_AT_MOST, score), "artifacts", f"{said} changed")
+    more = f"; more than {FILES_REMEMBERED} are not counted" if len(measured.files) >= FILES_REMEMBERED else ""
+    return Progress(min(ARTIFACTS_AT_MOST, score), "artifacts", f"{said} changed{more}")
 
 
 def _is_count(value: Json) -> TypeGuard[int]:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 
-LONGEST = 20_000
-"""Characters of a command that are looked at."""
+LONGEST = 100_000
+"""Characters of a command that are looked at: a tool takes a longer one as a word of an argv alone."""
 DEEPEST = 3
 """Shells within shells."""
 MOST_WORDS = 64
@@ -58,40 +58,59 @@ _DOCUMENT = re.compile(r"[\w./@+ -]{1,300}\.(?:xml|json)")
 
 def is_test_run(command: str | Sequence[str]) -> bool:
     """Of a shell line, or of an argv. A line that makes functions or aliases does not say what it really starts."""
-    return _starts_runner(command, DEEPEST)
+    return _starts_runner(command, DEEPEST, [])
+
+
+def not_looked_at(command: str | Sequence[str]) -> str:
+    """Where a command that is no test run may start one all the same, in words; "" where all of it was looked at."""
+    missed: list[str] = []
+    found = _starts_runner(command, DEEPEST, missed)
+    return "" if found else "; ".join(dict.fromkeys(missed))
 
 
 def documents(command: str | Sequence[str]) -> tuple[str, ...]:
+    """The first ``MOST_DOCUMENTS`` paths of ``named``."""
+    return named(command)[:MOST_DOCUMENTS]
+
+
+def named(command: str | Sequence[str]) -> tuple[str, ...]:
     """Paths of XML and JSON files that the words name, such as ``--junitxml=build/report.xml``; whoever reads them
     checks where they lead."""
     words = chain.from_iterable(_commands(command)) if isinstance(command, str) else command
     found = (part for word in words for part in (word, word.partition("=")[2]) if _DOCUMENT.fullmatch(part))
-    return tuple(dict.fromkeys(found))[:MOST_DOCUMENTS]
+    return tuple(dict.fromkeys(found))
 
 
-def _starts_runner(command: str | Sequence[str], depth: int) -> bool:
+def _starts_runner(command: str | Sequence[str], depth: int, missed: list[str]) -> bool:
+    """``missed`` learns where a bound ended the look."""
     if not isinstance(command, str):
-        return _runs(list(command), depth)
+        return _runs(list(command), depth, missed)
+    if len(command) > LONGEST:
+        missed.append(f"what follows the first {LONGEST:,} characters of a line")
     commands = list(_commands(command))
-    return not any(_defines(words) for words in commands) and any(_runs(words, depth) for words in commands)
+    return not any(_defines(words) for words in commands) and any(_runs(words, depth, missed) for words in commands)
 
 
 def _defines(words: list[str]) -> bool:
     return words[:1] in (["alias"], ["function"])
 
 
-def _runs(words: list[str], depth: int) -> bool:
+def _runs(whole: list[str], depth: int, missed: list[str]) -> bool:
     """One simple command: passes over what only leads to the program, then looks at the program."""
-    words = [word for before, word in pairwise(("", *words[:MOST_WORDS])) if before not in TAKE_A_VALUE]
+    words = [word for before, word in pairwise(("", *whole[:MOST_WORDS])) if before not in TAKE_A_VALUE]
     for at, word in enumerate(words):
         name, rest = word.rpartition("/")[2], words[at + 1 :]
         if _is_runner(name, rest):
             return True
         if name in SHELLS:
             line = next((after for option, after in pairwise(rest) if _SHELL_LINE.fullmatch(option)), "")
-            return depth > 0 and _starts_runner(line, depth - 1)
+            if not depth and line:
+                missed.append(f"what is in more than {DEEPEST} shells within one another")
+            return depth > 0 and _starts_runner(line, depth - 1, missed)
         if name not in PREFIXES and not (at and _PASSED_OVER.fullmatch(word)) and "=" not in word:
             return False
+    if len(whole) > MOST_WORDS:
+        missed.append(f"what follows the first {MOST_WORDS} words of a command, none of them a program")
     return False
 
 

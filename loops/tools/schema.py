@@ -10,6 +10,7 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
+from loops.engine.cutting import shortened
 from loops.engine.values import Json
 from loops.tools.clean import clean_text
 from loops.tools.globs import BadPattern, regular_expression
@@ -38,10 +39,10 @@ class Validator:
     def errors(self, arguments: Mapping[str, Json]) -> list[str]:
         found: list[str] = []
         for error in self._validator.iter_errors(arguments):
-            where = "/" + "/".join(str(part) for part in error.absolute_path)
-            found.append(clean_text(f"{where}: {error.message}")[:_LONGEST_ERROR])
             if len(found) == _MOST_ERRORS:
-                break
+                return [*found, "and there are more faults than these"]
+            where = "/" + "/".join(str(part) for part in error.absolute_path)
+            found.append(shortened(clean_text(f"{where}: {error.message}"), _LONGEST_ERROR))
         return found
 
 

@@ -75,7 +75,7 @@ def bounding(tree: ast.Module) -> Iterator[ast.expr]:
             yield from (one for one in (node.lower, node.upper) if one is not None)
         elif isinstance(node, ast.Compare):
             yield from (node.left, *node.comparators)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max", "cut"):
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max", "cut", "shortened"):
             yield from node.args
 
 

@@ -13,11 +13,12 @@ from dataclasses import replace
 from loops.engine.values import Access, ArtifactRef, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools import runners
 from loops.tools.arguments import PATH, schema, string, text, texts, whole
-from loops.tools.builtin.counting import measured, reported, standing
+from loops.tools.builtin.counting import NOT_COUNTED, measured, reported, standing, with_notes
 from loops.tools.clean import Shown, clean_text, reveal, sha256_hex, show
 from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.beneath import PathRefused, relative
+from loops.tools.sandbox.ceilings import met
 from loops.tools.sandbox.inside import Job, Outcome, run_inside
 from loops.tools.sandbox.levels import FILES_ONLY, FULL
 from loops.tools.sandbox.process import Finished
@@ -35,15 +36,28 @@ _SCRIPT_ENDINGS = (".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".
 async def run_command(arguments: Arguments, run: ToolRun) -> ToolResult:
     argv, line = _argv(arguments), text(arguments, "command")
     if not runners.is_test_run(line or argv):
-        return command_result(await start(argv, arguments, run), run)
+        return _not_looked_at(command_result(await start(argv, arguments, run), run), line or argv)
     named = _named(line or argv, text(arguments, "directory", "."))
     before = standing(run.workspace, named)
     outcome = await start(argv, arguments, run)
     result = command_result(outcome, run)
-    counts = (
-        {} if outcome.finished.killed else await asyncio.to_thread(measured, run.workspace, before, outcome.finished)
-    )
-    return replace(result, data={**result.data, **reported(counts)}) if "passed" in counts else result
+    more = len(runners.named(line or argv)) - runners.MOST_DOCUMENTS
+    unread = [f"{more} of the documents that the command names"] if more > 0 else []
+    finished = outcome.finished
+    counts: dict[str, Json] = {}
+    if not finished.killed:
+        counts = await asyncio.to_thread(measured, run.workspace, before, finished, unread=unread)
+    lacking = counts.get(NOT_COUNTED)
+    data = reported(counts) if "passed" in counts else {NOT_COUNTED: lacking} if lacking else {}
+    return replace(result, content=with_notes(result.content, lacking), data={**result.data, **data})
+
+
+def _not_looked_at(result: ToolResult, command: str | Sequence[str]) -> ToolResult:
+    """Tests that a command may have run unseen are not counted, and nobody has to find that out by chance."""
+    if not (missed := runners.not_looked_at(command)):
+        return result
+    data = {**result.data, NOT_COUNTED: [f"tests that this command may run in {missed}"]}
+    return replace(result, content=with_notes(result.content, data[NOT_COUNTED]), data=data)
 
 
 def _named(command: str | Sequence[str], directory: str) -> tuple[str, ...]:
@@ -71,17 +85,20 @@ def command_result(outcome: Outcome, run: ToolRun) -> ToolResult:
     """What the model reads: the exit code, then stdout, then stderr; each cut on its own, whole bytes kept."""
     finished = outcome.finished
     stdout, stderr = _shown(finished, run)
+    ok = finished.exit_code == 0 and not finished.killed
     ending = finished.killed or f"exit code {finished.exit_code}{_signal(finished.exit_code)}"
     parts = [f"{ending} ({finished.duration_ms / 1000:.1f} s)"]
     if outcome.restored:
         parts.append(f"put back, because only a person changes them: {', '.join(outcome.restored)}")
+    ceilings = [] if ok else met(run.limits, finished.stdout, finished.stderr)
+    if ceilings:
+        parts.append(f"the sandbox gives at most {', '.join(ceilings)}")
     parts += [f"[{name}]\n{part.text}" for name, part in (("stdout", stdout), ("stderr", stderr)) if part.text]
     blobs = [
         ArtifactRef(f"{name}.txt", "text/plain", part.whole_sha256, part.whole_size)
         for name, part in (("stdout", stdout), ("stderr", stderr))
         if part.truncated
     ]
-    ok = finished.exit_code == 0 and not finished.killed
     return ToolResult(
         ok=ok,
         content="\n".join(parts),

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 
+from loops.engine.cutting import shortened
 from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import PATH, flag, schema, string, text, whole
 from loops.tools.clean import clean_text, is_binary, sha256_hex, show
@@ -17,6 +18,8 @@ from loops.tools.sandbox.beneath import PathRefused, kind, relative
 _READ_LINES = 2_000
 _SEARCHED_FILE_BYTES = 2 << 20
 _LONGEST_LINE = 300
+_NAMED = 5
+"""Files of one kind that were not searched."""
 
 
 async def list_files(arguments: Arguments, run: ToolRun) -> ToolResult:
@@ -96,17 +99,27 @@ def _search(arguments: Arguments, run: ToolRun) -> ToolResult:
     except BadPattern as error:
         raise ArgumentError(f"{error} (RE2 syntax: no look-around, no back-references)") from error
     found: list[str] = []
-    files = 0
+    passed_over: dict[str, list[str]] = {}
+    files, stopped = 0, False
     for path in _searched(arguments, run):
-        hits = _hits(run, path, pattern)
+        hits, why_not = _hits(run, path, pattern)
+        if why_not:
+            passed_over.setdefault(why_not, []).append(clean_text(path))
         files += bool(hits)
         found += hits
-        if len(found) >= run.limits.found_lines or run.cancelled.is_set():
+        if stopped := len(found) > run.limits.found_lines or run.cancelled.is_set():
             del found[run.limits.found_lines :]
-            found.append(f"[stopped at {len(found)} lines; narrow the search]")
             break
     data: dict[str, Json] = {"pattern": text(arguments, "pattern"), "lines": len(found), "files": files}
-    return ToolResult(ok=True, content="\n".join(found) or "(nothing found)", data=data)
+    notes = [f"[stopped at {len(found)} lines; narrow the search]"] if stopped else []
+    notes += [_passed_over(why, paths) for why, paths in passed_over.items()]
+    return ToolResult(ok=True, content="\n".join([*(found or ["(nothing found)"]), *notes]), data=data)
+
+
+def _passed_over(why: str, paths: list[str]) -> str:
+    """A search that looked into less than it was asked to says so: nothing found may mean not looked."""
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return f"[not searched, {why}: {', '.join(paths[:_NAMED])}{more}]"
 
 
 def _searched(arguments: Arguments, run: ToolRun) -> Iterator[str]:
@@ -117,24 +130,28 @@ def _searched(arguments: Arguments, run: ToolRun) -> Iterator[str]:
         return
     for path, found in run.workspace.walk(top):
         named = not glob or matches(glob, path) or ("/" not in glob and matches(glob, os.path.basename(path)))
-        if named and stat.S_ISREG(found.st_mode) and found.st_size <= _SEARCHED_FILE_BYTES:
+        if named and stat.S_ISREG(found.st_mode):
             yield path
 
 
-def _hits(run: ToolRun, path: str, pattern: Pattern) -> list[str]:
+def _hits(run: ToolRun, path: str, pattern: Pattern) -> tuple[list[str], str]:
+    """Lines that match, one more than are shown at most; and why the file was not searched, else ""."""
     try:
+        status = run.workspace.beneath.stat(path)
+        if status is not None and status.st_size > _SEARCHED_FILE_BYTES:
+            return [], f"larger than {_SEARCHED_FILE_BYTES:,} bytes"
         data = run.workspace.beneath.read(path, _SEARCHED_FILE_BYTES)[0]
     except (OSError, PathRefused):
-        return []
+        return [], "cannot be read"
     if is_binary(data):
-        return []
-    hits = []
+        return [], "not text"
+    hits = list[str]()
     for number, line in enumerate(clean_text(data).split("\n"), 1):
         if pattern.search(line):
-            hits.append(f"{clean_text(path)}:{number}: {line[:_LONGEST_LINE]}")
-            if len(hits) >= run.limits.found_lines:
+            hits.append(f"{clean_text(path)}:{number}: {shortened(line, _LONGEST_LINE)}")
+            if len(hits) > run.limits.found_lines:
                 break
-    return hits
+    return hits, ""
 
 
 def _reads(arguments: Arguments, run: ToolRun) -> Operands:

@@ -8,7 +8,6 @@ import shlex
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 from loops.engine.environment import obstacle
@@ -16,7 +15,7 @@ from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult,
 from loops.tools import reports
 from loops.tools.arguments import PATH, schema, string, text, texts
 from loops.tools.builtin.commands import TIMEOUT, command_operands, command_result, command_view, start
-from loops.tools.builtin.counting import MOST_DOCUMENTS, Seen, measured, reported, standing
+from loops.tools.builtin.counting import MOST_DOCUMENTS, NOT_COUNTED, Seen, measured, reported, standing, with_notes
 from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.beneath import Beneath, PathRefused
@@ -41,25 +40,32 @@ async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
     if found is not None and found.code != "timed_out":  # the call may give it more time
         wanted = f"the project's tests cannot run here: {found.what} {found.todo}"
         return replace(result, error=wanted, content=f"{wanted}\n{result.content}", data={**result.data, **data})
+    lacking = data.get(NOT_COUNTED)
     if "passed" not in data:
-        return replace(result, data={**result.data, **data})
+        return replace(result, content=with_notes(result.content, lacking), data={**result.data, **data})
     if text(arguments, "command"):
         data = reported(data)
     summary = f"{data['passed']} passed, {data['failed']} failed, {data['skipped']} skipped"
-    return replace(result, content=f"{summary}\n{result.content}", data={**result.data, **data})
+    return replace(result, content=with_notes(f"{summary}\n{result.content}", lacking), data={**result.data, **data})
 
 
 def _counted(folder: str, workspace: Workspace, before: Seen, outcome: Outcome) -> dict[str, Json]:
-    return measured(workspace, before, outcome.finished, list(_in_folder(folder)))
+    unread: list[str] = []
+    told = list(_in_folder(folder, unread))
+    return measured(workspace, before, outcome.finished, told, unread)
 
 
-def _in_folder(folder: str) -> Iterator[bytes]:
+def _in_folder(folder: str, unread: list[str]) -> Iterator[bytes]:
     """The files were written inside the sandbox, so they may be anything: a link, a bomb, not XML."""
     names = sorted(name for name in os.listdir(folder) if name.endswith((".xml", ".json")))
     with Beneath(folder) as report:
         for name in names[:MOST_DOCUMENTS]:
-            with suppress(OSError, PathRefused):
+            try:
                 yield report.read(name, reports.LARGEST)[0]
+            except (OSError, PathRefused) as error:
+                unread.append(str(error))
+    if len(names) > MOST_DOCUMENTS:
+        unread.append(f"{len(names) - MOST_DOCUMENTS:,} documents beyond the first {MOST_DOCUMENTS:,}")
 
 
 def _command(arguments: Arguments, run: ToolRun) -> str:

@@ -8,6 +8,7 @@ from loops.tools.reports.coverage import coverage as coverage
 from loops.tools.reports.coverage import text_coverage as text_coverage
 from loops.tools.reports.documents import LARGEST as LARGEST
 from loops.tools.reports.junit import junit as junit
+from loops.tools.reports.printed import READ_OF_OUTPUT as READ_OF_OUTPUT
 from loops.tools.reports.printed import text_summary as text_summary
 from loops.tools.reports.report import Failure as Failure
 from loops.tools.reports.report import Report as Report

@@ -49,4 +49,6 @@ class Report:
             "skipped": self.skipped,
             "total": total,
         }
-        return counts | {"errors": self.errors, "failures": failures, "source": self.source}
+        unnamed = max(0, self.failed - len(failures))
+        left_out: dict[str, Json] = {"failures_left_out": unnamed} if failures and unnamed else {}
+        return counts | {"errors": self.errors, "failures": failures, "source": self.source} | left_out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from loops.engine.cutting import shortened
 from loops.tools.clean import clean_text
 from loops.tools.reports.report import LONGEST_NAME, LONGEST_TEXT, MOST_FAILURES, Failure, Report
 
@@ -44,7 +45,7 @@ def _failure(found: re.Match[str]) -> Failure:
     said = _ERROR.search(block, frames[-1].end() if frames else 0)
     shown = next((frame for frame in reversed(frames) if frame[3] == test), frames[-1] if frames else None)
     return Failure(
-        name=clean_text(f"{place}::{test}{found[3]}")[:LONGEST_NAME],
-        message=clean_text(said[0] if said else block.strip())[:LONGEST_TEXT],
-        location=clean_text(f"{shown[1]}:{shown[2]}" if shown else place)[:LONGEST_NAME],
+        name=shortened(clean_text(f"{place}::{test}{found[3]}"), LONGEST_NAME),
+        message=shortened(clean_text(said[0] if said else block.strip()), LONGEST_TEXT),
+        location=shortened(clean_text(f"{shown[1]}:{shown[2]}" if shown else place), LONGEST_NAME),
     )

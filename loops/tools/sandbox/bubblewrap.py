@@ -142,4 +142,5 @@ def _limited(limits: Limits) -> list[str]:
         "nproc": limits.processes,
         "core": 0,
     }
-    return ["/usr/bin/prlimit", *(f"--{name}={value}:{value}" for name, value in figures.items()), "--"]
+    words = [f"--{name}={value}:{value + (name == 'cpu')}" for name, value in figures.items()]
+    return ["/usr/bin/prlimit", *words, "--"]  # a second before the end the kernel says that it is processor time

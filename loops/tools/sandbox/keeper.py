@@ -124,7 +124,7 @@ def _start(spec: Mapping[str, Any], rules: int, theirs: socket.socket, act: Act)
             signal.signal(number, signal.SIG_DFL)
         os.chdir(spec["directory"])
         for name, value in spec["limits"].items():
-            resource.setrlimit(_LIMITS[name], (value, value))
+            resource.setrlimit(_LIMITS[name], (value, value + (name == "cpu")))  # see ``bubblewrap._limited``
         most = _processes_of(spec["uid"]) + spec["processes"]
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
         if os.geteuid() == 0:

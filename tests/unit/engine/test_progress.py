@@ -203,6 +203,9 @@ def test_files_alone_prove_half_at_most_and_the_state_stays_small() -> None:
     measured = after(*(wrote(f"a{number}.py") for number in range(10_000)))
     assert progress.measure(state_of(measured)).score == 0.5
     assert len(measured.files) == progress.FILES_REMEMBERED
+    assert progress.measure(state_of(measured)).detail == "32 code files changed; more than 32 are not counted"
+    few = after(*(wrote(f"a{number}.py") for number in range(31)))
+    assert progress.measure(state_of(few)).detail == "31 code files changed"
     assert all(isinstance(value, int) for value in measured.files)
 
 
