@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from loops.engine import ports as p
 from loops.engine.codec import to_plain
+from loops.engine.cutting import cut, shortened
 from loops.engine.values import Json, ModelRequest, ModelRole, ToolCall, ToolResult
 from loops.llm import prompts
 
@@ -40,11 +41,11 @@ class Orchestrator:
 
     def confidence_request(self, evidence: Mapping[str, Json], *, goal: str, model: str) -> ModelRequest:
         """What the confidence role reads: its own prompt, the goal and what was measured; never the conversation."""
-        text = json.dumps(to_plain(evidence), ensure_ascii=False, default=str)[:EVIDENCE_CHARS]
+        text = cut(json.dumps(to_plain(evidence), ensure_ascii=False, default=str), EVIDENCE_CHARS)
         return ModelRequest(
             role=ModelRole.CONFIDENCE,
             model=model,
-            system=prompts.load("confidence").fill(goal=goal[:GOAL_CHARS]),
+            system=prompts.load("confidence").fill(goal=cut(goal, GOAL_CHARS)),
             messages=({"role": "user", "content": [{"type": "text", "text": text}]},),
             max_tokens=CONFIDENCE_TOKENS,
         )
@@ -89,7 +90,12 @@ def parse_confidence(text: str) -> tuple[float | None, float | None, str, str]:
     score = _share(answer.get("confidence"))
     if score is None:
         return None, None, "", f"The answer has no confidence from 0 to 1: {text[:200]!r}"
-    return score, _share(answer.get("progress")), str(answer.get("reason") or "no reason given")[:REASON_CHARS], ""
+    return (
+        score,
+        _share(answer.get("progress")),
+        shortened(str(answer.get("reason") or "no reason given"), REASON_CHARS),
+        "",
+    )
 
 
 def _share(value: object) -> float | None:

@@ -168,6 +168,8 @@ class Card:
     again_from: datetime | None = None
     """A call in doubt may be run again from then on, not yet."""
     repeated: list[tuple[Step, list[str]]] = field(default_factory=list)
+    repeated_before: list[int] = field(default_factory=list)
+    """Steps of the loop before those that are shown."""
     """The steps of a loop, each with its calls in one line."""
     changed: list[Changed] = field(default_factory=list)
     """The files that a result is about."""
@@ -302,7 +304,7 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
     if gate.kind == Gate.Kind.ROLLBACK_CHOICE:
         verdicts = tuple(verdict for verdict in verdicts if verdict in view.get("choices", ()))
     now: datetime = timezone.now()
-    around, repeated = _shown_steps(gate, view)
+    around, repeated, repeated_before = _shown_steps(gate, view)
     again = again_from(gate.kind, view, gate.opened_at, now)
     if again is not None:
         verdicts = tuple(verdict for verdict in verdicts if verdict != Verdict.APPROVE)
@@ -329,21 +331,24 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         again_from=again,
         is_own_claim=gate.claimed_by_id is not None and gate.claimed_by_id == user.pk,
         repeated=[(step, [_call(call) for call in (step.action or {}).get("calls") or []]) for step in repeated],
+        repeated_before=repeated_before,
         changed=changed.of(gate, view),
     )
 
 
-def _shown_steps(gate: Gate, view: Mapping[str, Any]) -> tuple[list[Step], list[Step]]:
-    """The last steps before the gate, and those that a loop is made of; both oldest first, read together."""
+def _shown_steps(gate: Gate, view: Mapping[str, Any]) -> tuple[list[Step], list[Step], list[int]]:
+    """The last steps before the gate, and those that a loop is made of; both oldest first, read together. And the
+    numbers of those of the loop that came before."""
     numbers = view.get("steps") if gate.kind == Gate.Kind.LOOP_DETECTED else None
     wanted = {one for one in numbers if isinstance(one, int)} if isinstance(numbers, list) else set()
-    wanted = set(sorted(wanted)[-STEPS_REPEATED:])
+    before_these = sorted(wanted)[:-STEPS_REPEATED]
+    wanted -= set(before_these)
     at = gate.step_number  # its own row may not be there yet
     around = Q(step_number__gt=at - STEPS_AROUND - 1, step_number__lte=at)
     steps = Step.objects.filter(around | Q(step_number__in=wanted), execution_id=gate.run_id).order_by("step_number")
     found = list(steps.defer("result", "validation"))
     before = [step for step in found if at - STEPS_AROUND - 1 < step.step_number <= at]
-    return before[-STEPS_AROUND:], [step for step in found if step.step_number in wanted]
+    return before[-STEPS_AROUND:], [step for step in found if step.step_number in wanted], before_these
 
 
 def _call(call: Mapping[str, Any]) -> str:

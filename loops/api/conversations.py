@@ -118,6 +118,8 @@ class CurveOutput(serializers.Serializer):
     progress = serializers.FloatField()
     steps = ProgressPoint(many=True)
     confidence = JudgementOutput(many=True)
+    every = serializers.IntegerField(help_text="One step in so many is listed.")
+    confidence_has_older = serializers.BooleanField(help_text="There are judgements before these.")
 
 
 class OfRun(Door):
@@ -203,6 +205,7 @@ class Curve(OfRun):
         judged = [{"raw_score": None, "features": {}, "weights": {}, **_in_words(body)} for body in course.judgements]
         clean = canonical.clean_json(judged)
         answer = {"total_steps": run.total_steps, "progress": run.progress, "steps": steps, "confidence": clean}
+        answer |= {"every": course.every, "confidence_has_older": course.older}
         return Response(CurveOutput(answer).data)
 
 

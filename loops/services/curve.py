@@ -22,6 +22,10 @@ class Course:
 
     steps: Sequence[tuple[int, float, Mapping[str, Any]]]
     judgements: Sequence[Mapping[str, Any]]
+    every: int = 1
+    """One step in so many is among ``steps``."""
+    older: bool = False
+    """There are judgements before these."""
 
 
 def course_of(run: Run) -> Course:
@@ -30,6 +34,9 @@ def course_of(run: Run) -> Course:
     every = -(-last // POINTS)
     ended = run.steps.filter(success__isnull=False).annotate(at=F("step_number") % every).filter(at=last % every)
     steps = ended.order_by("step_number").values_list("step_number", "progress", "validation")
-    stored = Fact.objects.filter(run=run, kind="ConfidenceChecked").order_by("-seq")[:POINTS]
+    stored = Fact.objects.filter(run=run, kind="ConfidenceChecked").order_by("-seq")[: POINTS + 1]
     bodies = [canonical.decode(bytes(body)) for body in stored.values_list("body", flat=True)]
-    return Course([(number, progress, found or {}) for number, progress, found in steps], bodies[::-1])
+    latest = bodies[:POINTS][::-1]
+    return Course(
+        [(number, progress, found or {}) for number, progress, found in steps], latest, every, len(bodies) > POINTS
+    )

@@ -50,6 +50,8 @@ class Curve:
     steps: int
     percent: int
     measured: str
+    every: int = 1
+    older: bool = False
 
     @property
     def latest(self) -> Point | None:
@@ -93,6 +95,8 @@ def curve_of(run: Run) -> Curve:
         steps=run.total_steps,
         percent=round(100 * run.progress),
         measured=_measured(steps[-1][2]) if steps else "",
+        every=course.every,
+        older=course.older,
     )
 
 

@@ -1,7 +1,7 @@
 """Every bound in the code stands in ``agentops/docs/bounds.md``: what it does to people's things, and where it says so.
 
-A bound is found by its name and its use: a number whose name speaks of the most, the longest or what is shown, kept or
-read, and that stands in a slice, in a comparison, in ``min``, ``max`` or ``cut``. Times and thresholds of judgement cut
+A bound is found by its name or its use: a number that a slice goes by, whatever it is called, and one whose name speaks
+of the most, the longest or what is shown, kept or read, wherever it is used. Times and thresholds of judgement cut
 nothing and are not looked for. A figure without a name cannot be listed: slices by plain numbers may only become fewer.
 """
 
@@ -22,9 +22,18 @@ PAGE = ROOT / "agentops/docs/bounds.md"
 SKIPPED = {"migrations", "demo", "smoke", "examples", "scripts"}
 SHORTEST = 20
 """Slices by smaller plain numbers are indexes and prefixes."""
-SPEAKS = re.compile(
-    "MAX|MOST|LONGEST|LARGEST|DEEPEST|LIMIT|SHOWN|KEPT|CHARS|BYTES|PAGE|READ|HELD|REMEMBERED|LINES|FILES"
+SPEAKS = {"MAX", "MOST", "LONGEST", "LARGEST", "DEEPEST", "LIMIT", "SHOWN", "KEPT", "CHARS", "BYTES", "PAGE", "READ"}
+SPEAKS |= {"HELD", "REMEMBERED", "LINES", "FILES"}
+NO_BOUNDS = frozenset(
+    {
+        "loops.engine.fold.parts.CHARS_PER_TOKEN",  # a rate
+        "loops.tools.sandbox.landlock._READ_FILE",  # bits of the kernel's
+        "loops.tools.sandbox.landlock._READ_FOLDER",
+        "loops.tools.sandbox.levels.FILES_ONLY",  # a level
+        "loops.web.hub.READ_PAUSE",  # a time
+    }
 )
+"""Numbers that are only called like one."""
 _ROW = re.compile(r"\| `(?P<name>[\w./]+)` \| (?P<rest>.*) \|")
 _TEST = re.compile(r"`([\w/]+\.py)::(\w+)`")
 
@@ -58,41 +67,62 @@ def named() -> dict[str, str]:
     found = {}
     for file, tree in trees().items():
         for node in tree.body:
-            target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-            target = node.target if isinstance(node, ast.AnnAssign) else target
-            if isinstance(target, ast.Name) and target.id.isupper() and is_number(getattr(node, "value", None)):
-                found[f"{module(file)}.{target.id}"] = target.id
+            for target, value in assigned(node):
+                if isinstance(target, ast.Name) and target.id.isupper() and is_number(value):
+                    found[f"{module(file)}.{target.id}"] = target.id
             if isinstance(node, ast.ClassDef) and (module(file), node.name) == ("loops.tools.limits", "Limits"):
                 fields = [one.target.id for one in node.body if isinstance(one, ast.AnnAssign)]  # type: ignore[union-attr]
                 found |= {f"{module(file)}.Limits.{name}": name for name in fields if name != "protected"}
     return found
 
 
-def bounding(tree: ast.Module) -> Iterator[ast.expr]:
-    """Expressions that a slice, a comparison, ``min`` or ``max`` goes by."""
+def assigned(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """(name, value) of what a statement of a module names."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            yield from zip(names, values, strict=True)
+        case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=value):
+            yield target, value
+
+
+def cutting(tree: ast.Module) -> Iterator[str]:
+    """Names that a slice of so many, from the beginning or from the end, is reckoned by."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Slice):
-            yield from (one for one in (node.lower, node.upper) if one is not None)
-        elif isinstance(node, ast.Compare):
-            yield from (node.left, *node.comparators)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max", "cut", "shortened"):
-            yield from node.args
+        match node:
+            case ast.Slice(upper=ast.expr() as end):
+                yield from names_in(end)
+            case ast.Slice(lower=ast.UnaryOp() as beginning):
+                yield from names_in(beginning)
+
+
+def names_in(node: ast.AST) -> Iterator[str]:
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
+            yield one.id
+        elif isinstance(one, ast.Attribute):
+            yield one.attr
 
 
 @cache
-def used() -> frozenset[str]:
-    names = (one for tree in trees().values() for part in bounding(tree) for one in ast.walk(part))
-    return frozenset(
-        one.id if isinstance(one, ast.Name) else one.attr for one in names if isinstance(one, ast.Name | ast.Attribute)
+def used() -> tuple[frozenset[str], frozenset[str]]:
+    """(names that slices end at, all names that are read)."""
+    return (
+        frozenset(name for tree in trees().values() for name in cutting(tree)),
+        frozenset(name for tree in trees().values() for name in names_in(tree)),
     )
 
 
 def bounds() -> set[str]:
+    slices, read = used()
     return {
         name
         for name, bare in named().items()
-        if ".Limits." in name or (bare in used() and SPEAKS.search(bare) and not bare.endswith("_S"))
+        if ".Limits." in name or (bare in slices and name not in NO_BOUNDS) or (speaks(name, bare) and bare in read)
     }
+
+
+def speaks(name: str, bare: str) -> bool:
+    return bool(SPEAKS & set(bare.split("_"))) and not bare.endswith("_S") and name not in NO_BOUNDS
 
 
 def plain_cuts() -> Counter[str]:
@@ -139,6 +169,11 @@ def test_figures_without_a_name_become_fewer() -> None:
 
 def test_a_new_bound_is_noticed() -> None:
     """The scan sees each of the forms that it is made for."""
-    tree = ast.parse("def f(x):\n    return x[:MOST], len(x) > LONGEST, min(x, LARGEST), x[0], DEEP(x)")
-    names = {one.id for part in bounding(tree) for one in ast.walk(part) if isinstance(one, ast.Name)}
-    assert names == {"MOST", "LONGEST", "LARGEST", "len", "x"}
+    body = "return x[: FEW + 1], x[AT:], x[-LAST:], x[0], len(x) > limits.most, g(x, TO)"
+    tree = ast.parse(f"AT, TO = 1, 2\nFEW = 3\ndef f(x):\n    {body}")
+    assert {target.id for node in tree.body for target, _ in assigned(node)} == {"AT", "TO", "FEW"}  # type: ignore[attr-defined]
+    assert set(cutting(tree)) == {"FEW", "LAST"}
+    assert set(names_in(tree)) == {"x", "FEW", "AT", "TO", "LAST", "len", "g", "limits", "most"}
+    assert speaks("a.MOST_NAMES", "MOST_NAMES")
+    assert not speaks("a.THREADS", "THREADS")
+    assert not speaks("a.LONGEST_S", "LONGEST_S")

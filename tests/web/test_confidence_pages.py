@@ -106,6 +106,7 @@ def test_a_long_run_is_drawn_in_samples(house: House, django_assert_max_num_quer
     with django_assert_max_num_queries(2):
         drawn = curve_of(house.run)
     assert drawn.progress.count("L") <= 2 * POINTS
+    assert (drawn.every, drawn.older) == (15, False)
     assert drawn.progress.endswith(f"L{drawn.progress.rsplit('L', 1)[-1]}")
 
 

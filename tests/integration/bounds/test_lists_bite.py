@@ -11,12 +11,15 @@ from django.test import Client
 from django.urls import reverse
 
 from gates.web import queue_page
+from loops.engine import facts as f
 from loops.ids import new_id
 from loops.models import Breaker, BreakerEvent, Detection, Project, Run
 from loops.services import breakers as breaker_service
+from loops.services.curve import POINTS
 from loops.storage import reader
 from loops.web import breakers, circles, comparing, overview, system
 from tests import factories as make
+from tests.integration.gates.making import make_world, open_gate
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("X5")]
 
@@ -154,3 +157,35 @@ def test_results_that_were_compared_in_part_say_so(root: Client, pair: tuple[Run
     page = page_of(root, "run-compare", one.pk, other.pk)
     assert "Only the first 20,000 characters of each" in page
     assert "they are the same" not in page
+
+
+def test_a_drawing_of_a_long_run_says_what_it_leaves_out(root: Client, project: Project) -> None:
+    run = make.run(make.task(project), status="thinking", total_steps=2 * POINTS)
+    for number in range(1, 2 * POINTS + 1):
+        make.step(run, number, success=True)
+    judged = f.ConfidenceChecked(
+        step=1, score=0.5, threshold=0.3, method="measured", trigger="every_steps", ceiling=1.0, reason="r"
+    )
+    for _ in range(POINTS):
+        make.fact(run, judged, step=1)
+    page = page_of(root, "run-curve", run.pk)
+    assert "to step 400, one step in 2" in page
+    assert "Every judgement" in page
+    make.fact(run, judged, step=1)
+    page = page_of(root, "run-curve", run.pk)
+    assert "The latest 200 judgements" in page
+    assert "Older ones are in the raw view" in page
+    found = root.get(f"/api/v1/runs/{run.pk}/curve/").json()
+    assert (found["every"], found["confidence_has_older"], len(found["confidence"])) == (2, True, POINTS)
+
+
+def test_a_loop_of_many_steps_names_those_that_are_not_shown(root: Client) -> None:
+    world = make_world()
+    for number in range(1, 15):
+        make.step(world.run, number)
+    view = {"method": "repeated_call", "steps": list(range(1, 15)), "evidence": "the same"}
+    gate = open_gate(world, "loop_detected", call_id="", tool="", view=view, step=14)
+    page = page_of(root, "gate", gate.pk)
+    assert "Before these, steps 1, 2, 3, 4 as well." in page
+    few = open_gate(make_world(), "loop_detected", call_id="", tool="", view={**view, "steps": [12, 13, 14]}, step=14)
+    assert "Before these" not in page_of(root, "gate", few.pk)

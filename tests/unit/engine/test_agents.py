@@ -432,3 +432,16 @@ def test_planning_reads_mail_first(monkeypatch: pytest.MonkeyPatch) -> None:
     result = asyncio.run(agent.run_task(setting.spec))
     assert [type(effect) for effect in agent.effects] == [e.End]
     assert result.status == "halted"
+
+
+@pytest.mark.spec("G2", "X5")
+def test_a_judge_reads_that_what_it_judges_by_was_cut() -> None:
+    setting = Setting([])
+    orchestrator = Orchestrator(tools=setting.tools, models=Models([]), gatekeeper=setting.gatekeeper)
+    asked = orchestrator.confidence_request({"steps": "s" * 30_000}, goal="g" * 9_000, model="small")
+    assert "[cut at 8,000 of 9,000 characters]" in asked.system
+    assert asked.messages[0]["content"][0]["text"].endswith("[cut at 20,000 of 30,013 characters]")
+    whole = orchestrator.confidence_request({"steps": "s"}, goal="g", model="small")
+    assert "[cut" not in f"{whole.system} {whole.messages}"
+    reason = parse_confidence(json.dumps({"confidence": 0.5, "reason": "r" * 600}))[2]
+    assert (len(reason), reason[-18:]) == (500, "… (600 characters)")
