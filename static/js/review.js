@@ -11,10 +11,8 @@ const typing = () => {
     || (at.tagName === "INPUT" && !["checkbox", "radio", "button", "submit"].includes(at.type)));
 };
 // While a card is on its way, its keys are not for the one that goes: they would be lost with it, or worse, the rest of
-// what somebody types would be taken for commands to the next. While it is being taken in, they wait for it; but nobody
-// decides a card before it is there.
+// what somebody types would be taken for commands to the next.
 const onItsWay = () => one("[data-gate] form.htmx-request, .row-link.htmx-request");
-const arriving = () => one("#review.htmx-settling, [data-gate].htmx-settling");
 let wentAt = -Infinity; // `g r` goes to Review; it does not reject
 window.addEventListener("keydown", (event) => { if (event.key === "g") wentAt = event.timeStamp; });
 const free = (act) => (event) => {
@@ -41,6 +39,7 @@ const linkOf = (row) => one("a", row);
 const isShown = (element) => element.getClientRects().length > 0;
 const deciding = () => all("[data-gate]").filter((gate) => one("[data-verdicts]", gate) && isShown(gate));
 let marked = "";
+let place = -1; // of the marked row: where it was, once somebody else has decided it
 const selected = () => (review() ? review().dataset.selected : marked);
 const rowOf = (id) => rows().find((row) => row.dataset.row === id);
 const focusedRow = () => rows().find((row) => row.contains(document.activeElement));
@@ -59,10 +58,11 @@ function mark() {
     }
   }
   for (const gate of all("[data-gate]")) gate.toggleAttribute("data-marked", gate.dataset.gate === selected());
-  for (const row of rows()) {
+  rows().forEach((row, at) => {
+    if (row.dataset.row === selected()) place = at;
     if (row.dataset.row === selected()) linkOf(row).setAttribute("aria-current", "true");
     else linkOf(row).removeAttribute("aria-current");
-  }
+  });
 }
 
 function select(id) {
@@ -90,7 +90,8 @@ function move(by) {
   const list = review() ? rows() : deciding();
   if (!list.length) return false;
   const at = list.findIndex((item) => (item.dataset.row ?? item.dataset.gate) === selected());
-  const next = list[Math.max(0, Math.min(list.length - 1, at < 0 ? (by > 0 ? 0 : list.length - 1) : at + by))];
+  const gone = place < 0 ? (by > 0 ? 0 : list.length - 1) : place + Math.min(by, 0);
+  const next = list[Math.max(0, Math.min(list.length - 1, at < 0 ? gone : at + by))];
   if (!review()) return markCard(next);
   return next.dataset.row === selected() && card() ? (show(next), true) : openRow(next);
 }
@@ -105,10 +106,6 @@ function toggle() {
 // A key for the card: first the row that has the focus, or the card itself, becomes the one that is marked and shown.
 const onCard = (act) => free((event) => {
   if (onItsWay()) return true;
-  if (arriving()) {
-    if (!act.decides) document.addEventListener("htmx:afterSettle", () => setTimeout(() => { if (!typing() && card()) act(card()); }), { once: true });
-    return true;
-  }
   const elsewhere = focusedRow() ?? rowOf(selected());
   if (elsewhere && (elsewhere.dataset.row !== selected() || !card())) return openRow(elsewhere);
   const gate = card() ?? (review() ? null : deciding()[0]);
@@ -148,7 +145,6 @@ function press(key) {
     if (target.dataset.choice) { target.click(); return true; }
     return decide(gate, target, key);
   };
-  act.decides = key !== "e" && key !== "r";
   return act;
 }
 
@@ -286,7 +282,14 @@ function openAtDecision(place) {
   if (location.hash === link.hash || (!location.hash && window.scrollY === 0)) line.scrollIntoView({ block: "start" });
 }
 
+// A card comes with a list of its own, and the one that it replaces may have been about to ask, or asking.
+let changed = false;
+document.body.addEventListener("queue-changed", () => { changed = true; });
+document.addEventListener("htmx:beforeSend", (event) => { if (event.target.id === "queue") changed = false; });
+document.addEventListener("htmx:xhr:abort", (event) => { if (event.target.id === "queue") changed = true; });
+
 document.addEventListener("htmx:afterSettle", (event) => {
+  if (changed && event.target.id === "review") document.body.dispatchEvent(new Event("queue-changed"));
   openAtDecision(event.detail.target ?? document.body);
   settle();
   // A new card begins at its top, and its title is told to those who listen.

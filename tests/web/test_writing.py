@@ -110,16 +110,73 @@ def test_a_refresh_leaves_the_place_in_the_list(desk: Any) -> None:
     desk.keyboard.press("j")
     link = desk.locator(f"#queue [data-row='{second.pk}'] a")
     expect(link).to_be_focused()
-    expect(desk.locator(f"#gate-{second.pk}")).to_be_visible()
-    settled(desk)
     fourth = open_gate(desk.world, title="Thing 3")
     refresh(desk)
     desk.locator(f"#queue [data-row='{fourth.pk}']").wait_for()
-    settled(desk)
     expect(link).to_be_focused()
     desk.keyboard.press("j")
     expect(desk.locator(f"#queue [data-row='{third.pk}'] a")).to_be_focused()
     assert first.is_open
+
+
+def test_what_changes_while_a_card_is_on_its_way_is_asked_for_afterwards(desk: Any) -> None:
+    _, second = (open_gate(desk.world, title=f"Thing {number}") for number in range(2))
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    with slow(desk, f"**/review/{second.pk}/**") as cards:
+        desk.keyboard.press("j")
+        wait_for_answer(desk, cards)
+        third = open_gate(desk.world, title="Thing 2")
+        refresh(desk)
+        desk.wait_for_timeout(300)  # longer than a list waits for more before it asks
+        cards[0]()
+        desk.locator(f"#queue [data-row='{third.pk}']").wait_for()
+    expect(desk.locator(f"#gate-{second.pk}")).to_be_visible()
+    expect(desk.locator(f"#queue [data-row='{second.pk}'] a")).to_be_focused()
+
+
+@pytest.mark.parametrize("swapped", ["queue", "review"])
+def test_a_key_at_the_very_moment_of_a_swap_moves_on_in_place(desk: Any, swapped: str) -> None:
+    _, second, third = (open_gate(desk.world, title=f"Thing {number}") for number in range(3))
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    desk.evaluate("window.sameDocument = true")
+    press = (
+        "document.addEventListener('htmx:afterSwap', function pressed(event) {"
+        f"if (event.target.id !== '{swapped}') return;"
+        "document.removeEventListener('htmx:afterSwap', pressed);"
+        "setTimeout(() => document.activeElement.dispatchEvent("
+        "new KeyboardEvent('keydown', {key: 'j', code: 'KeyJ', bubbles: true, cancelable: true})));})"
+    )
+    desk.keyboard.press("j")
+    if swapped == "queue":
+        expect(desk.locator(f"#gate-{second.pk}")).to_be_visible()
+        settled(desk)
+        desk.evaluate(press)
+        refresh(desk)
+    else:
+        desk.evaluate(press)
+    expect(desk.locator(f"#gate-{third.pk}")).to_be_visible()
+    expect(desk.locator(f"#queue [data-row='{third.pk}'] a")).to_be_focused()
+    assert desk.evaluate("window.sameDocument") is True, "the page was left for another"
+    assert desk.locator("#review").get_attribute("data-selected") == str(third.pk)
+
+
+@pytest.mark.parametrize(("key", "lands_on"), [("j", 2), ("k", 0)])
+def test_where_the_marked_one_was_decided_by_somebody_else_the_next_is_its_neighbour(
+    desk: Any, key: str, lands_on: int
+) -> None:
+    gates = [open_gate(desk.world, title=f"Thing {number}") for number in range(4)]
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    desk.keyboard.press("j")
+    expect(desk.locator(f"#gate-{gates[1].pk}")).to_be_visible()
+    settled(desk)
+    Gate.objects.filter(pk=gates[1].pk).update(status="withdrawn")
+    refresh(desk)
+    expect(desk.locator(f"#queue [data-row='{gates[1].pk}']")).to_have_count(0)
+    desk.keyboard.press(key)
+    expect(desk.locator(f"#queue [data-row='{gates[lands_on].pk}'] a")).to_be_focused()
 
 
 def test_a_submission_needs_no_focus_in_the_field(desk: Any) -> None:
