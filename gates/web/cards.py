@@ -53,7 +53,7 @@ _PLACED = {
 }  # fmt: skip
 _COMMAND = {"kind", "argv", "shown", "warnings", "directory", "network", "sandbox", "scripts", "danger"}
 """What a preview of a command holds, shown together; its ``shown`` and ``argv`` are the same words."""
-_ROLLBACK = {"files", "more_files", "diff_is_cut", "others", "choices", "again"}
+_ROLLBACK = {"files", "more_files", "diff_is_cut", "others", "choices", "again", "failure"}
 """What the question of a rollback holds beside its diff."""
 _DOUBT = {"evidence", "attempt", "begun_at", "again_after_s"}
 """What the world shows of a call in doubt, laid out as a table."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Count, IntegerField, Subquery, Value
+from django.db.models import Case, Count, IntegerField, Subquery, Value, When
 from django.http import QueryDict
 
 from gates.models import Gate
@@ -68,7 +68,8 @@ class Queue:
     projects: list[Project] = field(default_factory=list)
     could_read: bool = True
     held: list[Run] = field(default_factory=list)
-    """Paused by the monitor: no decision is asked for, but somebody has to resume or stop them."""
+    """Paused by the monitor: no decision is asked for, but somebody has to resume or stop them. Those first that the
+    reader may (``may_steer``); of the others too one knows why nothing comes of them."""
     held_more: int = 0
     """How many stand in the list of runs alone."""
 
@@ -111,10 +112,14 @@ def _held(user: Any, filters: Filters) -> tuple[list[Run], int]:
     """With everything that waits; what is narrowed to gates of some kind shows those alone. With how many more."""
     if filters.kind or filters.risk or filters.whose not in ("", "open"):
         return [], 0
-    held = Run.objects.visible_to(user, OPERATE).held()
+    held = Run.objects.visible_to(user).held()
     if filters.project:
         held = held.filter(project_id=filters.project)
-    found = list(held.with_names().order_by("paused_at")[: HELD + 1])
+    mine = [one.project_id for one in user.memberships.all() if one.role in OPERATE]
+    first = Case(When(project_id__in=mine, then=Value(0)), default=Value(1))
+    found = list(held.with_names().order_by(first, "paused_at")[: HELD + 1])
+    for run in found:
+        run.may_steer = user.is_superuser or run.project_id in mine
     return found[:HELD], held.count() - HELD if len(found) > HELD else 0
 
 

@@ -21,7 +21,7 @@ from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine import rollback as rb
-from loops.engine.exits import REASONS
+from loops.engine.exits import REASONS, failure_behind
 from loops.engine.lifecycle import Phase
 from loops.engine.state import RunState
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult
@@ -56,7 +56,8 @@ async def ask(desk: Desk, calls: ToolCalls) -> None:
         risk="medium",
         recommended="keep" if state.phase is Phase.HALT or failed else "",
         subject={"undo": [{"call": undo.id, "tool": undo.compensation.tool} for undo in rb.pending(undos)]},
-        view=view | {"choices": choices(state), "again": bool(failed)},
+        view=view
+        | {"choices": choices(state), "again": bool(failed), "failure": failure_behind(state, state.end_reason)},
     )
     await open_gate(desk, calls, question)
 

@@ -116,9 +116,8 @@ def _latest_error(state: RunState) -> dict[str, Any] | None:
     return {"step": failed[-1].step, "error": failed[-1].error} if failed else None
 
 
-def _why(state: RunState, reason: str) -> str:
-    """The words of the reason, and the failure behind it where there was one."""
-    words = REASONS.get(reason, reason)
+def failure_behind(state: RunState, reason: str) -> str:
+    """What failed, where that is why it ended: as the provider of a model said it, or in words of our own."""
     more = state.recovering.why if reason in FOR_A_FAILURE else ""
     if reason == "model_unavailable":
         more = state.outage.said
@@ -131,7 +130,12 @@ def _why(state: RunState, reason: str) -> str:
         more = " ".join(f"{check.text}: {check.status}." for check in failed)
     if reason in OF_A_BOUND and state.extensions and not extensions_left(state):
         more = f"{more} All {state.limits.max_extensions} extensions that its limits allow were used.".strip()
-    return f"{words} {more}".strip()
+    return more
+
+
+def _why(state: RunState, reason: str) -> str:
+    """The words of the reason, and the failure behind it where there was one."""
+    return f"{REASONS.get(reason, reason)} {failure_behind(state, reason)}".strip()
 
 
 def _partial(state: RunState) -> tuple[str, str]:

@@ -50,7 +50,8 @@ def overview(request: HttpRequest) -> HttpResponse:
     held_for_me = waiting.held_for(request.user)
     held = list(held_for_me.with_names().order_by("paused_at")[: HELD + 1])
     all_held = held_for_me.count() if len(held) > HELD else len(held)
-    live, failures = list(_live(runs)), list(_failures(runs))
+    stuck = list(waiting.held_by_others(request.user).with_names().order_by("paused_at")[:HELD])
+    live, failures = [*stuck, *_live(runs.exclude(pk__in=[run.pk for run in stuck]))], list(_failures(runs))
     context = {
         "roles": roles,
         "sandbox": sandbox.weak(),
@@ -60,8 +61,8 @@ def overview(request: HttpRequest) -> HttpResponse:
         "held": held[:HELD],
         "hidden_held": max(0, all_held - HELD),
         "hidden_gates": max(0, gates - GATES),
-        "live": live[:LIVE],
-        "more_live": len(live) > LIVE,
+        "live": live[: LIVE + len(stuck)],
+        "more_live": len(live) > LIVE + len(stuck),
         "figures": _figures(runs, now),
         "waits": _waits(request.user, now),
         "failures": failures[:FAILURES],

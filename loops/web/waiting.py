@@ -31,6 +31,11 @@ def held_for(user: Any) -> RunQuerySet:
     return Run.objects.visible_to(user, OPERATE).held()
 
 
+def held_by_others(user: Any) -> RunQuerySet:
+    """Runs that the monitor paused and ``user`` sees, but others have to resume or stop."""
+    return Run.objects.visible_to(user).held().exclude(pk__in=held_for(user).order_by().values("pk"))
+
+
 def count_for(request: HttpRequest) -> int:
     """How many wait for the person asking; counted once a request."""
     if not hasattr(request, "_open_gates"):

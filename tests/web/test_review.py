@@ -306,6 +306,18 @@ def test_every_kind_has_its_buttons(world: World, kind: str) -> None:
         assert "Guidance" in page
 
 
+def test_a_providers_own_words_are_on_the_card_of_a_rollback_and_no_markup(world: World) -> None:
+    said = "claude: 529 <script>alert(1)</script> \u202egnihton"
+    view = {"files": [], "others": [], "diff": "", "choices": ["roll_back", "keep"], "failure": said}
+    gate = open_gate(world, "rollback_choice", view=view)
+    page = text(browser(world.reviewer).get(f"/review/{gate.pk}/"))
+    card = page.split("What failed</h4>")[1].split("</section>")[0]
+    assert "claude: 529 &lt;script&gt;alert(1)&lt;/script&gt;" in card
+    assert "<script>alert" not in page
+    assert "\u202e" not in card
+    assert page.count("claude: 529") == 1, "not a second time among what is not laid out"
+
+
 @pytest.mark.parametrize(
     ("kind", "button", "hint"),
     [

@@ -18,6 +18,8 @@ from loops.monitor.noticing import SPEND, Noticed
 from loops.monitor.sight import live_runs
 from loops.monitor.telling import tell
 from loops.storage import rebuild
+from loops.web import overview
+from tests import factories as make
 from tests import fakes
 from tests.integration.monitor.test_monitor import begun, bell, working
 
@@ -79,7 +81,6 @@ def test_it_is_counted_as_something_that_waits_and_decided_in_review(held: Any) 
     operator, viewer = client("olga", "operator", run), client("vera", "viewer", run)
     assert ">1<span" in shown(operator, "badge")
     assert "hidden" in shown(viewer, "badge")
-    assert "Paused by the monitor" not in shown(viewer, "review")
     assert 'Needs you <span class="num muted">1</span>' in shown(operator, "overview")
     review = shown(operator, "review")
     assert 'value="resume"' in review
@@ -95,6 +96,32 @@ def test_it_is_counted_as_something_that_waits_and_decided_in_review(held: Any) 
     run.refresh_from_db()
     assert (run.paused_by, run.paused_reason, run.paused_at) == ("", "", None)
     assert "hidden" in shown(operator, "badge")
+
+
+@pytest.mark.parametrize(
+    ("role", "looks_at"), [("viewer", ["run", "overview", "review"]), ("reviewer", ["run", "review"])]
+)
+def test_who_may_not_resume_it_still_sees_who_paused_it_why_and_since_when(
+    held: Any, role: str, looks_at: list[str]
+) -> None:
+    run, someone = held.run, client("rita", role, held.run)
+    for page in looks_at:
+        said = shown(someone, page, *([run.pk] if page == "run" else []))
+        assert f"Paused by the monitor: {WHY}" in said, page
+        assert f'datetime="{run.paused_at:%Y-%m-%dT%H:%M}' in said, page
+        assert 'value="resume"' not in said
+        assert "Needs you <span" not in said
+    assert "An operator of the project resumes or stops it." in shown(someone, "review")
+    assert "hidden" in shown(someone, "badge"), "nothing that they have to do"
+    assert client("otto", role, make.run(make.project())).get(reverse("run", args=[run.pk])).status_code == 404
+
+
+def test_a_run_that_others_have_to_resume_is_not_pushed_off_the_overview(held: Any) -> None:
+    for _ in range(overview.LIVE + 2):
+        make.run(held.run.project)
+    said = shown(client("vera", "viewer", held.run), "overview")
+    assert said.count(f"Paused by the monitor: {WHY}") == 1
+    assert "All runs in progress" in said
 
 
 def test_a_persons_pause_names_the_person_and_is_nobodys_queue(held: Any) -> None:

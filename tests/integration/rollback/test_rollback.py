@@ -49,6 +49,7 @@ def test_a_failed_run_asks_and_everything_is_put_back_in_reverse_order(story: St
     }
     assert "-newer a\n+the first a.txt" in gate.view["diff"]
     assert not any(one["why_not"] for one in gate.view["files"])
+    assert gate.view["failure"] == "demo-scripted: no key", "what its provider said"
     assert story.say("roll_back") == "ended"
     assert look(story.folder) == story.was
     begun = [fact.undoes for fact in story.facts("CompensationIntended")]
