@@ -170,8 +170,8 @@ def _hand_over(user: User, state: Path) -> None:
     try:
         handover.give(state, user.uid, user.gid)
     except handover.Running:
-        if _owner(state) is None:  # it runs as root: `up` will say that it runs
-            raise StaysRoot(f"it already does, on {state}") from None
+        if _owner(state) is None:  # where it is theirs, `up` says the same
+            raise EmbeddedError(f"already running on {state}: stop it or set AGENTOPS_STATE") from None
     except handover.NotOurs as error:
         raise StaysRoot(f"{error}; AGENTOPS_STATE names a folder of its own") from None
     except OSError as error:

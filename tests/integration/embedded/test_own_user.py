@@ -5,6 +5,7 @@ What `up` would start afterwards is left out here; the walk through the README h
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pwd
@@ -156,6 +157,16 @@ def test_a_folder_that_others_use_as_well_is_not_taken(place: Path) -> None:
     (place / "state").mkdir()
     (place / "state/letters").mkdir()
     assert "holds other things as well (letters)" in stays_root(place, "up")
+
+
+def test_a_folder_on_which_root_runs_is_not_taken_from_under_it(place: Path) -> None:
+    (place / "state").mkdir()
+    with (place / "state/up.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = start(place, "up")
+    assert done.returncode == 1
+    assert done.stderr.strip() == f"already running on {place / 'state'}: stop it or set AGENTOPS_STATE"
+    assert (place / "state").stat().st_uid == (place / "state/up.lock").stat().st_uid == 0
 
 
 @pytest.mark.spec("I7")

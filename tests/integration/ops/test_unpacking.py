@@ -14,7 +14,7 @@ from agentops.embedded.paths import Paths
 from agentops.ops import OpsError, archive
 from agentops.ops.restore import _unpack
 
-pytestmark = pytest.mark.spec("T4")
+pytestmark = pytest.mark.spec("J4")
 
 
 @pytest.fixture
