@@ -28,9 +28,9 @@ def unreadable(folder: Path, name: str) -> str:
 
 def _refused(folder: Path, what: str, change: bool) -> str:
     us, place, right = _us(), quote(str(folder)), "rwX" if change else "rX"
-    own = f"`chown -R {us} {place}`, or for a folder that stays somebody else's"
-    let = f"{own} `setfacl -R -m u:{us}:{right},d:u:{us}:{right} {place}`"
-    return f"AgentOps runs as {us}, who may not {what} {folder}: {let}, lets them."
+    acl = f"`setfacl -R -m u:{us}:{right},d:u:{us}:{right} {place}`"
+    lets = f"`chown -R {us} {place}` lets them, and so does {acl} where it stays somebody else's"
+    return f"AgentOps runs as {us}, who may not {what} {folder}: {lets}."
 
 
 def _us() -> str:

@@ -36,8 +36,8 @@ def folder() -> Iterator[Path]:
 def test_what_may_be_read_may_be_copied_and_to_be_changed_it_must_be_writable(folder: Path) -> None:
     assert asked(lambda: rights.lacking(folder, change=False)) == ""
     assert asked(lambda: rights.lacking(folder, change=True)) == (
-        f"AgentOps runs as nobody, who may not write in {folder}: `chown -R nobody {folder}`, or for a folder "
-        f"that stays somebody else's `setfacl -R -m u:nobody:rwX,d:u:nobody:rwX {folder}`, lets them."
+        f"AgentOps runs as nobody, who may not write in {folder}: `chown -R nobody {folder}` lets them, and so does "
+        f"`setfacl -R -m u:nobody:rwX,d:u:nobody:rwX {folder}` where it stays somebody else's."
     )
     os.chown(folder, *nobody())
     assert asked(lambda: rights.lacking(folder, change=True)) == ""
