@@ -13,7 +13,8 @@ from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import loops
 from loops.engine.fold import apply
-from loops.engine.lifecycle import Event
+from loops.engine.lifecycle import Event, Phase
+from loops.engine.recovery.objections import BREAKERS
 from loops.engine.state import RunState
 from loops.engine.values import Access
 
@@ -34,25 +35,28 @@ _EFFECTS = (
     e.End,
     e.Rest,
 )
-_NOT_ITS_WORD = (
-    f.RunStarted,
-    f.ModelAnswered,
-    f.CallJudged,
-    f.ToolIntended,
-    f.ToolVerified,
-    f.GateOpened,
-    f.GateDecided,
-    f.MessageReceived,
-    f.StopRequested,
-    f.RunPaused,
-    f.RunResumed,
-    f.ConfidenceAsked,
-    f.ConfidenceChecked,
-    f.RollbackRequested,
-    f.ChecksCompleted,
-    f.RunEnded,
+_ITS_WORD = (
+    f.PhaseEntered,
+    f.StepCompleted,
+    f.ResultProposed,
+    f.Reminded,
+    f.LimitWarned,
+    f.LimitReached,
+    f.LoopDetected,
+    f.LoopBroken,
+    f.ContextWarned,
+    f.FailureClassified,
+    f.Backtracked,
+    f.ReflectionForced,
+    f.ReflectionGiven,
+    f.ModelStopped,
+    f.BackoffStarted,
+    f.PermissionDenied,
+    f.ToolRefused,
 )
-"""Facts that only the world, the access matrix, people and checks can give."""
+"""Facts that a loop decides by itself. All others only the world, the access matrix, people and checks can give."""
+_ITS_PHASES = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.ACT, Phase.REPAIR})
+"""Those in which it is asked; it leads into the others, and verification and the lifecycle lead out of them."""
 
 
 def next_of(state: RunState, part: str) -> e.Effect:
@@ -100,10 +104,18 @@ def _fault_of_facts(facts: tuple[f.Fact, ...], state: RunState) -> str:
     if not facts:
         return "it recorded nothing, and would be asked the same for ever"
     for fact in facts:
-        if isinstance(fact, _NOT_ITS_WORD):
+        if not _is_its_word(fact, state):
             return f"{type(fact).__name__} is not a loop's to record"
         state = apply(state, fact)
     return ""
+
+
+def _is_its_word(fact: f.Fact, state: RunState) -> bool:
+    if isinstance(fact, f.ToolCompleted):  # of a tool that ends a step, and runs nothing
+        return any(each.call.id == fact.call_id and each.call.name in BREAKERS for each in state.calls)
+    if isinstance(fact, f.PhaseEntered) and state.phase not in _ITS_PHASES:
+        return False
+    return isinstance(fact, _ITS_WORD)
 
 
 def _place(error: Exception) -> str:
