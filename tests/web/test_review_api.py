@@ -11,6 +11,7 @@ from django.test import Client
 
 from gates import services
 from gates.models import Decision, Gate
+from loops.engine.spec import Limits
 from tests.integration.gates.making import World, make_world, open_gate, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("T2", "Q5")]
@@ -149,6 +150,18 @@ def test_the_last_extension_is_the_last(world: World, kind: str, body: dict[str,
     assert decide(world.reviewer, gate, verdict="reject", reason="enough").status_code == 201
     another = open_gate(world, kind, view=AT_THE_BOUND | {"extensions_used": 19})
     assert decide(world.reviewer, another, **body).status_code == 201
+
+
+@pytest.mark.spec("D3", "A6")
+def test_gates_of_earlier_versions_are_counted_by_what_was_granted(world: World) -> None:
+    """Their views do not say how many extensions there were."""
+    view = {name: value for name, value in AT_THE_BOUND.items() if not name.startswith("extensions")}
+    for number in range(Limits().max_extensions):
+        kind, status = (("limit_reached", "extended"), ("loop_detected", "answered"))[number % 2]
+        Gate.objects.filter(pk=open_gate(world, kind, view=view).pk).update(status=status)
+    refused = decide(world.reviewer, open_gate(world, "limit_reached", view=view), **EXTEND)
+    assert refused.status_code == 422
+    assert "extensions that its limits allow are used" in refused.content.decode()
 
 
 @pytest.mark.spec("D3", "X5")

@@ -225,6 +225,9 @@ def test_a_stream_that_ends_without_a_reason_may_call_tools() -> None:
     reply = answer(lambda seen: said(piece('{"upto": 1}', index=0, id="a", name="count"), finish=None), "openai")
     assert [(call.name, call.arguments, call.error) for call in reply.calls] == [("count", {"upto": 1}, "")]
     assert reply.stop is StopReason.TOOL_USE
+    reply = answer(lambda seen: said(piece('{"upto": 1', index=0, id="a", name="count"), finish=None), "openai")
+    assert reply.stop is StopReason.CUT
+    assert "not executed" in reply.calls[0].error
 
 
 def test_without_an_end_mark_a_call_is_not_trusted() -> None:

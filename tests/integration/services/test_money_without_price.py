@@ -115,3 +115,18 @@ def test_a_fork_asks_as_well(world: worlds.World, local: Agent, settings: Any, t
             fork_run(actor=world.operator, run=mine.run, step=0, **changed)
     made = fork_run(actor=world.operator, run=mine.run, step=0, model="local", limits={"allow_unknown_cost": 1})
     assert made.run.fork.limits["allow_unknown_cost"] == 1
+
+
+def test_what_was_confirmed_for_the_parent_is_not_confirmed_for_its_fork(
+    world: worlds.World, local: Agent, settings: Any, tmp_path: Path
+) -> None:
+    """It was said of another model and another limit."""
+    settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
+    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    ModelConfig.objects.create(
+        name="priced", provider="openai", model_id="x", input_usd_per_mtok=1, output_usd_per_mtok=2
+    )
+    submitted = world.submit(limits={**MONEY, "allow_unknown_cost": 1})
+    mine = forks.parent_in(tmp_path / "parent", submitted.run)
+    made = fork_run(actor=world.operator, run=mine.run, step=0, model="priced", limits={"max_cost_microusd": 9})
+    assert made.run.fork.limits == {"max_cost_microusd": 9, "allow_unknown_cost": 0}
