@@ -25,9 +25,9 @@ class Command:
     argv: Sequence[str | Path]
     stop_signal: signal.Signals = signal.SIGTERM
     unprivileged: bool = False
-    user: tuple[int, int] | None = None
     environ: Mapping[str, str] = field(default_factory=dict)
     before: Callable[[], None] | None = None
+    user: tuple[int, int] | None = None
 
 
 def start(command: Command, output: int | IO[bytes]) -> subprocess.Popen[bytes]:

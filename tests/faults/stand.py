@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,14 +135,11 @@ def start(command: Any, **environ: str) -> subprocess.Popen[bytes]:
     """Start a command of the embedded stack, its output in the stand's log folder."""
     from django.conf import settings
 
-    from agentops.embedded.process import Command
     from agentops.embedded.process import start as launch
 
     with (settings.PATHS.logs / f"{command.name}.log").open("ab") as log:
         more = {"PYTHONPATH": str(settings.BASE_DIR), **command.environ, **environ}
-        return launch(
-            Command(command.name, command.argv, command.stop_signal, command.unprivileged, more, command.before), log
-        )
+        return launch(replace(command, environ=more), log)
 
 
 def forget_connections() -> None:
