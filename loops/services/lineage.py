@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Case, Q, When
 
 from loops.models import Fact, Fork, Run
 from loops.storage import ancestry
@@ -27,7 +27,9 @@ class Shared:
 def of(run: Run) -> dict[str, Any]:
     """``origin``: the fork that made this run, or None; ``forks``: of this run, newest first. One query."""
     rows = Fork.objects.filter(Q(run=run) | Q(parent=run)).select_related("run", "created_by")
-    found = list(rows.defer("instructions", "message", "run__state_snapshot").order_by("-run_id")[: MOST + 2])
+    origin_first = Case(When(run=run, then=0), default=1)
+    slim = rows.defer("instructions", "message", "run__state_snapshot")
+    found = list(slim.order_by(origin_first, "-run_id")[: MOST + 2])
     forks = [fork for fork in found if fork.parent_id == run.pk]
     return {
         "origin": next((fork for fork in found if fork.run_id == run.pk), None),

@@ -10,7 +10,6 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from loops.engine.cutting import shortened
 from loops.engine.values import Json
 from loops.tools.clean import clean_text
 from loops.tools.globs import BadPattern, regular_expression
@@ -42,8 +41,17 @@ class Validator:
             if len(found) == _MOST_ERRORS:
                 return [*found, "and there are more faults than these"]
             where = "/" + "/".join(str(part) for part in error.absolute_path)
-            found.append(shortened(clean_text(f"{where}: {error.message}"), _LONGEST_ERROR))
+            found.append(_both_ends(clean_text(f"{where}: {error.message}")))
         return found
+
+
+def _both_ends(text: str) -> str:
+    """Where it is at the beginning, what is wrong at the end; of a long value between them only how long it is."""
+    if len(text) <= _LONGEST_ERROR:
+        return text
+    said = f" … ({len(text):,} characters) … "
+    half = (_LONGEST_ERROR - len(said)) // 2
+    return f"{text[:half]}{said}{text[-half:]}"
 
 
 def _refuse(schema: Mapping[str, Json]) -> None:

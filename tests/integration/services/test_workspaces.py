@@ -99,3 +99,18 @@ def test_two_makers_agree_on_one_folder(committed_world, source):
         paths = set(pool.map(prepare, range(8)))
     assert len(paths) == 1
     assert [folder.name for folder in workspaces.root().iterdir()] == [str(run.pk)]
+
+
+@pytest.mark.spec("X5")
+def test_a_folder_that_is_too_much_to_be_copied_is_refused_with_the_figure(world, source, monkeypatch):
+    monkeypatch.setattr(workspaces, "MAX_FILES", 2)
+    monkeypatch.setattr(workspaces, "MAX_BYTES", 3 * 1024**2)
+    (source / "large").write_bytes(b"x" * (3 * 1024**2 - len("echo hi")))
+    workspaces.prepare(run_in(world, source))
+    (source / "large").write_bytes(b"x" * 3 * 1024**2)
+    with pytest.raises(workspaces.WorkspaceUnusable, match="The workspace is larger than 3 MB"):
+        workspaces.prepare(world.submit(workspace=Workspace.objects.get(path=str(source))).run)
+    (source / "large").write_bytes(b"x")
+    (source / "one_more").touch()
+    with pytest.raises(workspaces.WorkspaceUnusable, match="The workspace has more than 2 files"):
+        workspaces.prepare(world.submit(workspace=Workspace.objects.get(path=str(source))).run)

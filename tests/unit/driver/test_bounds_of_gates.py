@@ -8,7 +8,9 @@ import pytest
 
 from loops.driver import gates
 from loops.driver.rollback import reasons_of
+from loops.engine import facts as f
 from loops.engine.cutting import shortened
+from loops.engine.recovery.silence import PLAIN_ANSWERS_AT_MOST, SILENT_ANSWERS_AT_MOST
 from loops.engine.rollback import Undo
 from loops.engine.values import Compensation
 from loops.streaming import AT_MOST_CHARS, OutputStream
@@ -65,3 +67,19 @@ def test_the_live_view_says_where_it_stops() -> None:
     assert shown.endswith("y\n[not shown live beyond 200,000 characters; the finished step has the rest]\n")
     assert "never" not in shown
     assert [piece["text"] for piece in told if piece["kind"] == "stderr"] == ["other"]
+
+
+def test_a_model_that_only_talks_is_taken_at_its_word_and_the_trace_says_so() -> None:
+    world = World([says("hm"), says("That is all.")])
+    assert world.drive() == "ended"
+    (stopped,) = world.journal.of(f.ModelStopped)
+    assert (stopped.taken, stopped.answers) == (True, PLAIN_ANSWERS_AT_MOST)
+    assert world.state.result == "That is all."
+
+
+def test_a_model_that_says_nothing_ends_its_run_with_the_reason() -> None:
+    world = World(lambda request: says(" "))
+    assert world.drive() == "ended"
+    (stopped,) = world.journal.of(f.ModelStopped)
+    assert (stopped.taken, stopped.answers) == (False, SILENT_ANSWERS_AT_MOST)
+    assert world.state.end_reason == "no_tool_call"
