@@ -5,9 +5,7 @@ A missing bwrap is a failure, not a skip: without it the product refuses command
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +20,7 @@ from loops.engine.values import Access, FailureKind
 from loops.tools.limits import MIB, Limits
 from loops.tools.matrix import AccessRule
 from loops.tools.sandbox import levels
+from tests.security import processes
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("I7")
@@ -31,15 +30,6 @@ pytestmark = pytest.mark.spec("I7")
 def desk(tmp_path: Path) -> Desk:
     assert levels.probe().level == levels.FULL, levels.probe().warning
     return Desk(tmp_path, level=levels.probe())
-
-
-def _alive(marker: str) -> list[int]:
-    """Processes on the host whose command line has the marker."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if any(marker in word for word in process.info["cmdline"] or []):
-            found.append(process.pid)
-    return found
 
 
 # --- what a command can reach ---------------------------------------------------------------------------------------
@@ -304,65 +294,27 @@ def test_temporary_folders_have_a_size(tmp_path: Path) -> None:
 
 # --- nothing stays --------------------------------------------------------------------------------------------------
 
-DAEMON = (
-    'python3 -c "import os,time\nif os.fork()==0:\n os.setsid()\n'
-    ' if os.fork()==0:\n  os.closerange(0,99)\n  time.sleep({s})"'
-)
-
 
 @pytest.mark.spec("I8", "K1")
 def test_a_daemon_does_not_survive_its_command(desk: Desk) -> None:
     """Row 34: double fork, own session, all descriptors closed."""
-    result = desk.shell(DAEMON.format(s="987.125") + "; sleep 0.3; pgrep -fc 987.12[5]", timeout_s=10)
+    result = desk.shell(f"{processes.daemon('987.125')}; sleep 0.3; pgrep -fc 987.12[5]", timeout_s=10)
     assert result.content.strip().split("\n")[-1] != "0", "the daemon was there"
-    assert _alive("987.125") == []
+    assert processes.alive("987.125") == []
 
 
 @pytest.mark.spec("I8", "K1")
 def test_cancelling_kills_the_whole_tree_within_a_second(desk: Desk) -> None:
-    command = f"trap '' TERM INT HUP; {DAEMON.format(s='986.125')} & setsid sleep 986.125 & sleep 986.125"
-
-    async def start_and_cancel() -> float:
-        task = asyncio.create_task(desk.execute("run_command", command=command))
-        for _ in range(100):
-            await asyncio.sleep(0.05)
-            if len(_alive("986.125")) >= 5:
-                break
-        assert len(_alive("986.125")) >= 5, "control: it was running"
-        started = time.monotonic()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return time.monotonic() - started
-
-    assert asyncio.run(start_and_cancel()) < 1.0
-    assert _alive("986.125") == []
-
-
-WORKER = """
-import asyncio, sys
-from pathlib import Path
-from tests.unit.tools.harness import Desk
-desk = Desk(Path(sys.argv[1]))
-desk.shell(sys.argv[2], timeout_s=60)
-"""
+    assert processes.seconds_to_cancel(desk, "986.125", 5) < 1.0
+    assert processes.alive("986.125") == []
 
 
 @pytest.mark.spec("I8")
 def test_kill_nine_of_the_worker_leaves_nothing(tmp_path: Path) -> None:
     """Row 34."""
-    command = f"{DAEMON.format(s='985.125')} & setsid sleep 985.125 & sleep 985.125"
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path), command], cwd=Path(__file__).parents[2])
-    deadline = time.monotonic() + 15
-    while len(_alive("sleep 985.125")) + len(_alive("985.125")) < 4 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert len([pid for pid in _alive("985.125") if pid != worker.pid]) >= 3, "control: it was running"
-    worker.send_signal(signal.SIGKILL)
-    worker.wait()
-    deadline = time.monotonic() + 2
-    while _alive("985.125") and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert _alive("985.125") == []
+    with processes.worker(tmp_path, levels.FULL, "985.125", 3) as worker:
+        worker.kill()
+        processes.wait_until_gone("985.125", 2)
 
 
 # --- policy files and approved bytes --------------------------------------------------------------------------------

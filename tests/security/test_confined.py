@@ -5,7 +5,6 @@ A kernel without it is a failure, not a skip: this is what a machine without bub
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 import signal
@@ -14,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -26,6 +24,7 @@ from loops.tools.matrix import AccessRule
 from loops.tools.sandbox import confined, levels, metadata, seccomp, trial
 from loops.tools.sandbox.command import Sandboxed, environment
 from loops.tools.sandbox.levels import CONFINED, SandboxLevel
+from tests.security import processes
 from tests.unit.tools.harness import Desk, reachable
 
 pytestmark = pytest.mark.spec("I7", "X1")
@@ -40,23 +39,6 @@ def desk(tmp_path: Path) -> Desk:
 
 def _desk(folder: Path, limits: Limits | None = None) -> Desk:
     return Desk(reachable(folder), level=LEVEL, limits=limits)
-
-
-def _alive(marker: str) -> list[int]:
-    """Processes of commands whose command line has the marker; neither we nor the worker of a test."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        if any(marker in word for word in words) and not any("harness" in word for word in words):
-            found.append(process.pid)
-    return found
-
-
-def _end(marker: str) -> None:
-    """Leave nothing to the machine where the sandbox did."""
-    for process in _alive(marker):
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
 
 
 # --- which one is in force ------------------------------------------------------------------------------------------
@@ -265,7 +247,7 @@ def test_a_fork_bomb_is_contained(tmp_path: Path) -> None:
     result = desk.shell("b() { b | b & }; b; sleep 30.75", timeout_s=2)
     assert time.monotonic() - started < 4
     assert not result.ok
-    assert _alive("30.75") == []
+    assert processes.alive("30.75") == []
 
 
 def test_processes_are_counted(tmp_path: Path) -> None:
@@ -305,81 +287,36 @@ def test_its_temporary_folder_goes_with_it(desk: Desk) -> None:
 
 # --- nothing stays --------------------------------------------------------------------------------------------------
 
-DAEMON = (
-    'python3 -c "import os,time\nif os.fork()==0:\n os.setsid()\n'
-    ' if os.fork()==0:\n  os.closerange(0,99)\n  time.sleep({s})"'
-)
-
 
 @pytest.mark.spec("I8", "K1")
 def test_a_daemon_does_not_survive_its_command(desk: Desk) -> None:
     seconds = f"977.{os.getpid()}"
     try:
-        assert desk.shell(DAEMON.format(s=seconds) + "; sleep 0.3", timeout_s=10).ok
-        assert _alive(seconds) == []
+        assert desk.shell(f"{processes.daemon(seconds)}; sleep 0.3", timeout_s=10).ok
+        assert processes.alive(seconds) == []
     finally:
-        _end(seconds)
+        processes.end(seconds)
 
 
 @pytest.mark.spec("I8", "K1")
 def test_cancelling_kills_the_whole_tree_within_a_second(desk: Desk) -> None:
-    command = f"trap '' TERM INT HUP; {DAEMON.format(s='976.125')} & setsid sleep 976.125 & sleep 976.125"
-
-    async def start_and_cancel() -> float:
-        task = asyncio.create_task(desk.execute("run_command", command=command))
-        for _ in range(200):
-            await asyncio.sleep(0.05)
-            if len(_alive("976.125")) >= 4:
-                break
-        assert len(_alive("976.125")) >= 4, "control: it was running"
-        started = time.monotonic()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return time.monotonic() - started
-
-    assert asyncio.run(start_and_cancel()) < 1.0
-    assert _alive("976.125") == []
-
-
-WORKER = """
-import asyncio, sys
-from pathlib import Path
-from tests.controls import switch
-from tests.unit.tools import harness
-switch.as_told()
-from loops.tools.sandbox.levels import SandboxLevel
-harness.Desk(Path(sys.argv[1]), level=SandboxLevel(2, "landlock")).shell(sys.argv[2], timeout_s=60)
-"""
+    assert processes.seconds_to_cancel(desk, "976.125", 4) < 1.0
+    assert processes.alive("976.125") == []
 
 
 @pytest.mark.spec("I8")
 @pytest.mark.parametrize("killed", ["worker", "outer keeper", "inner keeper"])
 def test_kill_nine_of_whoever_watches_leaves_nothing(tmp_path: Path, killed: str) -> None:
-    _desk(tmp_path)
     seconds = f"975.{os.getpid()}"  # three of these tests may run at once
-    command = f"{DAEMON.format(s=seconds)} & setsid sleep {seconds} & sleep {seconds}"
-    words, own = [sys.executable, "-c", WORKER, str(tmp_path), command], {**os.environ, "TMPDIR": str(tmp_path)}
-    worker = subprocess.Popen(words, cwd=ROOT, env=own)
-    try:
-        deadline = time.monotonic() + 20
-        while len(_alive(seconds)) < 4 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert len(_alive(seconds)) >= 4, "control: it was running"
+    with processes.worker(reachable(tmp_path), CONFINED, seconds, 4) as worker:
         outer = psutil.Process(worker.pid).children()[0]
         target = {"worker": worker.pid, "outer keeper": outer.pid, "inner keeper": outer.children()[0].pid}[killed]
         os.kill(target, signal.SIGKILL)
+        processes.wait_until_gone(seconds, 2)
         deadline = time.monotonic() + 2
-        while _alive(seconds) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert _alive(seconds) == []
         while (left := list(tmp_path.glob("agentops-command-*"))) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not left, "its temporary folder goes with it"
-    finally:
-        worker.kill()
-        worker.wait()
-        _end(seconds)
 
 
 # --- policy files and approved bytes --------------------------------------------------------------------------------
