@@ -1,24 +1,13 @@
 """Fixtures of the whole suite. A test that needs no database starts no server."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import report
-
-BROWSER_FLAGS = [
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+from tests import browser, report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -134,16 +123,10 @@ def live_worker(worker_process: Any, transactional_db: None) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, Any], playwright: Any) -> dict[str, Any]:
     """Use the machine's browser; without one skip here, fail where skipping would hide it."""
-    arguments = {**browser_type_launch_args, "args": BROWSER_FLAGS}
-    if found := _browser():
+    arguments = {**browser_type_launch_args, "args": browser.FLAGS}
+    if found := browser.installed():
         return {**arguments, "executable_path": found}
     if not Path(playwright.chromium.executable_path).exists():
         missing = "no browser: install chromium, or set CHROMIUM to its path"
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     return arguments
-
-
-def _browser() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    candidates = (os.environ.get("CHROMIUM"), *map(shutil.which, names))
-    return next((path for path in candidates if path), None)

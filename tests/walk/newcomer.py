@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,18 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from agentops.embedded.paths import BASE_DIR
+from tests.browser import FLAGS, installed
 from tests.walk import WalkError
 from tests.walk.installation import Installation
 
-FLAGS = [
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 README = (BASE_DIR / "README.md").read_text(encoding="utf-8").partition("### The first five minutes")[2]
 AGENT, WORKSPACE, COMMAND = re.findall(r'agent "(.+?)", workspace "(.+?)".*?`(.+?)` that proves it', README, re.DOTALL)[
     0
@@ -67,7 +57,7 @@ class Newcomer:
         from playwright.sync_api import sync_playwright
 
         with sync_playwright() as play:
-            browser = play.chromium.launch(executable_path=_browser(), args=FLAGS)
+            browser = play.chromium.launch(executable_path=installed(), args=FLAGS)
             try:
                 self._walk(browser)
             except Exception:
@@ -238,8 +228,3 @@ def _labels(page: Any, select: str) -> list[str]:
 def _expect(holds: bool, otherwise: str) -> None:
     if not holds:
         raise WalkError(otherwise)
-
-
-def _browser() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    return next(filter(None, (os.environ.get("CHROMIUM"), *map(shutil.which, names))), None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -31,7 +30,6 @@ PAGES = {
 TABS = ("", "lifecycle/", "files/", "conversation/", "provenance/", "raw/")
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 SETTLE_S = 60
-FLAGS = ["--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +68,13 @@ class Command(BaseCommand):
             self._take(sync_playwright, Axe, options)
 
     def _take(self, sync_playwright: Any, Axe: Any, options: dict[str, Any]) -> None:
+        from tests.browser import FLAGS, installed
+
         pages = _pages(options["run"], options["fork"], options["only"])
         options["into"].mkdir(parents=True, exist_ok=True)
         faults = 0
         with sync_playwright() as play:
-            found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-            browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM") or found, args=FLAGS)
+            browser = play.chromium.launch(executable_path=installed(), args=FLAGS)
             for theme in ("light", "dark"):
                 for size in SIZES:
                     context = _log_in(browser, options, theme, size)
