@@ -68,11 +68,7 @@ def limit_gate(state: RunState) -> OpenGate:
         title=f"{'No price known' if unpriced else 'Limit reached'}: {least}{used / scale:,.12g} of "
         f"{bound / scale:,.12g} {label}",
         reasons=(
-            *(
-                ("a model without a known price was asked: the money limit cannot bind what it costs",)
-                if unpriced
-                else ()
-            ),
+            *((UNPRICED,) if unpriced else ()),
             f"{state.reached}: {least}{used / scale:.12g} used, {bound / scale:.12g} allowed",
             *(() if left else (f"all {state.limits.max_extensions} extensions that its limits allow are used",)),
         ),

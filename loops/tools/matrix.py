@@ -30,16 +30,6 @@ _STRICTNESS = {Access.ALLOW: 0, Access.ASK: 1, Access.DENY: 2}
 _SAID = {Access.ALLOW: "allow", Access.ASK: "ask before", Access.DENY: "deny"}
 _ANY = ("*", "**")
 
-DEFAULT_MATRIX = (
-    # operation, access, why
-    ("read", "allow", "Reading inside the workspace changes nothing."),
-    ("write", "allow", "Writes stay inside the run's own workspace and are shown as a diff."),
-    ("delete", "ask", "Deleting loses work."),
-    ("execute", "ask", "A command can do anything that the sandbox lets it."),
-    ("network", "ask", "What is sent to another host cannot be taken back."),
-)
-"""What a project begins with."""
-
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:

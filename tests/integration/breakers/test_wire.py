@@ -139,7 +139,7 @@ def test_a_run_without_a_fallback_is_parked_and_goes_on_by_itself() -> None:
         run = submit(model(server))
         assert drive(run.pk, "test") == "timer"
         run.refresh_from_db()
-        assert (run.owner, run.lease_until, run.status) == ("", None, "thinking")
+        assert (run.owner, run.lease_until, run.status) == ("", None, "waiting_for_resource")
         assert run.waiting_on.startswith("model main: next try at ")
         assert run.wake_at is not None
         assert drive(run.pk, "test") == "taken", "nobody can own it before its time"
@@ -161,7 +161,7 @@ def test_many_runs_of_one_model_ask_it_once_a_cooldown() -> None:
         whys = [drive_on(run, until=lambda why: True) for run in runs]
         assert len(server.seen) == 2
     assert whys == ["timer"] * 10
-    assert {run.status for run in Run.objects.all()} == {"thinking"}, "none of them failed"
+    assert {run.status for run in Run.objects.all()} == {"waiting_for_resource"}, "none of them failed"
 
 
 def _another(run: Run, number: int) -> Run:

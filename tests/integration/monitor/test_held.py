@@ -113,7 +113,9 @@ def test_who_may_not_resume_it_still_sees_who_paused_it_why_and_since_when(
         assert "Needs you <span" not in said
     assert "An operator of the project resumes or stops it." in shown(someone, "review")
     assert "hidden" in shown(someone, "badge"), "nothing that they have to do"
-    assert client("otto", role, make.run(make.project())).get(reverse("run", args=[run.pk])).status_code == 404
+    stranger = client("otto", role, make.run(make.project()))
+    assert stranger.get(reverse("run", args=[run.pk])).status_code == 404
+    assert "Paused by the monitor" not in shown(stranger, "review")
 
 
 def test_a_run_that_others_have_to_resume_is_not_pushed_off_the_overview(held: Any) -> None:

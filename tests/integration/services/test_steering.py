@@ -7,7 +7,8 @@ from loops.services import steering
 from loops.services.access import NotAllowed
 
 Status = Run.Status
-LIVE = {Status.QUEUED, Status.INITIALIZING, Status.THINKING, Status.EXECUTING_TOOL, Status.WAITING}
+AT_WORK = {Status.QUEUED, Status.INITIALIZING, Status.THINKING, Status.EXECUTING_TOOL}
+LIVE = AT_WORK | {Status.WAITING, Status.WAITING_FOR_RESOURCE}
 POSSIBLE = {
     "stop": LIVE | {Status.PAUSED},
     "pause": LIVE,
