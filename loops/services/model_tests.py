@@ -19,9 +19,12 @@ from loops.engine.values import ModelEvent, ModelReply, ModelRequest, ModelRole,
 from loops.engine.windowing import is_small
 from loops.llm import prompts
 from loops.llm.asking import ask_window
+from loops.llm.config import ModelConfig as Config
 from loops.llm.registry import ModelService
 from loops.models import ModelConfig
 from loops.services.models import config_of, keep_window, key_is_present, window_in_words, window_of
+from loops.storage.journal import raw_connection
+from loops.storage.turns import busy
 
 LONGEST_S = 1200.0
 ANSWER_TOKENS = 1024
@@ -49,20 +52,35 @@ class Tried:
 def try_model(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> Tried:
     """Make one call, keep what was found with the model, and return it. Raises nothing that a provider may cause."""
     config = config_of(row, environ)
+    crowd = _crowd(config)
     keep_window(row, ask_window(config))
     row.refresh_from_db()
     try:
-        tried = _spoken(row, *asyncio.run(_ask(row.name, ModelService({row.name: config}))))
+        tried = _spoken(row, crowd, *asyncio.run(_ask(row.name, ModelService({row.name: config}))))
     except (ModelError, TimeoutError) as error:
         said = str(error) or f"no whole answer within {LONGEST_S:.0f} seconds"
-        tried = Tried(False, (f"It did not answer: {said}", *_key(row, environ), *_window(row)))
+        tried = Tried(False, (f"It did not answer: {said}", *crowd, *_key(row, environ), *_window(row)))
     ModelConfig.objects.filter(pk=row.pk).update(tested_at=timezone.now(), test_result="\n".join(tried.lines))
     return tried
 
 
 def begin_test(row: ModelConfig) -> None:
     """Say that one is under way; a worker does it."""
-    ModelConfig.objects.filter(pk=row.pk).update(tested_at=None, test_result="Under way: reload this page in a moment.")
+    lines = ("Under way: reload this page in a moment.", *_crowd(config_of(row)))
+    ModelConfig.objects.filter(pk=row.pk).update(tested_at=None, test_result="\n".join(lines))
+
+
+def _crowd(config: Config) -> tuple[str, ...]:
+    """Whom the test meets at its server. A person waits for it, so it waits for no turn, and says what that means."""
+    answered, waiting = busy(raw_connection(), config.seat) if config.at_once else (0, 0)
+    if answered < config.at_once or not answered:
+        return ()
+    others = f"{answered} call{'' if answered == 1 else 's'} of runs"
+    line = f", and {waiting} more wait{'s' if waiting == 1 else ''} for a turn" if waiting else ""
+    return (
+        f"Its server is busy: it takes {config.at_once} at a time and is answering {others}{line}. "
+        "The test goes beside them, so both take longer than usual.",
+    )
 
 
 async def _ask(name: str, models: ModelService) -> tuple[ModelReply, bool]:
@@ -88,7 +106,7 @@ async def _ask(name: str, models: ModelService) -> tuple[ModelReply, bool]:
         await models.close()
 
 
-def _spoken(row: ModelConfig, reply: ModelReply, streams: bool) -> Tried:
+def _spoken(row: ModelConfig, crowd: tuple[str, ...], reply: ModelReply, streams: bool) -> Tried:
     called = any(call.name == REPORT.name and not call.error for call in reply.calls)
     tools = "Tool use: yes, it called the tool it was asked to call."
     if not called:
@@ -97,6 +115,7 @@ def _spoken(row: ModelConfig, reply: ModelReply, streams: bool) -> Tried:
         tools += "." if row.xml_tools else '; try "Xml tools", or another model or template on its server.'
     lines = (
         f"It answered in {reply.duration_ms / 1000:,.1f} seconds as {reply.model_id or row.model_id}.",
+        *crowd,
         tools,
         f"Streaming: {'yes' if streams else 'not seen, its answer came in one piece'}.",
         _speed(reply),

@@ -44,6 +44,10 @@ _BEFORE = """
             AND (t.taken_at IS NOT NULL OR (t.asked_at, t.id) < (mine.asked_at, mine.id)))
     FROM loops_modelturn mine WHERE mine.run = %(run)s
 """
+_BUSY = f"""
+    SELECT count(*) FILTER (WHERE t.taken_at IS NOT NULL), count(*) FILTER (WHERE t.taken_at IS NULL)
+    FROM loops_modelturn t WHERE t.seat = %(seat)s AND {_ALIVE}
+"""  # noqa: S608
 _TAKE = "UPDATE loops_modelturn SET taken_at = clock_timestamp() WHERE run = %(run)s"
 _LEAVE = "DELETE FROM loops_modelturn WHERE run = %(run)s AND epoch = %(epoch)s RETURNING seat, model"
 _NEXT = """
@@ -126,6 +130,12 @@ class PgTurns:
             row = cursor.execute(_TELL, given).fetchone()
             told.append((run, is_next, row[0] if row else ""))
         return told
+
+
+def busy(connection: Any, seat: str) -> tuple[int, int]:
+    """How many runs are being answered at an endpoint, and how many wait for their turn there."""
+    found = psycopg.Cursor(connection).execute(_BUSY, {"seat": seat, "gone": GONE_AFTER_S, "line": LINE}).fetchone()
+    return (int(found[0]), int(found[1])) if found else (0, 0)
 
 
 def waiting_at(model: str, before: int) -> str:

@@ -15,7 +15,8 @@ from django.test import Client
 from django.urls import reverse
 
 from loops.models import ModelConfig
-from loops.services import model_tests
+from loops.services import model_tests, models
+from tests.integration.turns.test_line import end_lease, park, worker
 from tests.llama.server import Server, serving
 from tests.wire.say import Raw, Say
 from tests.wire.server import WireServer
@@ -78,6 +79,31 @@ def test_a_failure_is_told_in_the_words_of_the_provider() -> None:
         tried = model_tests.try_model(model(wire.openai_url))
     assert not tried.works
     assert "model 'tiny' not found, try pulling it first" in tried.lines[0]
+
+
+def test_a_server_that_answers_runs_is_tried_all_the_same_and_its_line_is_told() -> None:
+    """A line for each run: one that is answered, one that waits, and a turn that a killed worker left."""
+    with WireServer(lambda seen: Say(calls=[("report", {"text": "ready"})])) as wire:
+        row = model(wire.openai_url)
+        config = models.config_of(row)
+        assert config.at_once == 1
+        assert not any(line.startswith("Its server is busy") for line in model_tests.try_model(row).lines)
+        answered, waits, killed = (worker(1, config.seat) for _ in range(3))
+        killed.turns.take("own")
+        end_lease(killed)
+        assert (answered.turns.take("own"), waits.turns.take("own")) == (0, 1)
+        park(waits)
+        tried = model_tests.try_model(row)
+        model_tests.begin_test(row)
+    assert tried.works
+    said = (
+        "Its server is busy: it takes 1 at a time and is answering 1 call of runs, and 1 more waits for a turn. "
+        "The test goes beside them, so both take longer than usual."
+    )
+    assert said in tried.lines
+    row.refresh_from_db()
+    assert row.test_result == f"Under way: reload this page in a moment.\n{said}"
+    assert waits.turns.take("own") == 1, "the test took nobody's place"
 
 
 def test_what_an_error_taught_is_asked_again(server: Server) -> None:
