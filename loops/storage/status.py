@@ -15,7 +15,7 @@ WAITING_FOR_RESOURCE = "waiting_for_resource"
 FOLDER = "its folder"
 """How ``waiting_on`` of a run begins that waits for its folder."""
 NEWER = "a worker of a newer version"
-MODEL = "model "
+MODEL, NEXT_TRY = "model ", " next try at "
 
 
 def status(state: RunState) -> tuple[str, str]:
@@ -33,6 +33,8 @@ def status(state: RunState) -> tuple[str, str]:
 
 def needs(waiting_on: str) -> str:
     """What a run with status ``WAITING_FOR_RESOURCE`` does, in a few words; "" where that is not known."""
+    if waiting_on.startswith(MODEL) and NEXT_TRY not in waiting_on:
+        return ""
     return next((said for begins, said in _NEEDS.items() if waiting_on.startswith(begins)), "")
 
 
@@ -50,7 +52,7 @@ def _resource(state: RunState) -> str:
     if state.turn_at:
         return waiting_at(state.turn_at, state.turn_after)
     moment = datetime.fromtimestamp(state.outage.until / 1e6, UTC)
-    return f"{waiting_for(state.outage.model)} next try at {moment:%H:%M:%S} UTC"
+    return f"{waiting_for(state.outage.model)}{NEXT_TRY}{moment:%H:%M:%S} UTC"
 
 
 def _working(state: RunState) -> tuple[str, str]:

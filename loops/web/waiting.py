@@ -11,6 +11,7 @@ from django.template.loader import TemplateDoesNotExist, get_template
 
 from loops.models import Run
 from loops.querysets import OPERATE, RunQuerySet
+from loops.storage.status import needs
 from loops.storage.turns import LINE
 from loops.web import words
 from loops.web.access import Audience
@@ -65,17 +66,15 @@ def _kinds() -> dict[str, str]:
 
 def said(waiting_on: str) -> str:
     """What a run waits on, in words: the name of a gate, a tool, or what the run said itself."""
-    if waiting_on.startswith(LINE):
-        return f"its {waiting_on}"
+    if needs(waiting_on):
+        return f"its {waiting_on}" if waiting_on.startswith(LINE) else waiting_on
     name = waiting_on if " " in waiting_on else waiting_on.replace("_", " ")
     return _kinds().get(waiting_on) or words.capital(name)
 
 
 def standing(waiting_on: str) -> str:
     """What a run stands still for, without a person having to do anything."""
-    if waiting_on.startswith(LINE):
-        return f"Waits for its {waiting_on}"
-    return f"Waits for {waiting_on}" if waiting_on else "Waits"
+    return f"Waits for {said(waiting_on)}" if waiting_on else "Waits"
 
 
 @cache

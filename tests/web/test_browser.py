@@ -4,6 +4,7 @@ import json
 import re
 import statistics
 import time
+from datetime import UTC, datetime
 
 import pytest
 import redis
@@ -14,6 +15,7 @@ from django.urls import reverse
 from playwright.sync_api import expect
 
 from loops.engine.lifecycle import Phase
+from loops.models import Run, Task
 from tests import factories as make
 from tests.web import story
 from tests.web.test_pages import HOSTILE
@@ -81,6 +83,23 @@ def test_pages_have_no_accessibility_faults_and_fit(house, open_page, theme, wid
         if found or over > 0:
             faults[address] = [*found, f"{over} px too wide"]
     assert faults == {}
+
+
+def test_nothing_of_a_runs_head_is_cut_off_on_a_phone(house, open_page):
+    long = "Reconcile the ledger of the third quarter with the statements of the bank and say what differs, "
+    Task.objects.filter(pk=house.run.task_id).update(title=(2 * long)[:200])
+    reason = "it spends $9.10 a minute, where $2.00 are allowed, and " * 5
+    Run.objects.filter(pk=house.run.pk).update(
+        status="paused", paused_by="monitor", paused_reason=reason, paused_at=datetime.now(UTC)
+    )
+    page = open_page(reverse("run", args=[house.run.pk]), width=390)
+    cut = page.eval_on_selector_all(
+        "#run-head h1, #run-head dd, #run-head .state, #run-head .sub",
+        "all => all.filter(one => one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline'"
+        " || one.scrollHeight > one.clientHeight + 2 && getComputedStyle(one).display !== 'inline')"
+        ".map(one => one.textContent.slice(0, 60))",
+    )
+    assert cut == []
 
 
 @pytest.mark.spec("R1", "R2")

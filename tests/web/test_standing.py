@@ -53,7 +53,7 @@ def test_pages_say_for_what(stands: tuple[House, str, str]) -> None:
     house, word, sentence = stands
     shown = page(house, "run", house.run.pk)
     assert word in shown
-    assert shown.count(sentence) == 2, "in its head, and in place of its first step"
+    assert shown.count(f">{sentence}") == 2, "in its head, and in place of its first step"
     assert "A worker takes the run within seconds" not in shown
     for listing in ("runs", "overview"):
         shown = page(house, listing)
