@@ -120,7 +120,7 @@ def _queue(request: HttpRequest, filters: Filters) -> Queue:
     except DatabaseError:
         return Queue(filters, [], 0, could_read=False)
     if not filters.narrows:
-        waiting.remember(request, found.total + len(found.held))
+        waiting.remember(request, found.total + len(found.held) + found.held_more)
     return found
 
 

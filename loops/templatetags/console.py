@@ -170,7 +170,7 @@ def tests(data: Any) -> dict[str, str] | None:
     said = f"{data['passed']} passed" + (f", {failed} failed" if failed else "")
     said += ", the command says" if data.get("reported") is True else ""
     said += ", not all counted" if data.get("not_counted") else ""
-    return {"look": "bad" if failed else "good", "said": said}
+    return {"look": "bad" if failed else "wait" if data.get("not_counted") else "good", "said": said}
 
 
 @register.filter

@@ -53,6 +53,7 @@ def test_review_says_how_many_more_runs_are_paused(root: Client, project: Projec
     paused(project, 3)
     page = page_of(root, "review")
     assert f"{queue_page.HELD + 3} paused by the monitor" in page
+    assert f"{queue_page.HELD + 3} waiting for you" in page, "the badge counts what it counts everywhere"
     assert "3 more are paused by the monitor" in page
     assert reverse("runs") + "?state=held" in root.get(reverse("review")).content.decode()
 

@@ -79,7 +79,7 @@ def test_people_and_the_model_read_what_is_not_counted() -> None:
     assert with_notes("1 passed\nexit code 0", None) == "1 passed\nexit code 0"
     assert tag_of({"passed": 4, "failed": 0}) == {"look": "good", "said": "4 passed"}
     assert tag_of({"passed": 4, "failed": 0, NOT_COUNTED: ["a"]}) == {
-        "look": "good",
+        "look": "wait",
         "said": "4 passed, not all counted",
     }
 
