@@ -21,7 +21,7 @@ from tests.stack import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 READERS = 40
-OF_THE_IMAGE = {"HOST", "PORT", "AGENTOPS_STATE"}
+OF_THE_IMAGE = {"HOST", "PORT", "AGENTOPS_STATE", "AGENTOPS_USER"}
 
 
 @pytest.fixture(scope="module")
