@@ -11,9 +11,12 @@ from playwright.sync_api import expect
 Held = Callable[[], None]
 
 
+BUSY = ".htmx-request, .htmx-swapping, .htmx-settling"
+
+
 def settled(page: Any) -> None:
     """Wait until no request is under way and no answer is being taken in."""
-    expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling")).to_have_count(0)
+    expect(page.locator(BUSY)).to_have_count(0)
 
 
 @contextlib.contextmanager
@@ -37,3 +40,16 @@ def wait_for_answer(page: Any, answers: list[Held], count: int = 1) -> None:
             return
         page.wait_for_timeout(50)
     raise AssertionError("nobody asked")
+
+
+def let_all_come(page: Any, answers: list[Held]) -> None:
+    """Every answer that was held, and those to what is asked because of it, until the page asks no more."""
+    given = 0
+    for _ in range(200):
+        for answer in answers[given:]:
+            answer()
+            given += 1
+        page.wait_for_timeout(50)
+        if given == len(answers) and not page.locator(BUSY).count():
+            return
+    raise AssertionError("it asks again and again")

@@ -16,7 +16,7 @@ from gates.models import Decision, Gate
 from tests import factories as make
 from tests.integration.gates.making import open_gate
 from tests.web import story
-from tests.web.browsing import settled, slow, wait_for_answer
+from tests.web.browsing import let_all_come, settled, slow, wait_for_answer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q7")]
 
@@ -51,8 +51,8 @@ def start_rejecting(page: Any, gate: Gate) -> Any:
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
 def test_a_refresh_of_the_queue_leaves_the_writer_alone(desk: Any, late: bool) -> None:
     gate = open_gate(desk.world, title="First")
+    field = start_rejecting(desk, gate)
     with slow(desk, "**/review/list/**") as answers:
-        field = start_rejecting(desk, gate)
         desk.keyboard.type("not a jar")
         for _ in range(3):
             desk.keyboard.press("ArrowLeft")
@@ -73,8 +73,8 @@ def test_a_refresh_of_the_queue_leaves_the_writer_alone(desk: Any, late: bool) -
 
 def test_a_refresh_during_a_submission_swallows_nothing(desk: Any) -> None:
     gate, following = (open_gate(desk.world, title=title) for title in ("First", "Second"))
+    start_rejecting(desk, gate)
     with slow(desk, "**/decide/**") as posts, slow(desk, "**/review/list/**") as lists:
-        start_rejecting(desk, gate)
         desk.keyboard.type("no")
         desk.keyboard.press("Control+Enter")
         wait_for_answer(desk, posts)
@@ -89,16 +89,14 @@ def test_a_refresh_during_a_submission_swallows_nothing(desk: Any) -> None:
 
 def test_a_list_that_comes_after_the_decision_does_not_bring_the_gate_back(desk: Any) -> None:
     gate, following = (open_gate(desk.world, title=title) for title in ("First", "Second"))
+    start_rejecting(desk, gate)
     with slow(desk, "**/review/list/**") as lists:
-        start_rejecting(desk, gate)
         desk.keyboard.type("no")
         refresh(desk)
         wait_for_answer(desk, lists)
         desk.keyboard.press("Control+Enter")
         assert decided(desk, gate).reason == "no"
-        for answer in lists:
-            answer()
-        settled(desk)
+        let_all_come(desk, lists)
     expect(desk.locator(f"#queue [data-row='{following.pk}']")).to_be_visible()
     expect(desk.locator(f"#queue [data-row='{gate.pk}']")).to_have_count(0)
 
