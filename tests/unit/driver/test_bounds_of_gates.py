@@ -44,6 +44,7 @@ def undo(number: int) -> Undo:
     return Undo(f"c{number}", "write_file", f"write {number}", "reversible", Compensation("restore_files"), why="busy")
 
 
+@pytest.mark.spec("O2")
 def test_effects_that_could_not_be_undone_are_all_counted() -> None:
     assert reasons_of([undo(number) for number in range(20)])[-1] == "write 19: busy"
     said = reasons_of([undo(number) for number in range(23)])
