@@ -54,7 +54,11 @@ def stopped(kind: str, at_work: workers.Workers, tool: str = "run_command") -> t
     )
     if stand.wait_for(lambda: _approved(run, at_work) and up(), 40, 0.02) < 0:
         return 0.0, Found(broken=[f"{run.pk}: {kind} did not come up"])
-    steering.stop_run(actor=house.boss(), run=run)
+    try:
+        steering.stop_run(actor=house.boss(), run=run)
+    except steering.NotPossible as error:
+        said = list(run.tool_calls.values_list("tool", "output")) if kind in TREES else []
+        return 0.0, Found(broken=[f"{run.pk}: {kind} was over before it was stopped: {error} {said}"])
     began = time.monotonic()
     gone = (lambda: not _tree(mark, all_of_it=True)) if kind in TREES else (lambda: _ended(run))
     seconds = stand.wait_for(gone, 3.0, 0.005)
