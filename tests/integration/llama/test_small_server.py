@@ -78,8 +78,8 @@ def count(runs: list[Run], kind: str) -> int:
 
 def test_ten_runs_at_once_all_end_by_their_own_bounds(live_worker: Any, slow: Server, capsys: Any) -> None:
     """Each request is begun once and answered, and who waits for a turn spends nothing."""
-    runs = submit(model(slow), 10, limits={"max_steps": 2})
     began, counts = time.monotonic(), (slow.begun(), slow.abandoned())
+    runs = submit(model(slow), 10, limits={"max_steps": 2})
     ends = rest(runs)
     seconds = time.monotonic() - began
     asked = count(runs, "ModelRequested")
