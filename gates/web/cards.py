@@ -168,9 +168,9 @@ class Card:
     again_from: datetime | None = None
     """A call in doubt may be run again from then on, not yet."""
     repeated: list[tuple[Step, list[str]]] = field(default_factory=list)
+    """The steps of a loop, each with its calls in one line."""
     repeated_before: list[int] = field(default_factory=list)
     """Steps of the loop before those that are shown."""
-    """The steps of a loop, each with its calls in one line."""
     changed: list[Changed] = field(default_factory=list)
     """The files that a result is about."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,26 +18,10 @@ from loops.services.curve import POINTS
 from loops.storage import reader
 from loops.web import breakers, circles, comparing, overview, system
 from tests import factories as make
+from tests.integration.bounds.pages import page_of
 from tests.integration.gates.making import make_world, open_gate
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("X5")]
-
-
-@pytest.fixture
-def root() -> Client:
-    browser = Client()
-    browser.force_login(make.superuser("root"))
-    return browser
-
-
-@pytest.fixture
-def project() -> Project:
-    return make.project()
-
-
-def page_of(root: Client, name: str, *args: Any, **query: Any) -> str:
-    page = root.get(reverse(name, args=args), query).content.decode()
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page))
 
 
 def paused(project: Project, count: int) -> None:

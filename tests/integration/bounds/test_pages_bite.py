@@ -21,26 +21,10 @@ from loops.models import Blob, Fork, Project, Run
 from loops.services import changed_files, lineage
 from loops.web import comparing, files, overview
 from tests import factories as make
+from tests.integration.bounds.pages import page_of
 from tests.integration.gates.making import make_world, open_gate
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("X5")]
-
-
-@pytest.fixture
-def root() -> Client:
-    browser = Client()
-    browser.force_login(make.superuser("root"))
-    return browser
-
-
-@pytest.fixture
-def project() -> Project:
-    return make.project()
-
-
-def page_of(root: Client, name: str, *args: Any, **query: Any) -> str:
-    page = root.get(reverse(name, args=args), query).content.decode()
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page))
 
 
 def forks(parent: Run, count: int) -> list[Fork]:
