@@ -21,7 +21,7 @@ from loops.models import Project, Run
 from loops.querysets import OPERATE
 
 PAGE = 40
-HELD = 20
+HELD = 5
 WHOSE = {"": "Waiting for me", "claimed": "Claimed by me", "open": "All open", "decided": "Decided"}
 RISKS = ("critical", "high", "medium", "low")
 
