@@ -8,11 +8,20 @@ from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
 from agentops import onetime
+from loops.api.endpoint import Endpoint
 
 
 def favicon(request: HttpRequest) -> HttpResponseRedirect:
     """Send browsers that ask by habit to the icon of the pages."""
     return HttpResponseRedirect(static("favicon.svg"))
+
+
+class Schema(Endpoint, SpectacularAPIView):
+    """The API described as OpenAPI."""
+
+
+class Docs(Endpoint, SpectacularSwaggerView):
+    """The same for people, to read and to try."""
 
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -21,8 +30,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("login/once/<str:token>/", onetime.login_once, name="login-once"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("admin/", admin.site.urls),
-    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("api/docs/", SpectacularSwaggerView.as_view(url_name="schema"), name="api-docs"),
+    path("api/schema/", Schema.as_view(), name="schema"),
+    path("api/docs/", Docs.as_view(url_name="schema"), name="api-docs"),
     path("api/v1/", include("loops.api.urls")),
     path("api/v1/", include("gates.api.urls")),
     path("", include("gates.web.urls")),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import StreamingHttpResponse
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions, mixins, viewsets
-from rest_framework.decorators import action, api_view
-from rest_framework.pagination import CursorPagination
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -19,6 +18,9 @@ from gates import services
 from gates.api.shapes import DecisionInput, DecisionOutput, GateOutput, GateSummary
 from gates.models import Decision, Gate
 from gates.querysets import DecisionQuerySet, GateQuerySet
+from loops.api.endpoint import Endpoint
+from loops.api.filters import ScopedFilter
+from loops.api.pagination import NewestFirst
 
 
 class Refused(exceptions.APIException):
@@ -33,16 +35,7 @@ class Unprocessable(exceptions.ValidationError):
     status_code = 422
 
 
-class NewestFirst(CursorPagination):
-    """By id, which sorts by time."""
-
-    ordering = "-id"
-    page_size = 50
-    page_size_query_param = "page_size"
-    max_page_size = 200
-
-
-class GateFilter(filters.FilterSet):
+class GateFilter(ScopedFilter):
     """``?status=open&waiting_for_me=true&risk=high``."""
 
     waiting_for_me = filters.BooleanFilter(method="only_mine", label="Open, and yours to decide")
@@ -57,18 +50,25 @@ class GateFilter(filters.FilterSet):
         return queryset.filter(pk__in=mine) if value else queryset.exclude(pk__in=mine)
 
 
-class GateViewSet(viewsets.ReadOnlyModelViewSet):
+class DecisionFilter(ScopedFilter):
+    """``?verdict=reject&gate__project=...``."""
+
+    class Meta:
+        model = Decision
+        fields = ("verdict", "gate", "gate__run", "gate__project", "gate__kind")
+
+
+class GateViewSet(Endpoint, viewsets.ReadOnlyModelViewSet):
     """Questions to people."""
 
-    queryset = Gate.objects.none()
+    lookup_value_converter = "uuid"
     pagination_class = NewestFirst
     filterset_class = GateFilter
 
     def get_queryset(self) -> GateQuerySet:
         """Gates of one's own projects."""
-        return Gate.objects.visible_to(self.request.user).select_related(
-            "decision", "decision__decided_by", "claimed_by"
-        )
+        around = ("decision", "decision__decided_by", "claimed_by")
+        return self.visible(Gate.objects).select_related(*around)  # type: ignore[no-any-return]
 
     def get_serializer_class(self) -> type[GateSummary]:
         """Lists leave out what only a reviewer of one gate needs."""
@@ -87,24 +87,26 @@ class GateViewSet(viewsets.ReadOnlyModelViewSet):
         return Response(DecisionOutput(decision).data, status=201)
 
 
-class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+class DecisionViewSet(Endpoint, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """What was decided, by whom and why. Decisions never change."""
 
-    queryset = Decision.objects.none()
+    lookup_value_converter = "uuid"
     serializer_class = DecisionOutput
     pagination_class = NewestFirst
-    filterset_fields = ("verdict", "gate", "gate__run", "gate__project", "gate__kind")
+    filterset_class = DecisionFilter
 
     def get_queryset(self) -> DecisionQuerySet:
         """Decisions of one's own projects."""
-        return Decision.objects.visible_to(self.request.user).with_names()
+        return self.visible(Decision.objects).with_names()  # type: ignore[no-any-return]
 
 
-@extend_schema(responses={(200, "application/x-ndjson"): OpenApiTypes.STR, (200, "text/csv"): OpenApiTypes.STR})
-@api_view(["GET"])
-def export(request: HttpRequest, form: str) -> StreamingHttpResponse:
+class Export(Endpoint):
     """All decisions of one's projects as a file."""
-    return exports.response(Decision.objects.visible_to(request.user), form)
+
+    @extend_schema(responses={(200, "application/x-ndjson"): OpenApiTypes.STR, (200, "text/csv"): OpenApiTypes.STR})
+    def get(self, request: Request, form: str) -> StreamingHttpResponse:
+        """JSON lines for programs, CSV for spreadsheets."""
+        return exports.response(self.visible(Decision.objects), form)
 
 
 def _translated(refusal: services.DecisionRefused) -> exceptions.APIException:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import django_filters
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers, viewsets
 from rest_framework.decorators import action
@@ -12,12 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from loops.api import pagination
-from loops.api.views import PROBLEMS, Door
+from loops.api.endpoint import Endpoint
+from loops.api.filters import ScopedFilter
+from loops.api.views import PROBLEMS
 from loops.models import Breaker
 from loops.services import breakers as service
 
 
-class BreakerFilter(django_filters.FilterSet):
+class BreakerFilter(ScopedFilter):
     """``?status=open&kind=model&name=claude``."""
 
     class Meta:
@@ -108,7 +109,7 @@ class ResetOutput(serializers.Serializer):
     breaker = OneBreakerOutput()
 
 
-class Breakers(Door, viewsets.ReadOnlyModelViewSet):
+class Breakers(Endpoint, viewsets.ReadOnlyModelViewSet):
     """Circuit breakers of tools and models, shared by all workers and all projects of this installation."""
 
     serializer_class = BreakerOutput

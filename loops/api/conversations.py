@@ -14,7 +14,8 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from loops.api.views import PROBLEMS, Door, number
+from loops.api.endpoint import Endpoint
+from loops.api.views import PROBLEMS, number
 from loops.engine import canonical
 from loops.engine.bands import CALIBRATED, band
 from loops.models import Artifact, Fact, Run
@@ -122,7 +123,7 @@ class CurveOutput(serializers.Serializer):
     confidence_has_older = serializers.BooleanField(help_text="There are judgements before these.")
 
 
-class OfRun(Door):
+class OfRun(Endpoint):
     """A view of one run that its members may see."""
 
     def run(self, pk: Any) -> Run:

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import django_filters as filters
+from django.db import models
 
 from loops.engine.exits import REASONS
 from loops.models import Agent, Run, Task
 from loops.querysets import RunQuerySet
 
 
-class AgentFilter(filters.FilterSet):
-    """``?project=...&agent_type=...``. Ids are plain text: a list of choices would show other teams' projects."""
+class ScopedFilter(filters.FilterSet):
+    """Narrows a list that holds only what one may see, by values that are compared and never looked up.
 
-    project = filters.CharFilter(field_name="project_id")
+    So an id of another team, one that never was and one's own get the same questions to the database and the same
+    answer, and no list of choices is made from rows.
+    """
+
+    @classmethod
+    def filter_for_field(cls, field: Any, field_name: str, lookup_expr: str | None = None) -> filters.Filter:
+        """Compare the key itself where the field leads to another row."""
+        if not field.is_relation:
+            return super().filter_for_field(field, field_name, lookup_expr)
+        is_uuid = isinstance(field.target_field, models.UUIDField)
+        return (filters.UUIDFilter if is_uuid else filters.CharFilter)(field_name=field_name)
+
+
+class AgentFilter(ScopedFilter):
+    """``?project=...&agent_type=...``."""
 
     class Meta:
         model = Agent
         fields = ("project", "agent_type", "is_active")
 
 
-class RunFilter(filters.FilterSet):
+class RunFilter(ScopedFilter):
     """``?status=waiting&status=thinking&agent=...&live=true``."""
 
     status = filters.MultipleChoiceFilter(choices=Run.Status.choices)
-    project = filters.CharFilter(field_name="project_id")
-    task = filters.CharFilter(field_name="task_id")
-    agent = filters.CharFilter(field_name="agent_id")
     end_reason = filters.CharFilter(label=f"Reason code: {', '.join(REASONS)}")
     live = filters.BooleanFilter(method="only_live", label="Not ended yet")
     escalated = filters.BooleanFilter(method="only_escalated", label="Could not go on without a person")
@@ -62,11 +76,9 @@ class RunFilter(filters.FilterSet):
         return queryset.held() if value else queryset.exclude(status="paused", paused_reason__gt="")
 
 
-class TaskFilter(filters.FilterSet):
+class TaskFilter(ScopedFilter):
     """``?project=...&agent=...&idempotency_key=...``."""
 
-    project = filters.CharFilter(field_name="project_id")
-    agent = filters.CharFilter(field_name="agent_id")
     idempotency_key = filters.CharFilter()
 
     class Meta:

@@ -12,7 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from loops.api import inputs, outputs
-from loops.api.views import KEY, PROBLEMS, Door, number
+from loops.api.endpoint import Endpoint
+from loops.api.views import KEY, PROBLEMS, number
 from loops.models import Run
 from loops.services.forking import MAX_INSTRUCTIONS, MAX_MESSAGE, fork_run
 from loops.services.lineage import Shared, shared
@@ -69,7 +70,7 @@ class ComparisonOutput(serializers.Serializer):
     next_after = serializers.IntegerField(allow_null=True, help_text="Null on the last page.")
 
 
-class ForkRun(Door):
+class ForkRun(Endpoint):
     """A run can be forked from any step of it, ended or not."""
 
     @extend_schema(
@@ -89,7 +90,7 @@ class ForkRun(Door):
         return Response(ForkOutput(forking).data, status=201 if forking.created else 200)
 
 
-class CompareRuns(Door):
+class CompareRuns(Endpoint):
     """Two runs, step beside step."""
 
     @extend_schema(

@@ -7,7 +7,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from loops.api.views import PROBLEMS, Door
+from loops.api.endpoint import Endpoint
+from loops.api.views import PROBLEMS
 from loops.services.people import new_token
 
 
@@ -17,7 +18,7 @@ class TokenOutput(serializers.Serializer):
     token = serializers.CharField()
 
 
-class MyToken(Door):
+class MyToken(Endpoint):
     """Make a token for scripts."""
 
     @extend_schema(request=None, responses={201: TokenOutput, **PROBLEMS})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from django.urls import path
-from rest_framework.routers import DefaultRouter
 
 from loops.api import breakers, conversations, forks, tokens, views
+from loops.api.endpoint import Router
 
-router = DefaultRouter(use_regex_path=False)
-router.include_format_suffixes = False
+router = Router(root=True)
 router.register("projects", views.Projects, basename="project")
 router.register("agents", views.Agents, basename="agent")
 router.register("models", views.Models, basename="model")

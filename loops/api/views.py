@@ -13,12 +13,10 @@ from rest_framework.decorators import action
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from loops.api import filters, inputs, outputs, pagination
-from loops.api.parsers import StrictJSONParser
+from loops.api.endpoint import Endpoint
 from loops.api.problems import MEDIA_TYPE
-from loops.api.throttles import Reading, Writing
 from loops.engine import canonical
 from loops.models import Agent, ModelConfig, Project, ProvenanceRecord, Run, Task, Workspace
 from loops.services.rollback import preview, roll_back_run
@@ -36,20 +34,7 @@ AFTER = OpenApiParameter("after", int, description="Give facts with a higher seq
 LIMIT = OpenApiParameter("limit", int, description="At most so many, up to 1,000.")
 
 
-class Door(APIView):
-    """What all views of this API share."""
-
-    parser_classes = [StrictJSONParser]
-    throttle_classes = [Reading, Writing]
-
-    def visible(self, objects: Any) -> Any:
-        """Rows the caller may see; a schema generator sees none."""
-        if getattr(self, "swagger_fake_view", False):
-            return objects.none()
-        return objects.visible_to(self.request.user)
-
-
-class Projects(Door, viewsets.ReadOnlyModelViewSet):
+class Projects(Endpoint, viewsets.ReadOnlyModelViewSet):
     """Projects in which you have a role."""
 
     serializer_class = outputs.ProjectOutput
@@ -61,7 +46,7 @@ class Projects(Door, viewsets.ReadOnlyModelViewSet):
         return self.visible(Project.objects)
 
 
-class Agents(Door, viewsets.ReadOnlyModelViewSet):
+class Agents(Endpoint, viewsets.ReadOnlyModelViewSet):
     """Agents of your projects."""
 
     serializer_class = outputs.AgentOutput
@@ -75,7 +60,7 @@ class Agents(Door, viewsets.ReadOnlyModelViewSet):
         return self.visible(Agent.objects).select_related(*(f"{role}_model" for role in roles))
 
 
-class Models(Door, viewsets.ReadOnlyModelViewSet):
+class Models(Endpoint, viewsets.ReadOnlyModelViewSet):
     """Configured models. Keys are never shown; they are not even stored."""
 
     queryset = ModelConfig.objects.select_related("fallback")
@@ -85,7 +70,7 @@ class Models(Door, viewsets.ReadOnlyModelViewSet):
     lookup_value_converter = "slug"
 
 
-class Tasks(Door, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+class Tasks(Endpoint, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """Tasks: goals with acceptance criteria and limits."""
 
     serializer_class = outputs.TaskOutput
@@ -131,7 +116,7 @@ class Tasks(Door, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         return found
 
 
-class Runs(Door, viewsets.ReadOnlyModelViewSet):
+class Runs(Endpoint, viewsets.ReadOnlyModelViewSet):
     """Runs and their traces."""
 
     serializer_class = outputs.RunOutput
@@ -241,7 +226,7 @@ class Runs(Door, viewsets.ReadOnlyModelViewSet):
         return self.get_paginated_response(serializer(page, many=True).data)
 
 
-class Me(Door):
+class Me(Endpoint):
     """Who you are to this installation."""
 
     @extend_schema(responses=outputs.MeOutput)

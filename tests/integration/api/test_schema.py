@@ -33,10 +33,10 @@ def test_a_database_without_connections_is_a_503_problem(world, api, monkeypatch
     assert "clients" not in answer.content.decode()
 
 
-@pytest.mark.spec("T2")
-def test_the_api_is_browsable(world, api):
+@pytest.mark.spec("T2", "X7")
+def test_the_api_speaks_json_alone(world, api):
     client = api(world.operator)
-    for path in ("", "runs/", "tasks/", "agents/"):
-        answer = client.get(f"/api/v1/{path}", headers={"Accept": "text/html"})
-        assert answer.status_code == 200
-        assert world.elsewhere.name not in answer.content.decode()
+    for path in ("", "runs/", "tasks/", "agents/", "gates/"):
+        browser = client.get(f"/api/v1/{path}", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+        assert (browser.status_code, browser["Content-Type"]) == (200, "application/json")
+        assert client.get(f"/api/v1/{path}", headers={"Accept": "text/html"}).status_code == 406
