@@ -303,3 +303,5 @@ document.addEventListener("htmx:afterSettle", (event) => {
 });
 window.addEventListener("pageshow", settle);
 settle();
+const asked = rowOf(selected()); // may be far down the list
+if (asked && isShown(asked)) show(asked);

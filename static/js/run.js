@@ -213,3 +213,10 @@ async function aim() {
 }
 window.addEventListener("hashchange", aim);
 aim();
+
+// --- the drawing of the lifecycle is wider than a phone: it begins where the run stands -----------------------------
+const stands = document.querySelector(".machine .phase[data-look=now]");
+if (stands) {
+  const [frame, box] = [stands.closest(".scroll"), stands.getBoundingClientRect()];
+  frame.scrollLeft += box.left + box.width / 2 - frame.getBoundingClientRect().left - frame.clientWidth / 2;
+}

@@ -102,6 +102,17 @@ def test_nothing_of_a_runs_head_is_cut_off_on_a_phone(house, open_page):
     assert cut == []
 
 
+def test_the_drawing_of_the_lifecycle_shows_where_the_run_stands_on_a_phone(house, open_page):
+    page = open_page(reverse("run-lifecycle", args=[house.run.pk]), width=390)
+    seen = page.evaluate(
+        "() => [document.querySelector('.machine .scroll'), document.querySelector('.phase[data-look=now]')]"
+        ".map(one => one.getBoundingClientRect()).map(box => [box.left, box.right])"
+    )
+    (left, right), (first, last) = seen
+    assert left <= first < last <= right
+    assert page.evaluate("window.scrollY") == 0
+
+
 @pytest.mark.spec("R1", "R2")
 def test_steps_appear_live_and_soon(house, open_page, broker):
     page = open_page(reverse("run", args=[house.run.pk]), who="viewer")

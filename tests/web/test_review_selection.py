@@ -101,6 +101,15 @@ def test_every_verdict_of_every_kind_has_a_key_that_gives_it(desk: Any) -> None:
         assert Decision.objects.get(gate=gate).verdict == verdict, kind
 
 
+def test_a_decision_opened_by_its_address_is_in_view_in_the_list(desk: Any) -> None:
+    last = [a_gate(desk.world) for _ in range(25)][-1]
+    desk.goto(f"{desk.site}/review/{last.pk}/")
+    settled(desk)
+    assert marked(desk) == str(last.pk)
+    expect(desk.locator(f"#row-{last.pk}")).to_be_in_viewport(ratio=1)
+    expect(desk.locator(f"#gate-{last.pk} .gate-head")).to_be_in_viewport(ratio=1)
+
+
 def test_keys_are_told_apart_and_listed(desk: Any) -> None:
     given = [verdict for one in KEYS for verdict in one.verdicts]
     assert sorted(given) == sorted(set(Verdict) - {Verdict.EXPIRE})
