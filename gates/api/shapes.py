@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from gates.models import Decision, Gate
+from gates.services.showing import proof
 
 
 class DecisionInput(serializers.Serializer):
@@ -17,10 +18,14 @@ class DecisionInput(serializers.Serializer):
     extend: {"max_steps" | "max_seconds" | "max_failures" | "max_tokens" | "max_cost_usd" | "max_repairs" |
     "max_backtracks": new bound}, at least ``view.least``, while ``view.extensions_used`` is below
     ``view.extensions_allowed``; a loop that is let go on counts as an extension, too.
+
+    ``shown`` comes with the whole gate, never with a list, and is good for whoever fetched it, until the gate changes.
+    Every verdict that lets something happen needs it; reject and keep do not, nor does the answer to a question.
     """
 
     verdict = serializers.ChoiceField([verdict for verdict in Decision.Verdict.values if verdict != "expire"])
     digest = serializers.CharField(max_length=64)
+    shown = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=10_000)
     payload = serializers.DictField(required=False, default=dict)
 
@@ -67,14 +72,19 @@ class GateOutput(GateSummary):
 
     subject = serializers.SerializerMethodField(help_text="Canonical JSON that the digest covers.")
     decision = serializers.SerializerMethodField()
+    shown = serializers.SerializerMethodField(help_text="To send back with a verdict that lets something happen.")
 
     class Meta(GateSummary.Meta):
-        fields = (*GateSummary.Meta.fields, "view", "view_hash", "nonce", "subject", "decision")
+        fields = (*GateSummary.Meta.fields, "view", "view_hash", "nonce", "subject", "decision", "shown")
         read_only_fields = fields
 
     def get_subject(self, gate: Gate) -> str:
         """The exact bytes, as text."""
         return bytes(gate.subject).decode()
+
+    def get_shown(self, gate: Gate) -> str:
+        """Evidence that whoever asks was given the whole; empty once nothing can be decided."""
+        return proof(self.context["request"].user, gate) if gate.is_open else ""
 
     def get_decision(self, gate: Gate) -> dict[str, Any] | None:
         """None while nobody has decided."""

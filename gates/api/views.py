@@ -77,11 +77,11 @@ class GateViewSet(Endpoint, viewsets.ReadOnlyModelViewSet):
     @extend_schema(request=DecisionInput, responses={201: DecisionOutput})
     @action(detail=True, methods=["post"])
     def decide(self, request: Request, pk: str = "") -> Response:
-        """Take one decision. ``digest`` is that of the gate as it was shown."""
+        """Take one decision. ``digest`` and ``shown`` are those of the whole gate, as ``GET /gates/{id}/`` gives it."""
         asked = DecisionInput(data=request.data)
         asked.is_valid(raise_exception=True)
         try:
-            decision = services.decide(actor=request.user, gate_id=pk, **asked.validated_data)
+            decision = services.decide_shown(actor=request.user, gate_id=pk, **asked.validated_data)
         except services.DecisionRefused as refusal:
             raise _translated(refusal) from refusal
         return Response(DecisionOutput(decision).data, status=201)
@@ -116,6 +116,9 @@ def _translated(refusal: services.DecisionRefused) -> exceptions.APIException:
         return exceptions.PermissionDenied(refusal.message, code=refusal.code)
     if isinstance(refusal, services.InvalidDecision):
         return Unprocessable(_errors(refusal.errors))
+    if isinstance(refusal, services.NotShown):
+        text = "Fetch this gate whole (GET its own address), and send the `shown` that comes with it."
+        return Unprocessable({"shown": [text]})
     return Refused(refusal.message, code=refusal.code)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gates.policy.verdicts import ALLOWED, LETTING, Kind
+from gates.policy.verdicts import ALLOWED, Kind, lets
 
 REVIEWERS = frozenset({"reviewer", "admin"})
 OPERATORS = frozenset({"operator", "reviewer", "admin"})
@@ -15,8 +15,9 @@ BY_REQUESTER = frozenset({Kind.QUESTION, Kind.LOOP_DETECTED})
 BY_OPERATORS = frozenset({Kind.ROLLBACK_CHOICE})
 """Kinds about a run that has ended: whoever may stop and resume runs of the project decides what becomes of it."""
 
-APPROVING = frozenset(kind for kind, verdicts in ALLOWED.items() if LETTING & set(verdicts))
-"""Kinds that can let something happen: the own-approval rule is about these."""
+APPROVING = frozenset(kind for kind in Kind if any(lets(kind, one) for one in ALLOWED[kind])) - BY_OPERATORS
+"""Kinds that can let something happen: the own-approval rule is about these. What operators may order without any gate
+(resuming, undoing) is no approval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def objections(person: Person, kind: str, verdict: str = "", *, own_approval_all
         wanted = "operator, reviewer or admin" if kind in BY_OPERATORS else "reviewer or admin"
         return [f"Deciding this needs the role {wanted} in the project."]
     own = person.is_requester and not own_approval_allowed
-    if own and kind in APPROVING and (not verdict or verdict in LETTING):
+    if own and kind in APPROVING and (not verdict or lets(kind, verdict)):
         return ["You submitted this task, and the project's policy asks for another person's approval."]
     return []
 

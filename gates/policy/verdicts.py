@@ -101,8 +101,39 @@ def again_from(kind: str, view: Mapping[str, Any], opened_at: datetime, now: dat
     return since if since > now else None
 
 
-LETTING = frozenset({Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS, Verdict.EXTEND})
-"""Verdicts that let something happen; rules about one's own work apply to these."""
+class Lets(StrEnum):
+    """What comes about by a verdict, and would not without it."""
+
+    NOTHING = "nothing"
+    ACTION = "the action runs, or the result is accepted"
+    GOING_ON = "the run that was held goes on"
+    UNDOING = "what the run did is undone"
+
+
+LETS: dict[Verdict, Lets] = {
+    Verdict.APPROVE: Lets.ACTION,
+    Verdict.APPROVE_WITH_EDITS: Lets.ACTION,
+    Verdict.REJECT: Lets.NOTHING,
+    Verdict.RESPOND: Lets.GOING_ON,
+    Verdict.EXTEND: Lets.GOING_ON,
+    Verdict.ROLL_BACK: Lets.UNDOING,
+    Verdict.KEEP: Lets.NOTHING,
+    Verdict.CONTINUE: Lets.GOING_ON,
+    Verdict.EXPIRE: Lets.NOTHING,
+}
+"""Whoever adds a verdict says here what it lets happen; rules about showing and about one's own work read it."""
+
+LETTING = frozenset(verdict for verdict, what in LETS.items() if what is not Lets.NOTHING)
+"""Verdicts that let something happen."""
+
+ONLY_TELLS = frozenset({(Kind.QUESTION, Verdict.RESPOND)})
+"""What the agent wanted to know: no policy held anything back, and each call that follows is judged by itself."""
+
+
+def lets(kind: str, verdict: str) -> bool:
+    """Does ``verdict`` let something happen at a gate of ``kind``? What nobody knows does."""
+    return (verdict in LETTING or verdict not in LETS) and (kind, verdict) not in ONLY_TELLS
+
 
 REVIEWABLE_BYTES = 256_000
 """Nobody reads more than this before a decision: a larger view can be rejected, not approved."""
@@ -115,5 +146,5 @@ def allowed(kind: str, view_bytes: int = 0) -> tuple[Verdict, ...]:
     except ValueError:
         return ()
     if view_bytes > REVIEWABLE_BYTES:
-        return tuple(verdict for verdict in verdicts if verdict not in LETTING)
+        return tuple(verdict for verdict in verdicts if not lets(kind, verdict))
     return verdicts

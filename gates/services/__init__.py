@@ -1,8 +1,8 @@
 """What people do with gates. Each function is one use case and one transaction; refusals are audited."""
 
-from gates.services.bulk import BulkItem, BulkResult, decide_many, preview_many
+from gates.services.bulk import BulkItem, BulkResult, Preview, decide_many, preview_many
 from gates.services.claims import claim, release
-from gates.services.deciding import decide
+from gates.services.deciding import decide, decide_shown
 from gates.services.expiring import expire_due
 from gates.services.people import objections_of, standing_of
 from gates.services.refusals import (
@@ -13,6 +13,7 @@ from gates.services.refusals import (
     GateNotFound,
     InvalidDecision,
     NotAllowed,
+    NotShown,
 )
 
 __all__ = [
@@ -25,9 +26,12 @@ __all__ = [
     "GateNotFound",
     "InvalidDecision",
     "NotAllowed",
+    "NotShown",
+    "Preview",
     "claim",
     "decide",
     "decide_many",
+    "decide_shown",
     "expire_due",
     "objections_of",
     "preview_many",

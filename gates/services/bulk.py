@@ -1,16 +1,17 @@
-"""Several gates of one kind and one risk at once: previewed, then decided one by one with a result for each."""
+"""Several gates of one kind and one risk at once: shown whole, then decided one by one with a result for each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gates.models import Decision, Gate
+from gates.policy import showing
 from gates.policy.payloads import confirmation_word
 from gates.policy.verdicts import Verdict
-from gates.services.deciding import decide
-from gates.services.refusals import DecisionRefused, InvalidDecision
+from gates.services.deciding import decide_shown, view_bytes
+from gates.services.refusals import DecisionRefused, InvalidDecision, audit
 
 MOST = 100
 TOGETHER = (Verdict.APPROVE, Verdict.REJECT)
@@ -19,10 +20,11 @@ TOGETHER = (Verdict.APPROVE, Verdict.REJECT)
 
 @dataclass(frozen=True, slots=True)
 class BulkItem:
-    """A gate as the page showed it."""
+    """A gate as the page showed it; ``shown`` is the proof that comes with its whole card."""
 
     gate_id: str
     digest: str
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,44 @@ class BulkResult:
         return self.decision is not None
 
 
-def preview_many(*, actor: Any, items: Sequence[BulkItem], verdict: str) -> list[Gate]:
-    """What would be decided, in the order of the queue. Raises InvalidDecision when it must not be done together."""
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would be decided together, in the order of the queue, and what would not, each with the reason."""
+
+    gates: list[Gate] = field(default_factory=list)
+    left_out: list[tuple[Gate, str]] = field(default_factory=list)
+    is_long: bool = False
+    """All of it together has to have been on the screen before anything is approved."""
+
+
+def preview_many(*, actor: Any, items: Sequence[BulkItem], verdict: str) -> Preview:
+    """What would be decided together. Raises InvalidDecision when it must not be."""
+    gates = _wanted(actor, items, verdict)
+    if verdict != Verdict.APPROVE:
+        return Preview(gates)
+    together: list[Gate] = []
+    left_out: list[tuple[Gate, str]] = []
+    held = 0
+    for gate in gates:
+        size = view_bytes(gate)
+        why = showing.alone(gate.kind, gate.tool, size)
+        if not why and held + size > showing.TOGETHER_BYTES:
+            why = "nobody reads more than this at once: it is for the next time"
+        if why:
+            left_out.append((gate, why))
+        else:
+            together.append(gate)
+            held += size
+    return Preview(together, left_out, held > showing.LONG_BYTES)
+
+
+def decide_many(*, actor: Any, items: Sequence[BulkItem], verdict: str, reason: str = "") -> list[BulkResult]:
+    """Decide each in its own transaction; one that fails does not stop the others."""
+    gates = {str(gate.pk): gate for gate in _wanted(actor, items, verdict)}
+    return [_one(actor, item, verdict, reason, gates.get(item.gate_id)) for item in items]
+
+
+def _wanted(actor: Any, items: Sequence[BulkItem], verdict: str) -> list[Gate]:
     if verdict not in TOGETHER:
         raise InvalidDecision({"verdict": ["Several gates can only be approved or rejected together."]})
     if not 1 <= len(items) <= MOST:
@@ -53,21 +91,26 @@ def preview_many(*, actor: Any, items: Sequence[BulkItem], verdict: str) -> list
     return gates
 
 
-def decide_many(*, actor: Any, items: Sequence[BulkItem], verdict: str, reason: str = "") -> list[BulkResult]:
-    """Decide each in its own transaction; one that fails does not stop the others."""
-    titles = {str(gate.pk): gate.title for gate in preview_many(actor=actor, items=items, verdict=verdict)}
-    return [_one(actor, item, verdict, reason, titles.get(item.gate_id, "")) for item in items]
-
-
-def _one(actor: Any, item: BulkItem, verdict: str, reason: str, title: str) -> BulkResult:
+def _one(actor: Any, item: BulkItem, verdict: str, reason: str, gate: Gate | None) -> BulkResult:
+    title = gate.title if gate else ""
     try:
-        decision = decide(
+        if gate is not None and verdict == Verdict.APPROVE:
+            _may_be_together(actor, gate)
+        decision = decide_shown(
             actor=actor,
             gate_id=item.gate_id,
             verdict=verdict,
             digest=item.digest,
+            shown=item.shown,
             reason=reason,
         )
     except DecisionRefused as refusal:
         return BulkResult(item.gate_id, title, refusal=refusal)
     return BulkResult(item.gate_id, title, decision=decision)
+
+
+def _may_be_together(actor: Any, gate: Gate) -> None:
+    if why := showing.alone(gate.kind, gate.tool, view_bytes(gate)):
+        refusal = InvalidDecision.of(f"Decide this one alone: {why}.")
+        audit(refusal, actor=actor, gate=gate, gate_id=gate.pk, verdict=Verdict.APPROVE)
+        raise refusal

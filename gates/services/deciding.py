@@ -15,7 +15,7 @@ from django.db.models import Q
 from gates.feed import publish_queue_on_commit
 from gates.models import Decision, Gate
 from gates.policy import digests, payloads
-from gates.policy.verdicts import RESULT, Verdict, again_from, allowed
+from gates.policy.verdicts import RESULT, Verdict, again_from, allowed, lets
 from gates.services.edits import judged_edit
 from gates.services.people import objections_of
 from gates.services.refusals import (
@@ -25,9 +25,11 @@ from gates.services.refusals import (
     GateNotFound,
     InvalidDecision,
     NotAllowed,
+    NotShown,
     already_decided,
     audit,
 )
+from gates.services.showing import was_shown
 from loops.crash_points import CrashPoint, reach
 from loops.engine import canonical
 from loops.engine.spec import Limits
@@ -46,6 +48,27 @@ class _Asked:
     digest: str
     reason: str
     payload: Mapping[str, Any]
+    shown: str | None = None
+    """Evidence that the whole was shown; None: asked by code, which has no eyes."""
+
+
+def decide_shown(  # noqa: PLR0913 - a decision, and the proof
+    *,
+    actor: Any,
+    gate_id: uuid.UUID | str,
+    verdict: str,
+    digest: str,
+    shown: str,
+    reason: str = "",
+    payload: Mapping[str, Any] | None = None,
+) -> Decision:
+    """Decide as ``decide`` does, for every door through which people come: page, fragment, several at once, API.
+
+    ``shown`` is the proof that came with the whole gate (``gates.services.showing``). A verdict that lets something
+    happen needs it; saying no does not.
+    """
+    text = canonical.clean(reason).strip()
+    return _decided(_Asked(actor, verdict, digest, text, payload or {}, shown), gate_id)
 
 
 def decide(
@@ -60,9 +83,13 @@ def decide(
     """Take one decision, or raise a DecisionRefused and change nothing.
 
     ``digest`` is the one the page showed. Edited arguments are judged again before the transaction, because that
-    may take a while; who, when and what are checked inside it, under the lock.
+    may take a while; who, when and what are checked inside it, under the lock. People come by ``decide_shown``.
     """
-    asked = _Asked(actor, verdict, digest, canonical.clean(reason).strip(), payload or {})
+    return _decided(_Asked(actor, verdict, digest, canonical.clean(reason).strip(), payload or {}), gate_id)
+
+
+def _decided(asked: _Asked, gate_id: uuid.UUID | str) -> Decision:
+    actor, verdict = asked.actor, asked.verdict
     gate: Gate | None = None
     try:
         gate = visible_gate(actor, gate_id)
@@ -163,6 +190,8 @@ def _check(gate: Gate, asked: _Asked) -> None:
         raise GateChanged("This changed since the page was loaded. Look at it again before you decide.")
     if asked.digest != _held(gate):
         raise GateChanged("What is stored is not what this gate was opened for. It cannot be approved.")
+    if asked.shown is not None and lets(gate.kind, asked.verdict) and not was_shown(asked.actor, gate, asked.shown):
+        raise NotShown
 
 
 def _held(gate: Gate) -> str:

@@ -57,6 +57,18 @@ class GateChanged(DecisionRefused):
     code = "changed"
 
 
+class NotShown(DecisionRefused):
+    """The whole was not shown to whoever decides."""
+
+    code = "not_shown"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Not decided: nothing proves that you were shown all of it. Read the gate on its own page, to its end, and "
+            "decide there."
+        )
+
+
 class GateExpired(DecisionRefused):
     code = "expired"
 

@@ -51,6 +51,12 @@ def gate_card(context: dict[str, Any], gate: Gate) -> cards.Card:
     return cards.build(gate, user, errors=context.get("errors"), typed=context.get("typed"))
 
 
+@register.simple_tag(takes_context=True)
+def whole_card(context: dict[str, Any], gate: Gate) -> cards.Card:
+    """The same of one among several: everything that an approval binds, and the proof that it was shown."""
+    return cards.whole(gate, context["request"].user)
+
+
 @register.simple_tag
 def keyed(verdict: str) -> SafeString:
     """Attributes of whatever a verdict's key presses."""

@@ -22,18 +22,17 @@ from gates.policy.payloads import (
     none_left,
 )
 from gates.policy.queue import waiting
-from gates.policy.verdicts import REVIEWABLE_BYTES, Verdict, again_from
+from gates.policy.showing import LONG_BYTES
+from gates.policy.verdicts import REVIEWABLE_BYTES, Verdict, again_from, lets
 from gates.services import standing_of
 from gates.services.deciding import view_bytes
 from gates.services.refusals import already_decided
+from gates.services.showing import proof
 from gates.web import arguments, changed, shown, words
 from gates.web.changed import Changed, Line, lines_of
-from loops.engine.confidence import in_words
+from gates.web.measured import Feature
 from loops.models import Step
 from loops.web.words import one_line
-
-LONG_BYTES = 20_000
-"""A view longer than this must have been on the screen whole before it can be approved."""
 
 STEPS_AROUND = 3
 STEPS_REPEATED = 10
@@ -127,24 +126,6 @@ class Limit:
         return "0.01" if self.name == "max_cost_usd" else "1"
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """One thing measured against a run: its value, its weight, and what both take off the confidence."""
-
-    name: str
-    value: str
-    weight: str
-    off: str
-    said: str
-    """As a sentence about the run."""
-
-    @classmethod
-    def of(cls, name: str, value: float, weight: float) -> Feature:
-        (said,) = in_words({name: 1.0}, {name: 1.0})
-        named, sentence = (words.replace("_", " ").capitalize() for words in (name, said))
-        return cls(named, f"{value:.2f}", f"{weight:.2f}", f"{value * weight:.3f}", sentence)
-
-
 @dataclass(frozen=True)
 class Card:
     gate: Gate
@@ -173,6 +154,10 @@ class Card:
     """Steps of the loop before those that are shown."""
     changed: list[Changed] = field(default_factory=list)
     """The files that a result is about."""
+    proof: str = ""
+    """What is sent back as evidence that all of this was shown."""
+    locked: frozenset[str] = frozenset()
+    """Verdicts that wait until the end of a long card has been on the screen."""
 
     @property
     def words(self) -> words.Words:
@@ -325,7 +310,7 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         steps=around,
         limit=_limit(view) if gate.kind == Gate.Kind.LIMIT_REACHED else None,
         form=arguments.fields(view, typed, errors) if "approve_with_edits" in verdicts else [],
-        subject=json.dumps(json.loads(bytes(gate.subject)), indent=2, ensure_ascii=False),
+        subject=_pretty(gate),
         errors=errors or {},
         typed=typed,
         again_from=again,
@@ -333,7 +318,36 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         repeated=[(step, [_call(call) for call in (step.action or {}).get("calls") or []]) for step in repeated],
         repeated_before=repeated_before,
         changed=changed.of(gate, view),
+        proof=proof(user, gate),
+        locked=frozenset(str(one) for one in verdicts if size > LONG_BYTES and lets(gate.kind, one)),
     )
+
+
+def whole(gate: Gate, user: Any) -> Card:
+    """What is bound of ``gate``, without what stands around it and without a query: for showing several at once."""
+    view = gate.view if isinstance(gate.view, dict) else {}
+    return Card(
+        gate=gate,
+        view=view,
+        verdicts=(),
+        objections=[],
+        outcome="",
+        word="",
+        warnings=shown.warnings_of([view, gate.title, gate.tool]),
+        not_looked=shown.not_looked_at([view, gate.title, gate.tool]),
+        is_long=False,
+        too_long=False,
+        waiting="",
+        steps=[],
+        limit=_limit(view) if gate.kind == Gate.Kind.LIMIT_REACHED else None,
+        form=[],
+        subject=_pretty(gate),
+        proof=proof(user, gate),
+    )
+
+
+def _pretty(gate: Gate) -> str:
+    return json.dumps(json.loads(bytes(gate.subject)), indent=2, ensure_ascii=False)
 
 
 def _shown_steps(gate: Gate, view: Mapping[str, Any]) -> tuple[list[Step], list[Step], list[int]]:

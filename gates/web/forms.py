@@ -10,15 +10,12 @@ from gates.models import Gate
 from gates.policy.payloads import limit_name
 from gates.policy.verdicts import Verdict
 from gates.services import BulkItem, InvalidDecision
-from gates.services.deciding import view_bytes
 from gates.web import arguments
-from gates.web.cards import LONG_BYTES
 
 
 def read(gate: Gate, typed: Mapping[str, str]) -> dict[str, Any]:
-    """verdict, digest, reason and payload. Raises InvalidDecision for what cannot be read."""
+    """verdict, digest, proof of showing, reason and payload. Raises InvalidDecision for what cannot be read."""
     verdict = typed.get("verdict", "")
-    _seen_whole(gate, verdict, typed)
     payload: dict[str, Any] = {}
     if typed.get("confirm"):
         payload["confirm"] = typed["confirm"]
@@ -32,18 +29,14 @@ def read(gate: Gate, typed: Mapping[str, str]) -> dict[str, Any]:
         if name == "outcome" and typed.get("result"):
             payload["result"] = typed["result"].replace("\r\n", "\n")
     reason = typed.get("reason", "").replace("\r\n", "\n")
-    return {"verdict": verdict, "digest": typed.get("digest", ""), "reason": reason, "payload": payload}
+    digest, shown = typed.get("digest", ""), typed.get("shown", "")
+    return {"verdict": verdict, "digest": digest, "shown": shown, "reason": reason, "payload": payload}
 
 
 def bulk_items(values: Iterable[str]) -> list[BulkItem]:
-    """Each value is "<gate>:<digest>"."""
-    return [BulkItem(gate, digest) for gate, _, digest in (value.partition(":") for value in values)]
-
-
-def _seen_whole(gate: Gate, verdict: str, typed: Mapping[str, str]) -> None:
-    approves = verdict in (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS)
-    if approves and view_bytes(gate) > LONG_BYTES and typed.get("seen") != gate.digest:
-        raise InvalidDecision.of("This is long. Scroll to its end before you approve it.")
+    """Each value is "<gate>:<digest>", from the preview with ":<proof of showing>" behind it."""
+    found = ([*value.split(":"), "", ""][:3] for value in values)
+    return [BulkItem(gate, digest, shown) for gate, digest, shown in found]
 
 
 def _arguments(gate: Gate, typed: Mapping[str, str]) -> dict[str, Any]:

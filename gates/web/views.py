@@ -54,7 +54,7 @@ def decide(request: HttpRequest, gate_id: uuid.UUID) -> HttpResponse:
     try:
         gate = visible_gate(request.user, gate_id)
         asked = forms.read(gate, typed)
-        decision = services.decide(actor=request.user, gate_id=gate_id, **asked)
+        decision = services.decide_shown(actor=request.user, gate_id=gate_id, **asked)
     except services.GateNotFound:
         raise Http404 from None
     except services.DecisionRefused as refusal:
@@ -84,7 +84,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
     """Preview what would be decided together; with ``confirmed`` decide it, with a result for each."""
     filters, verdict = Filters.of(request.GET), request.POST.get("verdict", "")
     items = forms.bulk_items(request.POST.getlist("item"))
-    context: dict[str, Any] = {"filters": filters, "verdict": verdict, "items": request.POST.getlist("item")}
+    context: dict[str, Any] = {"filters": filters, "verdict": verdict}
     context["reason"] = reason = request.POST.get("reason", "")
     try:
         if request.POST.get("confirmed") and (verdict != Verdict.REJECT or reason.strip()):
@@ -92,7 +92,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
             context["results"] = results
             context["done"] = sum(result.ok for result in results)
         else:
-            context["gates"] = services.preview_many(actor=request.user, items=items, verdict=verdict)
+            context["preview"] = services.preview_many(actor=request.user, items=items, verdict=verdict)
             context["reason_missing"] = bool(request.POST.get("confirmed"))
     except services.DecisionRefused as refusal:
         messages.error(request, refusal.message)

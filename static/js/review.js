@@ -125,7 +125,7 @@ function tellSelection() {
   if (!bar) return;
   bar.hidden = chosen.length === 0;
   one("[data-bulk-said]", bar).textContent = `${chosen.length} selected, of one kind and risk`;
-  one("[value=approve]", bar).hidden = !/^(tool_approval|final_review)\//.test(group ?? "");
+  one("[value=approve]", bar).hidden = !/^tool_approval\//.test(group ?? "");
 }
 
 // --- the card ------------------------------------------------------------------------------------------------------
@@ -202,6 +202,11 @@ function unlock(gate) {
   for (const button of all("[data-approve]", gate)) button.disabled = false;
   const note = one("[data-long-note]", gate);
   if (note) note.hidden = true;
+  gate.removeAttribute("data-long");
+  const together = gate.closest("[data-together]"); // several are approved once the end of each has been on the screen
+  if (!together || one("[data-long]", together)) return;
+  for (const button of all("[data-approve]", together)) button.disabled = false;
+  for (const said of all("[data-long-note]", together)) said.hidden = true;
 }
 
 document.addEventListener("click", (event) => {

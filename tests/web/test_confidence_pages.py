@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from gates.models import Decision, Gate
+from gates.services.showing import proof
 from loops.engine import confidence
 from loops.engine import facts as f
 from loops.engine.progress import REPORTED
@@ -180,7 +181,7 @@ def browser(user: Any) -> Client:
 
 
 def decide(world: World, gate: Gate, verdict: str, **fields: Any) -> Any:
-    data = {"verdict": verdict, "digest": gate.digest, **fields}
+    data = {"verdict": verdict, "digest": gate.digest, "shown": proof(world.reviewer, gate), **fields}
     return browser(world.reviewer).post(f"/review/{gate.pk}/decide/", data)
 
 

@@ -10,9 +10,10 @@ from django.test import Client
 from django.utils import timezone
 
 from gates.models import Decision, Gate
+from gates.services.showing import proof
 from loops.models import Membership
 from tests import factories as make
-from tests.integration.gates.making import World, make_world, open_gate, tool_view
+from tests.integration.gates.making import World, make_world, open_gate, proof_of, tool_view
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q3", "Q7")]
 HTMX = {"HX-Request": "true"}
@@ -30,7 +31,7 @@ def browser(user: Any) -> Client:
 
 
 def post(client: Client, gate: Gate, verdict: str = "approve", *, htmx: bool = False, **fields: Any) -> Any:
-    data = {"verdict": verdict, "digest": gate.digest, **fields}
+    data = {"verdict": verdict, "digest": gate.digest, "shown": proof_of(client, gate), **fields}
     return client.post(f"/review/{gate.pk}/decide/", data, headers=HTMX if htmx else {})
 
 
@@ -78,7 +79,9 @@ def test_without_the_token_of_the_page_nothing_is_decided(world: World) -> None:
 def test_approving_leads_to_the_next_gate_and_says_what_happened(world: World) -> None:
     first, second = open_gate(world, risk="high"), open_gate(world, title="Second thing")
     response = browser(world.reviewer).post(
-        f"/review/{first.pk}/decide/", {"verdict": "approve", "digest": first.digest}, follow=True
+        f"/review/{first.pk}/decide/",
+        {"verdict": "approve", "digest": first.digest, "shown": proof(world.reviewer, first)},
+        follow=True,
     )
     assert response.redirect_chain == [(f"/review/{second.pk}/", 302)]
     assert "Approved: Write notes/today.md" in text(response)
@@ -183,8 +186,9 @@ def test_long_view_is_shown_to_its_end_and_approved_only_after_it_was_seen(world
     page = text(client.get(f"/review/{gate.pk}/"))
     assert "rm -rf /the/end" in page
     assert "data-approve disabled" in page
-    assert post(client, gate, htmx=True).status_code == 422
-    assert post(client, gate, htmx=True, seen=gate.digest).status_code == 200
+    assert post(client, gate, htmx=True, shown="").status_code == 409
+    assert post(client, gate, htmx=True, shown=gate.digest).status_code == 409
+    assert post(client, gate, htmx=True).status_code == 200
 
 
 @pytest.mark.spec("Q5")
@@ -192,7 +196,7 @@ def test_view_too_long_to_read_cannot_be_approved(world: World) -> None:
     gate = open_gate(world, view=tool_view(command="x" * 300_000))
     client = browser(world.reviewer)
     assert "too long to be reviewed" in text(client.get(f"/review/{gate.pk}/"))
-    assert post(client, gate, htmx=True, seen=gate.digest).status_code == 422
+    assert post(client, gate, htmx=True).status_code == 422
 
 
 def test_three_empty_states(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

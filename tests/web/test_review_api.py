@@ -11,6 +11,7 @@ from django.test import Client
 
 from gates import services
 from gates.models import Decision, Gate
+from gates.services.showing import proof
 from loops.engine.spec import Limits
 from tests.integration.gates.making import World, make_world, open_gate, person
 
@@ -29,7 +30,7 @@ def client(user: Any) -> Client:
 
 
 def decide(user: Any, gate: Gate, **body: Any) -> Any:
-    body = {"verdict": "approve", "digest": gate.digest, **body}
+    body = {"verdict": "approve", "digest": gate.digest, "shown": proof(user, gate), **body}
     return client(user).post(f"/api/v1/gates/{gate.pk}/decide/", body, content_type="application/json")
 
 

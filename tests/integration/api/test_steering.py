@@ -54,7 +54,9 @@ def test_what_waits_for_a_person_is_decided(world, api, kind, body, view, status
     gate = open_gate(world, kind, run, view=view, tool="", call_id="", subject={"version": 1})
     client = api(world.admin)
     (listed,) = client.get(f"/api/v1/gates/?run={run.pk}&status=open").json()["results"]
-    answer = client.post(f"/api/v1/gates/{gate.pk}/decide/", {"digest": listed["digest"], **body}, format="json")
+    whole = client.get(f"/api/v1/gates/{listed['id']}/").json()
+    sent = {"digest": whole["digest"], "shown": whole["shown"], **body}
+    answer = client.post(f"/api/v1/gates/{gate.pk}/decide/", sent, format="json")
     assert answer.status_code == 201, answer.content
     assert Gate.objects.get(pk=gate.pk).status == status
     assert MailboxItem.objects.get(run=run).kind == "decision"

@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from gates import terms
 from gates.gatekeeper import SqlGatekeeper
 from gates.models import Gate
+from gates.services.showing import proof
 from loops.engine.ports import GateRequest
 from loops.ids import new_id
 from loops.models import Agent, Membership, ModelConfig, Policy, Project, Run, Task
@@ -94,6 +95,11 @@ def make_run(project: Project, author: Any, title: str = "Tidy the notes") -> Ru
 def tool_view(**more: Any) -> dict[str, Any]:
     view = {"tool": "write_file", "arguments": ARGUMENTS, "operation": "write", "reversibility": "REVERSIBLE"}
     return {**view, "parameters_schema": SCHEMA, "reasoning": "The notes need a heading.", **more}
+
+
+def proof_of(client: Any, gate: Gate) -> str:
+    """What the person logged in at ``client`` would find on the card of ``gate``."""
+    return proof(get_user_model().objects.get(pk=client.session["_auth_user_id"]), gate)
 
 
 def open_gate(world: World, kind: str = "tool_approval", run: Run | None = None, **more: Any) -> Gate:

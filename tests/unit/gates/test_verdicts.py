@@ -5,14 +5,27 @@ import itertools
 import pytest
 
 from gates.models import Decision, Gate
-from gates.policy.verdicts import ALLOWED, LETTING, RESULT, REVIEWABLE_BYTES, SAID, Kind, Status, Verdict, allowed
+from gates.policy.verdicts import (
+    ALLOWED,
+    LETS,
+    LETTING,
+    ONLY_TELLS,
+    RESULT,
+    REVIEWABLE_BYTES,
+    SAID,
+    Kind,
+    Status,
+    Verdict,
+    allowed,
+    lets,
+)
 
 pytestmark = pytest.mark.spec("Q4")
 
 
 def test_tables_cover_every_kind_and_verdict() -> None:
     assert set(ALLOWED) == set(Kind)
-    assert set(RESULT) == set(SAID) == set(Verdict)
+    assert set(RESULT) == set(SAID) == set(LETS) == set(Verdict)
 
 
 def test_tables_and_models_use_the_same_words() -> None:
@@ -31,6 +44,18 @@ def test_every_kind_can_be_refused_with_a_reason_and_passed_in_some_way(kind: Ki
 @pytest.mark.parametrize("kind", Kind)
 def test_no_person_can_expire_a_gate(kind: Kind) -> None:
     assert Verdict.EXPIRE not in ALLOWED[kind]
+
+
+@pytest.mark.spec("Q6")
+def test_only_what_stops_or_keeps_lets_nothing_happen() -> None:
+    """Complete over the tables: whoever adds a verdict or a kind has to say what it lets happen."""
+    harmless = {(kind, one) for kind in Kind for one in ALLOWED[kind] if not lets(kind, one)}
+    told = {(Kind.QUESTION, Verdict.RESPOND)}
+    refusals = {(kind, one) for kind in Kind for one in ALLOWED[kind] if one in (Verdict.REJECT, Verdict.KEEP)}
+    assert harmless == told | refusals
+    assert told == ONLY_TELLS
+    assert lets(Kind.IN_DOUBT, Verdict.RESPOND), "not_done runs it again"
+    assert lets("a kind of tomorrow", "a verdict of tomorrow")
 
 
 @pytest.mark.spec("Q7")
@@ -52,5 +77,5 @@ def test_unknown_kind_allows_nothing() -> None:
 
 @pytest.mark.parametrize("kind", Kind)
 def test_view_too_large_to_read_can_only_be_refused(kind: Kind) -> None:
-    assert not set(allowed(kind, REVIEWABLE_BYTES + 1)) & LETTING
+    assert not any(lets(kind, one) for one in allowed(kind, REVIEWABLE_BYTES + 1))
     assert allowed(kind, REVIEWABLE_BYTES) == ALLOWED[kind]
