@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
-from agentops.ops import installed, pruning, watched
+from agentops.ops import installed, pruning, schemas, watched
 from agentops.ops.found import ERROR, OK, WARNING, Found
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
@@ -390,6 +390,7 @@ DATABASE: dict[str, Callable[[], Found]] = {
 WORK = {
     "dead letters": _dead_letters,
     "waiting": _untaken,
+    "output schemas": schemas.output,
     "backup": _backup,
     "retention": _retention,
     "embeddings": watched.embeddings,

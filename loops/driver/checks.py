@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from loops.driver.desk import Desk
 from loops.driver.tool_calls import ToolCalls
-from loops.driver.watch import STOP_OR_PAUSE
+from loops.driver.watch import STOP_OR_PAUSE, Watch
 from loops.engine import facts as f
 from loops.engine.environment import obstacle
 from loops.engine.values import ToolCall, ToolResult
 from loops.engine.verification import check_schema, unproven
 
 DETAIL_CHARS = 4000
+SCHEMA_S = 60.0
+"""The judgement has a budget of its own; this is for a machine with a lot to do."""
 
 
-async def run_checks(desk: Desk, calls: ToolCalls) -> None:
+async def run_checks(desk: Desk, calls: ToolCalls, watch: Watch) -> None:
     """The schema first, because it is cheap and hard; then every command, in the sandbox.
 
     The commands are the operator's own words, given with the task, so they pass no gate. They may be begun again: a
@@ -23,7 +27,10 @@ async def run_checks(desk: Desk, calls: ToolCalls) -> None:
     desk.note(f.ChecksStarted(count=len(spec.criteria)))
     desk.flush()
     checks: list[f.Check] = []
-    schema = check_schema(spec, desk.state.result or "")
+    schema = None
+    if spec.output_schema is not None:  # in a thread: what a person says is heard meanwhile
+        judging = asyncio.to_thread(check_schema, spec, desk.state.result or "")
+        schema = await watch.interruptible(judging, STOP_OR_PAUSE, what="output schema", within_s=SCHEMA_S)
     if schema is not None:
         checks.append(schema)
     if schema is None or schema.status == "passed":

@@ -173,7 +173,7 @@ class Driver:
             case e.PruneContext():
                 await prune(desk, watch, effect)
             case e.RunChecks():
-                await run_checks(desk, calls)
+                await run_checks(desk, calls, self._watch)
             case e.Wait(until):
                 await wait(desk, watch, until)
             case e.AwaitTurn(model):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 
-from jsonschema import Draft202012Validator
-
+from loops.engine import json_schema
+from loops.engine.cutting import shortened
 from loops.engine.facts import Check
 from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
+
+_FAULTS_SHOWN = 10
+_LONGEST_FAULT = 2_000
+_OTHERWISE = "Ask the agent for a smaller result, or end the run and submit the task with another schema."
 
 
 def check_schema(spec: RunSpec, result: str) -> Check | None:
@@ -20,10 +24,16 @@ def check_schema(spec: RunSpec, result: str) -> Check | None:
         document = json.loads(result)
     except (ValueError, RecursionError) as error:
         return Check(text=text, status="failed", method="schema", detail=f"not JSON: {error}")
-    errors = sorted(Draft202012Validator(dict(spec.output_schema)).iter_errors(document), key=lambda e: list(e.path))
+    try:
+        errors = json_schema.faults(dict(spec.output_schema), document, keep=_FAULTS_SHOWN + 1)
+    except json_schema.Unjudgeable as error:
+        wanted = f"The result cannot be compared with the output schema: {error}. {_OTHERWISE}"
+        return Check(text, "error", method="schema", detail=str(error), obstacle="schema_unusable", wanted=wanted)
     if not errors:
         return Check(text=text, status="passed", method="schema")
-    detail = "\n".join(f"{error.json_path}: {error.message}" for error in errors[:10])
+    said = [shortened(f"{error.json_path}: {error.message}", _LONGEST_FAULT) for error in errors[:_FAULTS_SHOWN]]
+    more = ["and there are more faults than these"] if len(errors) > _FAULTS_SHOWN else []
+    detail = "\n".join([*said, *more])
     return Check(text=text, status="failed", method="schema", detail=detail)
 
 

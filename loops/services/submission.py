@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-
-from loops.engine import canonical, complexity
+from loops.engine import canonical, complexity, json_schema
 
 MAX_GOAL = 200_000
 MAX_CONSTRAINTS = 20_000
@@ -217,9 +214,9 @@ def _schema_fault(value: Any) -> str:
     if len(canonical.encode(value)) > MAX_SCHEMA:
         return f"is larger than {MAX_SCHEMA:,} bytes"
     try:
-        Draft202012Validator.check_schema(value)
-    except SchemaError as error:
-        return f"is no valid JSON Schema: {error.message[:300]}"
+        json_schema.check(value)
+    except json_schema.BadSchema as error:
+        return f"cannot be used: {str(error)[:400]}"
     return ""
 
 

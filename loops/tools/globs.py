@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Protocol
 
 import re2  # type: ignore[import-untyped]
 
-
-class Pattern(Protocol):
-    def search(self, text: str) -> object | None: ...
-
-    def fullmatch(self, text: str) -> object | None: ...
-
-
-class BadPattern(ValueError):
-    """The pattern cannot be compiled; the message is RE2's own, fit for the person or model that wrote it."""
+from loops.engine.patterns import Pattern, regular_expression
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -26,20 +17,6 @@ def matches(pattern: str, text: str) -> bool:
 def literal_length(pattern: str) -> int:
     """Characters of the pattern that are not wild cards: the longer, the more specific."""
     return sum(1 for character in pattern if character not in "*?")
-
-
-def regular_expression(pattern: str, *, ignore_case: bool = False) -> Pattern:
-    """Compile a user's regular expression. Raises BadPattern; never takes exponential time."""
-    options = re2.Options()
-    options.case_sensitive = not ignore_case
-    options.log_errors = False
-    options.max_mem = 8 << 20
-    try:
-        compiled: Pattern = re2.compile(pattern, options)
-    except re2.error as error:
-        message = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-        raise BadPattern(f"bad regular expression: {message}") from error
-    return compiled
 
 
 @lru_cache(maxsize=2048)

@@ -7,16 +7,19 @@ import stat
 from collections.abc import Iterator
 
 from loops.engine.cutting import shortened
+from loops.engine.patterns import BadPattern, Pattern, regular_expression, work
 from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import PATH, flag, schema, string, text, whole
 from loops.tools.clean import clean_text, is_binary, sha256_hex, show
 from loops.tools.execution import in_thread
-from loops.tools.globs import BadPattern, Pattern, matches, regular_expression
+from loops.tools.globs import matches
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.beneath import PathRefused, kind, relative
 
 _READ_LINES = 2_000
 _SEARCHED_FILE_BYTES = 2 << 20
+_LONGEST_SEARCH = 1_000_000_000
+"""Steps of a search in one file, of some 8 ns each; a thread that searches cannot be stopped."""
 _LONGEST_LINE = 300
 _NAMED = 5
 """Files of one kind that were not searched."""
@@ -145,6 +148,8 @@ def _hits(run: ToolRun, path: str, pattern: Pattern) -> tuple[list[str], str]:
         return [], "cannot be read"
     if is_binary(data):
         return [], "not text"
+    if work(pattern, data) > _LONGEST_SEARCH:
+        return [], "too long for so large a pattern"
     hits = list[str]()
     for number, line in enumerate(clean_text(data).split("\n"), 1):
         if pattern.search(line):

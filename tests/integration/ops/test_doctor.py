@@ -237,3 +237,14 @@ def test_up_refuses_it_too(settings: Any) -> None:
     settings.UNSAFE_DATABASE = False
     with pytest.raises(EmbeddedError, match="fsync is off"):
         up.Command()._refuse_an_unsafe_database()
+
+
+@pytest.mark.spec("L1", "T5")
+def test_a_run_with_a_schema_that_would_be_refused_today_is_named() -> None:
+    """An upgrade loses nothing: the run goes on, and a person is asked about its result."""
+    run = make.run(make.project())
+    assert found()["output schemas"].status == checks.OK
+    type(run.task).objects.filter(pk=run.task_id).update(output_schema={"pattern": "(?=a)b"})
+    said = found()["output schemas"]
+    assert (said.status, str(run.pk) in said.said) == (checks.WARNING, True)
+    assert "submit" in said.todo

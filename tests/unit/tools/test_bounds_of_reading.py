@@ -86,3 +86,11 @@ def test_faults_of_a_call_that_are_not_named_are_hinted_at(desk: Desk) -> None:
     assert long.startswith("/path: ['yyy")
     assert " characters) … yyy" in long
     assert long.endswith("yyy'] is not of type 'string'"), "what is wrong is never cut"
+
+
+def test_a_file_too_long_for_so_large_a_pattern_is_named(desk: Desk) -> None:
+    """A search that costs minutes of a processor cannot be stopped, so it does not begin."""
+    put(desk, long=b"ab" * 1_000_000, short=b"ab\n")
+    found = desk.run("search_files", pattern="(a|b)*a(a|b){900}c").content
+    assert "[not searched, too long for so large a pattern: long]" in found
+    assert "not searched" not in desk.run("search_files", pattern="a+b").content

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from loops.engine.patterns import BadPattern, regular_expression
 from loops.engine.values import Access, Reversibility, ToolSpec
-from loops.tools.globs import BadPattern, matches, regular_expression
+from loops.tools.globs import matches
 from loops.tools.matrix import AccessRule, evaluate, may_ask
 
 ALLOW, ASK, DENY = Access.ALLOW, Access.ASK, Access.DENY

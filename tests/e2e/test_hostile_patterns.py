@@ -1,0 +1,90 @@
+"""What one run's schema costs the others of its worker: real workers, real leases, nothing scripted but the model."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loops.models import Fact, Run
+from loops.services import steering
+from tests.e2e import crew as crews
+from tests.e2e import plant
+from tests.e2e.crew import Crew, owner
+from tests.stack import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+
+STEPS = 20
+DELAY_S = 1.0
+"""What a hostile pattern may cost any other run."""
+
+
+def doubling(deep: int = 40) -> dict[str, Any]:
+    defs: dict[str, Any] = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(deep)}
+    return {"$defs": defs | {f"a{deep}": {"type": "integer"}}, "$ref": "#/$defs/a0"}
+
+
+HOSTILE = {
+    "a pattern": ({"type": "string", "pattern": "^(a+)+$"}, "a" * 64 + "!"),
+    "references that double": (doubling(), "x"),
+    "all compared with all": ({"uniqueItems": True}, [[n] for n in range(5_000)]),
+}
+
+
+@pytest.fixture
+def crew(tmp_path: Path, transactional_db: None, settings: Any) -> Iterator[Crew]:
+    settings.AGENTOPS_CELERY = plant.APP
+    with crews.at_work(tmp_path) as crew:
+        yield crew
+
+
+def gaps(run: Run) -> list[float]:
+    times = list(Fact.objects.filter(run=run).order_by("seq").values_list("at", flat=True))
+    return [(after - before).total_seconds() for before, after in itertools.pairwise(times)]
+
+
+def resting(run: Run) -> bool:
+    """At its end, or at a person's question."""
+    return owner(run) == 0 and (run.completed_at is not None or run.status == "waiting")
+
+
+def neighbour(crew: Crew) -> Run:
+    steps = [["write_file", {"path": f"a{number}", "content": f"{number}"}] for number in range(STEPS)]
+    return crew.submit(*[{"calls": [step], "pace": 0} for step in steps])
+
+
+def hostile(crew: Crew, schema: Any, result: Any) -> Run:
+    answer = {"calls": [["task_completion", {"result": json.dumps(result)}]], "pace": 0}
+    return crew.submit(answer, answer, answer, output_schema=schema, limits={"max_repairs": 2})
+
+
+@pytest.mark.spec("J4", "L1")
+def test_a_hostile_schema_delays_no_other_run(crew: Crew) -> None:
+    crew.start("one")
+    alone = neighbour(crew)
+    wait_until(lambda: resting(alone), "the run alone", 60)
+    began = time.monotonic()
+    attackers = [hostile(crew, *case) for case in HOSTILE.values()]
+    beside = neighbour(crew)
+    wait_until(lambda: resting(beside), "the neighbour", 60)
+    assert len(crews.facts(beside, "ToolCompleted")) == len(crews.facts(alone, "ToolCompleted")) > STEPS / 2
+    print(f"alone {max(gaps(alone)):.2f} s, beside {max(gaps(beside)):.2f} s, {time.monotonic() - began:.1f} s in all")
+    assert max(gaps(beside)) < max(gaps(alone)) + DELAY_S
+    wait_until(lambda: all(resting(run) for run in attackers), "the attackers", 60)
+
+
+@pytest.mark.spec("K1", "L1")
+def test_a_stop_is_obeyed_while_a_schema_is_judged(crew: Crew) -> None:
+    crew.start("one")
+    run = hostile(crew, *HOSTILE["references that double"])
+    wait_until(lambda: crews.facts(run, "ChecksStarted"), "the judgement")
+    steering.stop_run(actor=crew.boss, run=run)
+    plant.wait_for_runs([run.pk], 20)
+    run.refresh_from_db()
+    assert run.end_reason == "operator_stop"
