@@ -1,6 +1,7 @@
 """One server for pages and sockets."""
 
 import os
+import sys
 
 from django.core.asgi import get_asgi_application
 
@@ -10,15 +11,20 @@ pages = get_asgi_application()  # before the imports below: they need the app re
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 
+from agentops.edge import Edge  # noqa: E402
 from agentops.origin import SameOrigin  # noqa: E402
 from agentops.pool import share_connections  # noqa: E402
 from loops.web.routing import websocket_urlpatterns  # noqa: E402
 
 share_connections()
+if "daphne.server" in sys.modules:  # it is daphne that has loaded this, and not another server or a test
+    from agentops import receiving
+
+    receiving.install()
 
 application = ProtocolTypeRouter(
     {
-        "http": pages,
+        "http": Edge(pages),
         "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )

@@ -29,7 +29,8 @@ MOST_BYTES = 65_536
 PER_SECOND = 20
 UNANSWERED = 300
 """Frames on the way without a heartbeat that counts them: a reader slower than this waits, and re-reads later."""
-TOO_BIG, TOO_MUCH, FAILED, NOT_FOUND = 1009, 1008, 1011, 4404
+TOO_BIG, TOO_MUCH, FAILED, NOT_FOUND = 4009, 4008, 4011, 4404
+"""Codes of our own (RFC 6455, 7.4.2): of 1000 to 2999 an application may send none but 1000, and daphne refuses to."""
 log = logging.getLogger(__name__)
 
 

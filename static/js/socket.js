@@ -3,6 +3,7 @@ const BEAT = 1000;
 const LATE = 1000; // no answer to a ping for this long: stale
 const DEAD = 6000; // for this long: hang up and dial again
 const DENIED = new Set([4401, 4403, 4404]);
+const TOO_MUCH = new Set([4008, 4009, 4029]); // said too much, or has too many open: dial again, and not soon
 
 const WORDS = { live: "Live", reconnecting: "Reconnecting", stale: "Stale", off: "Not live" };
 
@@ -79,7 +80,7 @@ export class Socket {
     clearInterval(this.beat);
     if (this.over) return;
     if (event.code === 4401 || event.code === 4404) { badge("off"); this.denied?.(event.code); return; }
-    this.again(DENIED.has(event.code) ? 5 : ++this.failures);
+    this.again(DENIED.has(event.code) ? 5 : TOO_MUCH.has(event.code) ? 6 : ++this.failures);
   }
 
   again(failures) {

@@ -12,7 +12,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SHIPPED = ("agentops", "loops", "gates")
 LOADED_BY_NAME = {
-    "daphne": ("agentops/embedded/stack.py", '"daphne"'),  # the web server is a process: python -m daphne
     "django-csp": ("agentops/settings.py", "csp.middleware"),
     "whitenoise": ("agentops/settings.py", "whitenoise.middleware"),
     "channels-redis": ("agentops/settings.py", "channels_redis.pubsub"),
@@ -23,6 +22,8 @@ LOADED_BY_NAME = {
 COMES_WITH = {
     "billiard": "celery",  # whose children we end
     "httpx2": "anthropic",  # whose errors we read, and time-outs we set
+    "autobahn": "daphne",  # has a plug-in inside of the package twisted
+    "twisted": "daphne",  # whose requests we bound
     "referencing": "jsonschema",  # whose registry we keep from the network
 }
 """Imported, and a part of the interface of a dependency: which version fits, that one knows better."""

@@ -224,7 +224,7 @@ def test_access_lost_closes_the_socket_within_five_seconds(house, how):
 
 @pytest.mark.parametrize(
     ("frames", "code"),
-    [([b"x" * 70_000], 1009), (["x" * 70_000], 1009), (['{"t":"ping"}'] * 30, 1008)],
+    [([b"x" * 70_000], 4009), (["x" * 70_000], 4009), (['{"t":"ping"}'] * 30, 4008)],
     ids=["big bytes", "big text", "flood"],
 )
 def test_abuse_ends_the_socket(house, frames, code):
@@ -268,7 +268,7 @@ def test_a_socket_that_cannot_be_served_closes_so_that_the_page_dials_again(hous
     async def watch():
         ws = socket(f"/ws/runs/{house.run.pk}/", session)
         await ws.connect(PATIENCE)
-        assert await closed(ws) == 1011
+        assert await closed(ws) == 4011
         await leave(ws)
 
     monkeypatch.setattr(tail, "read", away)
