@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
-from agentops.ops import installed, pruning, schemas, watched
+from agentops.ops import installed, pruning, schemas, secrecy, watched
 from agentops.ops.found import ERROR, OK, WARNING, Found
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
@@ -394,6 +394,7 @@ WORK = {
     "backup": _backup,
     "retention": _retention,
     "embeddings": watched.embeddings,
+    "model addresses": secrecy.addresses,
 }
 DISK = {"room": _room}
 PARTS = {"broker": _broker, "clock": _clock, "monitor": watched.monitor, "sandbox": _sandbox}

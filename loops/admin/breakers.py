@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
 
 from loops import models as m
+from loops.admin.scoped import OfTheInstallation
 from loops.services import audit
 
 
 @admin.register(m.BreakerRule)
-class BreakerRuleAdmin(ModelAdmin):
+class BreakerRuleAdmin(OfTheInstallation):
     list_display = ("kind", "name", "enabled", "threshold", "window_s", "cooldown_s")
     list_filter = ("kind",)
     search_fields = ("name",)
@@ -28,3 +29,8 @@ class BreakerRuleAdmin(ModelAdmin):
         """The next wider rule holds then."""
         audit.record("breaker.rule_deleted", actor=request.user, detail={"rule": str(obj)})
         super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
+        """Each is said, as one is."""
+        for rule in queryset:
+            self.delete_model(request, rule)

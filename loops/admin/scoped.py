@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django import forms
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin
@@ -13,7 +14,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from loops import models as m
 from loops.querysets import ADMINISTER
-from loops.services import policies
+from loops.services import audit, policies
 
 
 class OfMyProjects(ModelAdmin):
@@ -51,6 +52,43 @@ class ReadOnly(OfMyProjects):
     def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
         """Never."""
         return False
+
+
+class OfTheInstallation(ModelAdmin):
+    """What holds for every project: superusers change it, whoever may open the page sees it (SPEC S4)."""
+
+    def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """Superusers."""
+        return bool(request.user.is_active and request.user.is_superuser)
+
+    def has_change_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """Superusers."""
+        return self.has_add_permission(request)
+
+    def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """Superusers."""
+        return self.has_add_permission(request)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """One row."""
+        self._must_be_allowed(request)
+        return super().changeform_view(request, *args, **kwargs)
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Many rows, their cells and actions."""
+        self._must_be_allowed(request)
+        return super().changelist_view(request, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """One row less."""
+        self._must_be_allowed(request)
+        return super().delete_view(request, *args, **kwargs)
+
+    def _must_be_allowed(self, request: HttpRequest) -> None:
+        if request.method == "POST" and not (request.user.is_active and request.user.is_superuser):
+            what = f"change {self.model._meta.verbose_name_plural}"
+            audit.record("access.refused", actor=request.user, detail={"what": what, "needs": ["superuser"]})
+            raise PermissionDenied
 
 
 class Reasoned(forms.ModelForm):
@@ -110,7 +148,7 @@ class Versioned(OfMyProjects):
         return response
 
 
-class Everywhere(Versioned):
+class Everywhere(OfTheInstallation, Versioned):
     """Rows that decide for every project."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:

@@ -8,17 +8,20 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanWidget
 
 from loops import models as m
-from loops.admin.scoped import Everywhere, OfMyProjects, Reasoned, Versioned
+from loops.admin.scoped import Everywhere, OfMyProjects, OfTheInstallation, Reasoned, Versioned
 from loops.engine import loops
 from loops.engine.values import Access
-from loops.services import model_tests, models, workspaces
+from loops.llm import keys
+from loops.services import audit, model_tests, models, workspaces
+from loops.services import keys as pairing
 from loops.storage import bell
 from loops.tools.matrix import AccessRule, may_allow
 
@@ -137,6 +140,14 @@ class AgentAdmin(Versioned):
 
 
 class ModelForm(forms.ModelForm):
+    send_there = forms.BooleanField(
+        required=False,
+        label="Send it there",
+        widget=UnfoldBooleanWidget,
+        help_text="Tick it where the address is not the provider's own: the value of the variable is sent to it, or it "
+        "leads into your own network. Who allowed it is kept under Allowed addresses.",
+    )
+
     def clean_api_key_env(self) -> str:
         """The name of a variable; who pastes the key itself is told before it is stored."""
         name: str = self.cleaned_data["api_key_env"]
@@ -152,11 +163,31 @@ class ModelForm(forms.ModelForm):
         return thinking
 
     def clean_base_url(self) -> str:
-        """Nothing that is not HTTP."""
+        """Nothing that is no server's address."""
         url: str = self.cleaned_data["base_url"]
-        if url and not url.startswith(("https://", "http://")):
-            raise ValidationError("Write an address that starts with https:// or http://.")
+        if not url:
+            return url
+        try:
+            keys.origin_of(url)
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
         return url
+
+    def clean(self) -> dict[str, Any]:
+        """What is sent where nobody allowed it yet takes a tick."""
+        given = super().clean() or {}
+        if self.errors:
+            return given
+        names = ("provider", "api_key_env", "base_url")
+        row = m.ModelConfig(vetted=self.instance.vetted, **{name: given.get(name, "") for name in names})
+        try:
+            asked = pairing.has_to_be_allowed(row)
+        except ValueError as error:
+            raise ValidationError({"api_key_env": str(error)}) from error
+        if asked and not given.get("send_there"):
+            raise ValidationError({"send_there": f"{asked} Tick “Send it there” if that is meant."})
+        self.has_to_be_allowed = bool(asked)
+        return given
 
 
 @admin.register(m.ModelConfig)
@@ -180,6 +211,15 @@ class ModelConfigAdmin(Everywhere):
     list_select_related = ("fallback",)
     search_fields = ("name", "model_id")
 
+    def save_model(self, request: HttpRequest, obj: m.ModelConfig, form: Any, change: bool) -> None:
+        """With who allowed its address, in the same transaction."""
+        obj.vetted = True
+        if form.has_to_be_allowed:
+            pairing.allow(obj, actor=request.user)
+        super().save_model(request, obj, form, change)
+        detail = {"model": obj.name, "changed": form.changed_data, "key": obj.api_key_env, "address": obj.base_url}
+        audit.record("model.changed", actor=request.user, detail=detail)
+
     @admin.display(description="window")
     def window(self, row: m.ModelConfig) -> str:
         """With its source."""
@@ -193,7 +233,7 @@ class ModelConfigAdmin(Everywhere):
         when = [f"On {row.tested_at:%Y-%m-%d %H:%M} UTC:"] if row.tested_at else []
         return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in [*when, *row.test_result.split("\n")]))
 
-    @action(description="Save and test this model")
+    @action(description="Save and test this model", permissions=["change"])
     def save_and_test(self, request: HttpRequest, row: m.ModelConfig) -> None:
         """One call with a tool, by a worker."""
         model_tests.begin_test(row)
@@ -207,6 +247,33 @@ class ModelConfigAdmin(Everywhere):
         if any(name.endswith("_save_and_test") for name in request.POST):
             return HttpResponseRedirect(request.path)
         return super().response_change(request, obj)
+
+
+@admin.register(m.ModelAddress)
+class ModelAddressAdmin(OfTheInstallation):
+    list_display = ("key_name", "origin", "inward", "allowed_by", "allowed_at")
+    list_select_related = ("allowed_by",)
+
+    def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """They come with the model that needs them."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """What was allowed is allowed anew, or taken back."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """Superusers."""
+        return bool(request.user.is_active and request.user.is_superuser)
+
+    def delete_model(self, request: HttpRequest, obj: m.ModelAddress) -> None:
+        """No model sends the key there any more, from its next call on."""
+        pairing.take_back(obj, actor=request.user)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
+        """Each is said."""
+        for row in queryset:
+            pairing.take_back(row, actor=request.user)
 
 
 @admin.register(m.Workspace)

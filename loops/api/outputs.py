@@ -10,6 +10,7 @@ from rest_framework import serializers
 from loops.engine.exits import REASONS
 from loops.models import Agent, Detection, ModelConfig, Project, Run, Step, Task, ToolCallRecord
 from loops.services import models
+from loops.services.keys import Book
 from loops.web import words
 
 
@@ -58,7 +59,8 @@ class ModelOutput(serializers.ModelSerializer):
 
     def get_usable(self, model: ModelConfig) -> bool:
         """Never the key itself."""
-        return models.key_is_present(model)
+        book = self.context.setdefault("book", Book())
+        return models.is_usable(model, book)
 
     def get_context_window(self, model: ModelConfig) -> int:
         """As an admin said, or as is known of it."""

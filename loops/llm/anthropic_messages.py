@@ -22,6 +22,7 @@ from loops.llm import patience
 from loops.llm.anthropic_request import Made, memo, request_body, seals
 from loops.llm.anthropic_stream import MessageDecoder, events_of
 from loops.llm.config import ModelConfig
+from loops.llm.connecting import AddressRefused, RedirectRefused, guard, stay
 from loops.llm.failures import configuration_failure, http_failure, wire_failure
 from loops.llm.memo import Memo
 
@@ -37,14 +38,17 @@ class AnthropicModel:
         self._memos: dict[tuple[ModelRole, bool], Memo[Made]] = {}
         self._stale: set[str] = set()
         base_url = config.base_url or "https://api.anthropic.com"
+        timeout = httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)
+        client = anthropic.DefaultAsyncHttpxClient(
+            base_url=base_url, timeout=timeout, event_hooks=patience.hooks(*config.silence_s, first=stay)
+        )
+        guard(client, inward=config.inward)
         self._client = AsyncAnthropic(
             api_key=config.api_key or "none",  # an empty key would make the SDK look into the environment
             base_url=base_url,
             max_retries=0,
-            timeout=(timeout := httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)),
-            http_client=anthropic.DefaultAsyncHttpxClient(
-                base_url=base_url, timeout=timeout, event_hooks=patience.hooks(*config.silence_s)
-            ),
+            timeout=timeout,
+            http_client=client,
         )
 
     async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
@@ -120,6 +124,8 @@ class AnthropicModel:
 
     def _connection_failure(self, error: BaseException) -> ModelError:
         text, secret = f"{type(error).__name__}: {error}", self._config.api_key
+        if isinstance(error, AddressRefused | RedirectRefused):
+            return configuration_failure("address_not_allowed", str(error), secret)
         if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
             return configuration_failure("bad_base_url", text, secret)
         if "CERTIFICATE_VERIFY_FAILED" in text:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx2
 
 from loops.llm.config import ModelConfig
+from loops.llm.connecting import guard
 
 WITHIN_S = 3.0
 SMALLEST, LARGEST = 256, 100_000_000
@@ -40,13 +41,14 @@ def ask_models(config: ModelConfig, within_s: float = WITHIN_S) -> list[str]:
 
 
 def _asked(config: ModelConfig, question: Callable[[Get], Any], within_s: float) -> Any:
-    if config.provider != "openai" or not config.base_url:
+    if config.provider != "openai" or not config.base_url or config.refused:
         return None
     headers = {"Authorization": f"Bearer {config.api_key}"} if config.api_key else {}
     base = config.base_url.rstrip("/")
     root = re.sub(r"/v\d+(?:beta)?$", "", base)
     try:
         with httpx2.Client(headers=headers, timeout=within_s) as client:
+            guard(client, inward=config.inward)
 
             def get(path: str, post: Mapping[str, Any] | None = None) -> Any:
                 url = f"{base}{path[3:]}" if path.startswith("/v1/") else f"{root}{path}"

@@ -40,6 +40,10 @@ class ModelConfig:
     pace: float = 0.03
     fallback: str = ""
     at_once: int = 0
+    refused: str = ""
+    """Why it may not be asked, for people; then it has no key."""
+    inward: bool = True
+    """May its address lead to this machine or its networks?"""
     seat: str = ""
     """What its calls take their turns at: the same for all models of one endpoint."""
 

@@ -18,6 +18,7 @@ import httpx2
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind
 from loops.llm.config import ModelConfig
+from loops.llm.connecting import AddressRefused, guard
 from loops.llm.failures import configuration_failure, http_failure, wire_failure
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -36,6 +37,7 @@ class Embeddings:
         self.model = config.model_id
         self._url = f"{(config.base_url or DEFAULT_URL).rstrip('/')}/embeddings"
         self._key = config.api_key.strip()
+        self._inward = config.inward
         self._within_s = min(within_s, config.timeout)
         self._dimensions = 0
 
@@ -45,12 +47,15 @@ class Embeddings:
             return asyncio.run(self._all(texts))
         except TimeoutError:
             raise wire_failure("timeout", f"no answer within {self._within_s:g} s") from None
+        except AddressRefused as error:
+            raise configuration_failure("address_not_allowed", str(error), self._key) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, UnicodeError, OSError) as error:
             raise wire_failure("connection_failed", f"{type(error).__name__}: {error}", self._key) from None
 
     async def _all(self, texts: Sequence[str]) -> list[array[float]]:
         found: list[array[float]] = []
         async with asyncio.timeout(self._within_s), httpx2.AsyncClient(timeout=self._within_s) as client:
+            guard(client, inward=self._inward)
             for start in range(0, len(texts), BATCH):
                 batch = list(texts[start : start + BATCH])
                 found += self._vectors(await self._answer(client, batch), len(batch))
@@ -103,4 +108,6 @@ def connected(configs: Mapping[str, ModelConfig], name: str) -> Embeddings:
     config = configs.get(name)
     if config is None or config.provider != "openai":
         raise configuration_failure("unknown_model", f"no OpenAI-compatible model named {name!r} is configured")
+    if config.refused:
+        raise configuration_failure("address_not_allowed", f"model {name!r} is not asked: {config.refused}")
     return Embeddings(config)

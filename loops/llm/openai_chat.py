@@ -17,6 +17,7 @@ from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest, ModelRole
 from loops.llm import patience
 from loops.llm.config import ModelConfig
+from loops.llm.connecting import AddressRefused, RedirectRefused, guard, stay
 from loops.llm.failures import configuration_failure, http_failure, wire_failure
 from loops.llm.memo import Memo
 from loops.llm.openai_request import Made, memo, request_body
@@ -32,14 +33,17 @@ class OpenAIModel:
         self._config = config
         self._memos: dict[tuple[ModelRole, bool], Memo[Made]] = {}
         base_url = config.base_url or "https://api.openai.com/v1"
+        timeout = httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)
+        client = openai.DefaultAsyncHttpxClient(
+            base_url=base_url, timeout=timeout, event_hooks=patience.hooks(*config.silence_s, first=stay)
+        )
+        guard(client, inward=config.inward)
         self._client = AsyncOpenAI(
             api_key=config.api_key or "none",  # an empty key would make the SDK look into the environment
             base_url=base_url,
             max_retries=0,
-            timeout=(timeout := httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)),
-            http_client=openai.DefaultAsyncHttpxClient(
-                base_url=base_url, timeout=timeout, event_hooks=patience.hooks(*config.silence_s)
-            ),
+            timeout=timeout,
+            http_client=client,
         )
 
     async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
@@ -112,6 +116,8 @@ class OpenAIModel:
 
     def _connection_failure(self, error: BaseException) -> ModelError:
         text, secret = f"{type(error).__name__}: {error}", self._config.api_key
+        if isinstance(error, AddressRefused | RedirectRefused):
+            return configuration_failure("address_not_allowed", str(error), secret)
         if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
             return configuration_failure("bad_base_url", text, secret)
         if "CERTIFICATE_VERIFY_FAILED" in text:

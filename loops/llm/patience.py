@@ -47,14 +47,14 @@ class PatientStream(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def hooks(first_s: float, between_s: float) -> dict[str, list[Callable[..., object]]]:
-    """Event hooks of a client whose answers are read with patience."""
+def hooks(first_s: float, between_s: float, *, first: Callable[..., object]) -> dict[str, list[Callable[..., object]]]:
+    """Event hooks of a client whose answers are read with patience, after ``first`` has seen them."""
 
     async def wrap(response: httpx2.Response) -> None:
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = PatientStream(response.stream, first_s, between_s)
 
-    return {"response": [wrap]}
+    return {"response": [first, wrap]}
 
 
 def is_marked_whole(response: httpx2.Response) -> bool:

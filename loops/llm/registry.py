@@ -88,6 +88,8 @@ class ModelService:
 
 def build_adapter(config: ModelConfig) -> Adapter:
     """One file per provider, imported here and only when it is needed."""
+    if config.refused:
+        raise configuration_failure("address_not_allowed", f"model {config.name!r} is not asked: {config.refused}")
     config = replace(config, api_key=config.api_key.strip())
     if not (config.api_key.isascii() and config.api_key.isprintable()):
         raise configuration_failure("bad_api_key", f"the key of model {config.name!r} holds characters no key has")

@@ -1,6 +1,6 @@
 """Tables of the loops app. Behaviour of one row lives on its model, reads in ``querysets``, writes in ``services``."""
 
-from loops.models.agents import Agent, ModelConfig
+from loops.models.agents import Agent, ModelAddress, ModelConfig
 from loops.models.breakers import Breaker, BreakerEvent, BreakerKind, BreakerRule
 from loops.models.detections import Detection
 from loops.models.forks import Fork
@@ -31,6 +31,7 @@ __all__ = [
     "Fork",
     "MailboxItem",
     "Membership",
+    "ModelAddress",
     "ModelCall",
     "ModelConfig",
     "ModelTurn",

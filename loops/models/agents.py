@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
@@ -55,6 +56,11 @@ class ModelConfig(models.Model):
     window_found = models.PositiveIntegerField("window found", null=True, blank=True, editable=False)
     window_source = models.CharField(max_length=20, blank=True, default="", choices=WindowSource, editable=False)
     window_at = models.DateTimeField(null=True, blank=True, editable=False)
+    vetted = models.BooleanField(
+        default=True,
+        editable=False,
+        help_text="False: its address was given by somebody who is no superuser, before only superusers could.",
+    )
     tested_at = models.DateTimeField(null=True, blank=True, editable=False)
     test_result = models.TextField(blank=True, default="", editable=False)
     calls_at_once = models.PositiveIntegerField(
@@ -127,6 +133,26 @@ class ModelConfig(models.Model):
     @property
     def is_scripted(self) -> bool:
         return self.provider in {self.Provider.SCRIPTED, self.Provider.REPLAY}
+
+
+class ModelAddress(models.Model):
+    """A superuser let the value of a variable be sent to a server, or a public name lead inward (SPEC S3)."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    key_name = models.CharField(max_length=100, blank=True, help_text="Name of the variable; empty: no key is sent.")
+    origin = models.CharField(max_length=500, help_text="Scheme, host and port of the server.")
+    inward = models.BooleanField(default=False, help_text="It may be an address of this machine or its networks.")
+    allowed_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    allowed_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["key_name", "origin"]
+        verbose_name = "allowed address"
+        verbose_name_plural = "allowed addresses"
+        constraints = [models.UniqueConstraint(fields=["key_name", "origin"], name="model_address_once")]
+
+    def __str__(self) -> str:
+        return f"{self.key_name or 'no key'} to {self.origin}"
 
 
 class Agent(models.Model):

@@ -16,6 +16,7 @@ from loops.llm.asking import ask_models, ask_window
 from loops.llm.scripts import find_script, script_names
 from loops.llm.windows import default_window, is_known
 from loops.models import ModelConfig
+from loops.services.keys import Book
 
 SCRIPTED = "demo-scripted"
 CLAUDE = "claude"
@@ -30,7 +31,8 @@ DEFAULT_SCRIPT = "repair_a_bug"
 
 def model_configs(environ: Mapping[str, str] = os.environ) -> dict[str, config.ModelConfig]:
     """Every configured model by name, with its key, for the adapters."""
-    return {row.name: config_of(row, environ) for row in ModelConfig.objects.select_related("fallback")}
+    book = Book(environ)
+    return {row.name: config_of(row, environ, book) for row in ModelConfig.objects.select_related("fallback")}
 
 
 def windows() -> dict[str, int]:
@@ -128,6 +130,11 @@ def preferred() -> ModelConfig:
     return by_name.get(CLAUDE) or by_name.get(OPENAI) or by_name.get(SCRIPTED) or ensure_default_models()[0]
 
 
+def is_usable(row: ModelConfig, book: Book) -> bool:
+    """May it be asked, as far as its key and its address go?"""
+    return key_is_present(row) and not book.refusal(row)
+
+
 def key_is_present(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> bool:
     """May the model be called as far as its key goes? A local server needs none."""
     return not row.api_key_env or bool(environ.get(row.api_key_env)) or bool(row.base_url)
@@ -145,8 +152,12 @@ def _ensure(name: str, **fields: Any) -> ModelConfig:
     return ModelConfig.objects.get_or_create(name=name, defaults=fields)[0]
 
 
-def config_of(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> config.ModelConfig:
-    """The row as adapters take it, with its key."""
+def config_of(
+    row: ModelConfig, environ: Mapping[str, str] = os.environ, book: Book | None = None
+) -> config.ModelConfig:
+    """The row as adapters take it, with its key where it may be sent to the address of the row."""
+    book = book or Book(environ)
+    refused = book.refusal(row)
     own = is_private(row.base_url)
     silence = OWN_SILENCE_S if own else SILENCE_S
     return config.ModelConfig(
@@ -154,7 +165,9 @@ def config_of(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> conf
         provider=cast(config.Provider, row.provider),
         model_id=row.model_id,
         base_url=row.base_url,
-        api_key=environ.get(row.api_key_env, "") if row.api_key_env else "",
+        api_key=environ.get(row.api_key_env, "") if row.api_key_env and not refused else "",
+        refused=refused,
+        inward=book.may_be_inward(row),
         max_tokens=row.max_tokens,
         thinking=row.thinking,
         xml_tools=row.xml_tools,

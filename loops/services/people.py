@@ -20,13 +20,22 @@ DEMO_ROLES = {"operator": Role.OPERATOR, "reviewer": Role.REVIEWER, "admin": Rol
 TUNED_BY_ADMINS = (
     "accessrule",
     "agent",
-    "complexityprofile",
     "membership",
-    "modelconfig",
     "policy",
     "workspace",
 )
-READ_BY_ADMINS = ("auditevent", "policyversion", "project", "provenancerecord", "run", "task")
+READ_BY_ADMINS = (
+    "auditevent",
+    "breakerrule",
+    "complexityprofile",
+    "modelconfig",
+    "policyversion",
+    "project",
+    "provenancerecord",
+    "run",
+    "task",
+)
+"""What is the installation's, and not a project's, superusers alone change."""
 
 
 class NotPossible(Exception):

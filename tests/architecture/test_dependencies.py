@@ -21,6 +21,7 @@ LOADED_BY_NAME = {
 """Dependency -> where it is named for whoever loads it: Django from its settings, an interpreter from a command."""
 COMES_WITH = {
     "billiard": "celery",  # whose children we end
+    "httpcore2": "httpx2",  # whose connections we judge by their address
     "httpx2": "anthropic",  # whose errors we read, and time-outs we set
     "autobahn": "daphne",  # has a plug-in inside of the package twisted
     "twisted": "daphne",  # whose requests we bound

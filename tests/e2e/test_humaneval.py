@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 
-from loops.models import Agent, ModelConfig, Project, Run, ToolCallRecord, Workspace
+from loops.models import Agent, ModelAddress, ModelConfig, Project, Run, ToolCallRecord, Workspace
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import chain, reader
@@ -42,6 +42,7 @@ class School:
         self.boss = get_user_model().objects.create_superuser("boss")
         self.project: Project = create_project(actor=self.boss, name="School")
         self.project.access_rules.filter(operation="execute").update(access="allow")
+        ModelAddress.objects.create(key_name="E2E_MODEL_KEY", origin=url, allowed_by=self.boss)
         model = ModelConfig.objects.create(
             name="pupil",
             provider="anthropic",

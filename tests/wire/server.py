@@ -42,6 +42,8 @@ class WireServer:
         self.key = key
         self.pace = pace
         self.seen: list[Seen] = []
+        self.heads: list[dict[str, str]] = []
+        """The headers of everything that was asked, of lists of models too."""
         self.faults: list[str] = []
         self.left: list[float] = []
         self.strict = True
@@ -109,6 +111,7 @@ class WireServer:
         path = head[0].split(" ")[1]
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:]) if name}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
+        self.heads.append(headers)
         answer = self._answer(path, headers, body)
         sending = asyncio.ensure_future(self._send(writer, answer))
         gone = asyncio.ensure_future(reader.read(1))

@@ -75,7 +75,7 @@ MODEL_RULES = (
         "endpoint_code",
         _UNRECOVERABLE,
         "The address is no model's endpoint; a person can change the configuration.",
-        codes=("bad_base_url", "bad_certificate", "not_an_api"),
+        codes=("address_not_allowed", "bad_base_url", "bad_certificate", "not_an_api"),
         sources=_MODEL,
         person_can_help=True,
     ),

@@ -133,9 +133,10 @@ def test_what_does_not_exist_is_404(world, api, path):
 
 @pytest.mark.spec("S3")
 def test_models_are_listed_without_their_keys(world, api, monkeypatch):
-    from loops.models import ModelConfig
+    from loops.models import ModelAddress, ModelConfig
 
     monkeypatch.setenv("SECRET_MODEL_KEY", "sk-very-secret")
+    ModelAddress.objects.create(key_name="SECRET_MODEL_KEY", origin="https://api.anthropic.com:443")
     ModelConfig.objects.create(name="real", provider="anthropic", model_id="m", api_key_env="SECRET_MODEL_KEY")
     answer = api(world.viewer).get("/api/v1/models/real/")
     assert answer.json()["usable"] is True

@@ -13,7 +13,7 @@ from agentops.management.commands import monitor as command
 from agentops.ops import checks
 from loops.engine import facts as f
 from loops.llm.embeddings import Embeddings
-from loops.models import AuditEvent, Detection, ModelConfig
+from loops.models import AuditEvent, Detection, ModelAddress, ModelConfig
 from loops.monitor.meanings import AGAIN_S, STEPS_A_LOOK, Meanings
 from loops.monitor.watching import Monitor
 from loops.storage.reader import history
@@ -175,6 +175,7 @@ def test_the_command_asks_the_model_that_is_configured_by_name(
         base_url=server.openai_url,
         api_key_env="EMBEDDINGS_KEY",
     )
+    ModelAddress.objects.create(key_name="EMBEDDINGS_KEY", origin=server.url)
     paraphrasing()
     assert Monitor(EAGER, Meanings(command._embedder, EAGER)).look() == 1
 

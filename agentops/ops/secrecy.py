@@ -1,0 +1,15 @@
+"""Are keys and other secrets where they belong, and can they be kept out of what is stored? Checks of doctor."""
+
+from __future__ import annotations
+
+from agentops.ops.found import OK, WARNING, Found
+from loops.services import keys
+
+
+def addresses() -> Found:
+    """Models that are not asked, because nobody who may allowed their address or their key."""
+    refused = keys.refused()
+    if not refused:
+        return OK, "Every model may be asked where it is configured"
+    said = "; ".join(f"{row.name}: {why.removesuffix(keys.TO_ALLOW).strip()}" for row, why in refused[:10])
+    return WARNING, f"Models that are not asked ({len(refused)}): {said}", keys.TO_ALLOW
