@@ -5,6 +5,8 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
+from loops.tools.clean import printable
+
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "request"}
 
 
@@ -16,8 +18,8 @@ class Line(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         message = record.getMessage().replace("\n", "\\n")
         extra = "".join(f" {key}={value!r}" for key, value in extras(record).items())
-        line = f"{at} {record.levelname.lower()} {record.name}: {message}{extra}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = printable(f"{at} {record.levelname.lower()} {record.name}: {message}{extra}")
+        return f"{line}\n{printable(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 class Json(logging.Formatter):

@@ -14,8 +14,7 @@ from typing import Any
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-BLANK_LETTERS = "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u2400\ufffd"
-"""Letters and symbols that look like nothing, or that stand for what could not be stored."""
+from loops.tools.clean import is_odd
 
 _SUSPECT = re.compile(r"[^\x20-\x7e\n\t]")
 _EDGES = re.compile(r"\A +| +\Z")
@@ -23,15 +22,6 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
 _LONGEST_LOOK = 200_000
 _MOST_WARNINGS = 12
-
-
-def is_odd(character: str) -> bool:
-    """Would a reader not see this character, or take it for another?"""
-    if character in "\n\t " or (character.isascii() and character.isprintable()):
-        return False
-    if character in BLANK_LETTERS or 0xFE00 <= ord(character) <= 0xFE0F or 0xE0000 <= ord(character) <= 0xE0FFF:
-        return True
-    return unicodedata.category(character) in {"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp", "Zs"}
 
 
 def reveal(text: Any) -> SafeString:

@@ -16,12 +16,14 @@ from loops.engine.cutting import cut
 from loops.engine.lifecycle import LABELS, Phase
 from loops.engine.verification import EVIDENCE
 from loops.storage.projections import SHOWN_CHARS
+from loops.tools.clean import printable
 from loops.web import diffs, prose, waiting, words
 from loops.web.access import Roles, roles
 
 register = template.Library()
 FACT_CHARS = 500_000
 
+register.filter("printable", lambda text: printable(str(text or "")))
 register.filter("duration", words.duration)
 register.filter("compact", words.compact)
 register.filter("pretty", words.pretty)

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 SaveBlob = Callable[[bytes], str]
 """Keep these bytes and return their SHA-256 as hex; the same bytes may be saved twice."""
 
+BLANK_LETTERS = "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u2400\ufffd"
+"""Letters and symbols that look like nothing, or that stand for what could not be stored."""
+
 _KEPT_CONTROLS = frozenset("\t\n\r")
 _SAMPLE = 64 * 1024
 _BINARY_SHARE = 0.05
@@ -89,27 +92,40 @@ def _cut(data: bytes, limit: int, save_blob: SaveBlob) -> Shown:
     return Shown(clean_text(head) + note + clean_text(tail), True, digest, len(data))
 
 
+def is_odd(character: str) -> bool:
+    """Would a reader not see this character, or take it for another?"""
+    if character in "\n\t " or (character.isascii() and character.isprintable()):
+        return False
+    if character in BLANK_LETTERS or 0xFE00 <= ord(character) <= 0xFE0F or 0xE0000 <= ord(character) <= 0xE0FFF:
+        return True
+    return unicodedata.category(character) in {"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp", "Zs"}
+
+
+def printable(text: str) -> str:
+    """A form of ``text`` that a terminal shows and does not obey: odd characters are written as code points."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_written, text))
+
+
+def _written(character: str) -> str:
+    if not is_odd(character):
+        return character
+    code = ord(character)
+    return f"<U+{code:04X}>" if code >= 0x80 else _escape(code)
+
+
 def reveal(text: str) -> tuple[str, list[str]]:
     """A form of ``text`` in which nothing can hide from a reviewer, and a warning for each thing that tried.
 
     Invisible, direction-changing and look-alike blank characters are shown as code points; leading and trailing
     blanks are named. Returns (escaped text, warnings); the warnings are empty for plain text.
     """
-    pieces: list[str] = []
-    found: set[int] = set()
-    for character in text:
-        code = ord(character)
-        category = unicodedata.category(character)
-        strange = category in ("Cf", "Co", "Cn", "Zl", "Zp") or (category == "Zs" and character != " ")
-        if strange or (category in ("Cc", "Cs") and character not in "\t\n"):
-            found.add(code)
-            pieces.append(f"<U+{code:04X}>" if code >= 0x80 else _escape(code))
-        else:
-            pieces.append(character)
+    found = {ord(character) for character in text if is_odd(character)}
     warnings = [f"contains U+{code:04X} {unicodedata.name(chr(code), 'a control character')}" for code in sorted(found)]
     if text != text.strip(" \t\n"):
         warnings.append("starts or ends with blanks")
-    return "".join(pieces), warnings
+    return printable(text), warnings
 
 
 def sha256_hex(data: bytes) -> str:

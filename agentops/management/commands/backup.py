@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
 from agentops.embedded import own_user
 from agentops.ops import OpsError, servers
 from agentops.ops.backup import back_up
+from loops.management.terminal import TerminalCommand
 from loops.services import audit
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """Runs beside a living AgentOps, or without one."""
 
     help = "Back up database, workspaces and secrets into one file. It holds secrets: keep it as you keep them."

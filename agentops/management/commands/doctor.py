@@ -4,12 +4,13 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from agentops.ops import OpsError, checks, servers
+from loops.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """Ends with 1 when anything is an error, so that a schedule notices. Changes nothing."""
 
     help = "Check settings, database, workers, broker, sandbox, rights, chains, disk and clocks."
@@ -31,13 +32,14 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps([asdict(check) for check in found], indent=1))
         else:
             for check in found:
-                self.stdout.write(self._line(check))
+                self._tell(check)
         errors = [check for check in found if check.status == checks.ERROR]
         if errors:
             raise CommandError(f"{len(errors)} of {len(found)} checks failed")
 
-    def _line(self, check: checks.Check) -> str:
+    def _tell(self, check: checks.Check) -> None:
         look = {checks.OK: self.style.SUCCESS, checks.WARNING: self.style.WARNING, checks.ERROR: self.style.ERROR}
+        self.stdout.write(f"{check.status:<8} ", look[check.status], ending="")
         detail = f" ({check.detail})" if check.detail else ""
         todo = f"{detail}\n{'':>9}-> {check.todo}" if check.todo else detail
-        return f"{look[check.status](f'{check.status:<8}')} {check.group}: {check.name}: {check.said}{todo}"
+        self.stdout.write(f"{check.group}: {check.name}: {check.said}{todo}")

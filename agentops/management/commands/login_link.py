@@ -3,12 +3,13 @@
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from agentops import accounts
+from loops.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """For people at the machine who have lost their password."""
 
     help = "Print a link that logs a user in once, within the hour."

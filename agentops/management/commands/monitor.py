@@ -7,15 +7,15 @@ import threading
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
 
+from loops.management.terminal import TerminalCommand
 from loops.monitor.meanings import Embedder, Meanings
 from loops.monitor.policy import from_settings
 from loops.monitor.watching import Monitor
 from loops.services.models import model_configs
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """A process of its own: no worker and no broker is needed for it to see."""
 
     help = "Watch live runs for circles, stalls, silence and runaway spend. A second one stands by."

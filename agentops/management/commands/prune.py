@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import OperationalError
 
 from agentops import roles
 from agentops.ops import OpsError, pruning, servers
+from loops.management.terminal import TerminalCommand
 from loops.services import retention
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """What goes is set for each project in admin ("days to keep"). Facts, results, provenance and audit always stay."""
 
     help = "Prune old runs, or with --dry-run say what would go, and why other runs stay."
@@ -48,7 +49,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{len(found.old)} runs, {found.bytes:,} bytes would go{more}.")
             return
         done = pruning.prune(say=self.stdout.write)
-        self.stdout.write(self.style.SUCCESS(f"{done.runs} runs went, {done.bytes:,} bytes are free."))
+        self.stdout.write(f"{done.runs} runs went, {done.bytes:,} bytes are free.", self.style.SUCCESS)
         if done.marked:
             later = f"{retention.GRACE_S // 60} minutes or more from now"
             self.stdout.write(f"{done.marked} more are marked and go with the next prune, {later}.")

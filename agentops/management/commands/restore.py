@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
 from agentops.ops import OpsError
 from agentops.ops.restore import restore
+from loops.management.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """Wants AgentOps stopped. A damaged archive, or a database with something in it, changes nothing."""
 
     help = "Restore a backup into a fresh installation, verify every chain, and leave its runs ready to go on."
@@ -30,4 +31,4 @@ class Command(BaseCommand):
         except DatabaseError as error:
             raise CommandError(f"the database does not answer as it should: {error}") from error
         whole = f"{report.runs} runs, {report.facts} facts, {report.blobs} blobs, {report.records} provenance records"
-        self.stdout.write(self.style.SUCCESS(f"Restored and intact: {whole}. Start AgentOps to go on."))
+        self.stdout.write(f"Restored and intact: {whole}. Start AgentOps to go on.", self.style.SUCCESS)

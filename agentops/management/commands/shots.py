@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
+
+from loops.management.terminal import TerminalCommand
 
 PAGES = {
     "overview": "/",
@@ -40,7 +42,7 @@ class Look:
     size: str
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Screenshots and accessibility faults of every page of a running site. Needs the development packages."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

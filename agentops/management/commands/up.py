@@ -6,17 +6,18 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command, get_commands
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
 from agentops import accounts, onetime, roles
 from agentops.embedded import EmbeddedError, own_user, postgres, stack, valkey
 from agentops.embedded.paths import Paths
 from agentops.embedded.supervisor import Supervisor
+from loops.management.terminal import TerminalCommand
 from loops.tools.sandbox import installing
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """Starts Postgres, Valkey, web, worker and beat, and stops them together."""
 
     help = "Run AgentOps: database, broker, web, worker, clock and monitor together. Ctrl-C stops everything."

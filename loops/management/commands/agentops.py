@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from loops.management.terminal import TerminalCommand
 from loops.management.watching import Watch
 from loops.models import Agent, ModelConfig, Project, Run, Workspace
 from loops.services import access, forking, model_tests, models, people, steering, tasks
@@ -27,7 +28,7 @@ REFUSALS = (
 )
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """The twin of the web pages: the same services, the same rules."""
 
     help = "Submit, watch, stop, fork and message runs; list them; make API tokens."
@@ -129,9 +130,8 @@ class Command(BaseCommand):
                 self.stdout.write(json.dumps(row))
             else:
                 steps = f"{run.total_steps}/{run.max_steps}"
-                self.stdout.write(
-                    f"{run.pk}  {run.status:<20} {steps:>8}  {run.agent.name}: {run.task.title}{_why_it_rests(run)}"
-                )
+                row = f"{run.pk}  {run.status:<20} {steps:>8}  {run.agent.name}: {run.task.title}{_why_it_rests(run)}"
+                self.stdout.write(" ".join(row.split("\n")))
 
     def _init(self, options: dict[str, Any]) -> None:
         rows = [row for row in models.ensure_default_models() if not row.is_scripted]

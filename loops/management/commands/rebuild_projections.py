@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from loops.management.terminal import TerminalCommand
 from loops.models import Run
 from loops.storage.rebuild import rebuild
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """Changes nothing without --write, and ends with an error when something differs."""
 
     help = "Make steps, calls and artifacts again from the journal of one run or of all, and compare."
@@ -38,4 +39,4 @@ class Command(BaseCommand):
         if different and not options["write"]:
             raise CommandError(f"{different} rows differ in {checked}; --write puts them right.")
         done = f"{different} rows put right" if different else "as the facts say"
-        self.stdout.write(self.style.SUCCESS(f"{checked}: {done}."))
+        self.stdout.write(f"{checked}: {done}.", self.style.SUCCESS)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from loops.management.terminal import TerminalCommand
 from loops.services import demo, people
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """May be run any number of times: what is there already stays as it is."""
 
     help = "Make the project Demo with scripted agents, the workspace Invoices and a default policy."

@@ -5,12 +5,13 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from loops.management.terminal import TerminalCommand
 from loops.storage import chain
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """Ends with an error when anything does not fit, so that a schedule notices."""
 
     help = "Verify the journals, blobs and provenance records of one run or of all."
@@ -23,7 +24,7 @@ class Command(BaseCommand):
         """Verify and say what was found."""
         report = chain.verify(options["run"])
         for problem in report.problems:
-            self.stderr.write(self.style.ERROR(problem))
+            self.stderr.write(problem, self.style.ERROR)
         checked = f"{report.runs} runs, {report.facts} facts, {report.blobs} blobs, {report.records} provenance records"
         if report.pruned:
             checked += f"; {report.pruned} bodies were pruned by retention and are explained by tombstones"
@@ -31,4 +32,4 @@ class Command(BaseCommand):
             raise CommandError(f"There is no run {options['run']}.")
         if not report.ok:
             raise CommandError(f"{len(report.problems)} problems in {checked}.")
-        self.stdout.write(self.style.SUCCESS(f"Intact: {checked}."))
+        self.stdout.write(f"Intact: {checked}.", self.style.SUCCESS)

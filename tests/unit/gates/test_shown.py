@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gates.web.shown import is_odd, not_looked_at, reveal, reveal_code, warnings_of
+from gates.web.shown import not_looked_at, reveal, reveal_code, warnings_of
+from loops.tools.clean import is_odd
 
 pytestmark = pytest.mark.spec("Q3", "Q5")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.tools.canonical import problems
-from loops.tools.clean import clean_text, reveal, sha256_hex, show
+from loops.tools.clean import clean_text, printable, reveal, sha256_hex, show
 from tests.unit.tools.harness import Desk
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()))
@@ -105,3 +105,15 @@ def test_values_without_a_canonical_form_are_named() -> None:
     assert found[0].endswith("nested deeper than 64 levels")
     while isinstance(deep, list):  # take it apart, or the interpreter's own clean-up recurses
         deep = deep.pop()
+
+
+@pytest.mark.spec("S1")
+def test_what_looks_like_nothing_is_written_as_its_code_point() -> None:
+    assert printable("a\u3164b\u202ec\ufe0f\x1b[2J") == "a<U+3164>b<U+202E>c<U+FE0F>\\x1b[2J"
+    assert printable("Grüße, 你好, Ελλάδα\n\t") == "Grüße, 你好, Ελλάδα\n\t"
+
+
+@pytest.mark.spec("S1")
+@given(any_text)
+def test_a_terminal_is_given_nothing_to_obey(text: str) -> None:
+    assert all(letter in "\n\t" or letter.isprintable() for letter in printable(text))
