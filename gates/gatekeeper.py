@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from gates.terms import recent_terms_of
 from loops.engine import canonical
 from loops.engine.ports import ApprovalVoid, GateRequest, Within
 from loops.engine.values import Json
+from loops.tools import obeyed
 
 _INSERT = """
     INSERT INTO gates_gate (
@@ -111,13 +112,42 @@ def _consume(cursor: Any, gate_id: str, subject: Mapping[str, Json]) -> None:
     cursor.execute(_CONSUME, [gate_id, digest])
     if cursor.rowcount != 1:
         cursor.execute(_READ, [gate_id])  # again: somebody may have been faster
-        raise ApprovalVoid(_why(cursor.fetchone(), digest))
+        why = _why(cursor.fetchone(), digest)
+        if why == DIFFERS and (found := _what(cursor, gate_id, fresh)):
+            why = f"{why}: {', '.join(found)}"
+        raise ApprovalVoid(why)
 
 
 _NOT_GIVEN = {
     "open": "nobody has approved this yet",
     "expired": "it expired before anybody decided",
 }
+
+
+DIFFERS = "what is about to run differs from what was approved"
+_SUBJECT = "SELECT subject FROM gates_gate WHERE id = %s"
+_LIST = "SELECT body FROM loops_blob WHERE sha256 = %s"
+
+
+def _what(cursor: Any, gate_id: str, fresh: bytes) -> list[str]:
+    """The parts that differ, files of the workspace by name, for whoever is asked again."""
+    cursor.execute(_SUBJECT, [gate_id])
+    approved, now = (json.loads(bytes(each)) for each in (cursor.fetchone()[0], fresh))
+    parts = [name for name in sorted({*approved, *now}) if approved.get(name) != now.get(name)]
+    files = obeyed.differences(*(obeyed.states_of(each.get("workspace"), _reader(cursor)) for each in (approved, now)))
+    named = [part.replace("_", " ") for part in parts if part != "workspace" or not files]
+    return [*named, *obeyed.in_words(files)] if files and "workspace" in parts else named
+
+
+def _reader(cursor: Any) -> Callable[[str], bytes]:
+    def read(sha256: str) -> bytes:
+        cursor.execute(_LIST, [sha256])
+        row = cursor.fetchone()
+        if row is None:
+            raise KeyError(sha256)
+        return bytes(row[0])
+
+    return read
 
 
 def _why(row: tuple[Any, ...], digest: str) -> str:
@@ -127,7 +157,7 @@ def _why(row: tuple[Any, ...], digest: str) -> str:
     if consumed_at is not None:
         return "the approval was already used"
     if approved != digest:
-        return "what is about to run differs from what was approved"
+        return DIFFERS
     if not in_time:
         return "the approval expired before it was used"
     return "the approval changed at the same moment"

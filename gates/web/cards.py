@@ -50,7 +50,7 @@ _PLACED = {
     "result", "criteria", "limit", "used", "bound", "suggested", "least", "reasoning",
     "extensions_used", "extensions_allowed",
 }  # fmt: skip
-_COMMAND = {"kind", "argv", "shown", "warnings", "directory", "network", "sandbox", "scripts", "danger"}
+_COMMAND = {"kind", "argv", "shown", "warnings", "directory", "network", "sandbox", "scripts", "danger", "covers"}
 """What a preview of a command holds, shown together; its ``shown`` and ``argv`` are the same words."""
 _ROLLBACK = {"files", "more_files", "diff_is_cut", "others", "choices", "again", "failure"}
 """What the question of a rollback holds beside its diff."""

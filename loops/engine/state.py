@@ -51,6 +51,8 @@ class PendingCall:
     expects: Mapping[str, Json] = field(default_factory=dict)
     voided: int = 0
     """How often its approval did not cover any more what was about to run."""
+    void_reason: str = ""
+    """Why, the last time."""
     may_live: bool = False
     """The worker that began it was lost, and nobody could prove that its process is gone."""
     operation: str = ""

@@ -22,7 +22,7 @@ from loops.engine.values import (
     ToolResult,
     ToolSpec,
 )
-from loops.tools import snapshots
+from loops.tools import obeyed, snapshots
 from loops.tools.alternatives import alternatives
 from loops.tools.canonical import canonical, problems
 from loops.tools.clean import SaveBlob, clean_text
@@ -33,7 +33,6 @@ from loops.tools.limits import Limits
 from loops.tools.matrix import AccessRule, Verdict, evaluate, may_ask
 from loops.tools.registry import (
     ArgumentError,
-    Operands,
     ReadBlob,
     Registered,
     StoredBlobs,
@@ -226,7 +225,7 @@ class ToolAccessService:
         reversibility = Reversibility.IRREVERSIBLE if lasting else spec.reversibility
         irreversible = reversibility is Reversibility.IRREVERSIBLE
         shown: dict[str, Json] = {"reversibility": reversibility.value} if lasting else {}
-        subject = self._subject(call, context, found, workspace)
+        subject = self._subject(call, context, found, workspace, binds=access is Access.ASK)
         if access is Access.ASK:
             self._remember(call, context, subject)
         return Judgement(
@@ -238,7 +237,7 @@ class ToolAccessService:
             policy_version=self._policy_version,
             subject=subject,
             reversibility=reversibility.value,
-            view={**found.tool.preview(call.arguments, run), **shown},
+            view={**found.tool.preview(call.arguments, run), **shown, **obeyed.shown(subject)},
             operation=spec.operation,
         )
 
@@ -256,7 +255,7 @@ class ToolAccessService:
             return refusal
         try:
             subject = self._subject(call, context, found, run.workspace)
-            view = dict(found.tool.preview(call.arguments, run))
+            view = {**found.tool.preview(call.arguments, run), **obeyed.shown(subject)}
         except (ArgumentError, DiffError, PathRefused, OSError):  # what lies there is not for whoever may not touch it
             return refusal
         self._remember(call, context, subject)
@@ -319,8 +318,8 @@ class ToolAccessService:
         bound = self._bound.get(_key(call, context))
         if bound is None:
             return None
-        changed = changed_scripts(bound, found.tool.operands(call.arguments, run).scripts, run.workspace)
-        if not changed:
+        scripts = changed_scripts(bound, found.tool.operands(call.arguments, run).scripts, run.workspace)
+        if not (changed := scripts or obeyed.changed(bound, run)):
             return None
         return _failed(f"changed since it was approved: {', '.join(changed)}; ask again", FailureKind.CRITICAL)
 
@@ -332,10 +331,11 @@ class ToolAccessService:
             return await perform(found.tool, call.arguments, run, self._bound.pop(_key(call, context), None))
 
     def _subject(
-        self, call: ToolCall, context: CallContext, found: Registered, workspace: Workspace
+        self, call: ToolCall, context: CallContext, found: Registered, workspace: Workspace, *, binds: bool = True
     ) -> dict[str, Json]:
-        operands: Operands = found.tool.operands(call.arguments, self._run(context, workspace))
-        return build_subject(
+        run = self._run(context, workspace)
+        operands = found.tool.operands(call.arguments, run)
+        subject = build_subject(
             call,
             context,
             found,
@@ -344,6 +344,7 @@ class ToolAccessService:
             policy_version=self._policy_version,
             sandbox_level=self._sandbox.level,
         )
+        return subject | obeyed.binding(run) if binds and found.tool.is_command else subject
 
     def _remember(self, call: ToolCall, context: CallContext, subject: dict[str, Json]) -> None:
         self._bound[_key(call, context)] = subject

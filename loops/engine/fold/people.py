@@ -29,7 +29,8 @@ def approval_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
     """What was in doubt stays in doubt: voiding the permission to begin again does not make it new."""
     begun = any(call.call.id == fact.call_id and call.status == "again" for call in state.calls)
     state = with_call(state, fact.call_id, status="intended" if begun else "proposed", gate="")
-    return with_call(state, fact.call_id, voided=state.call(fact.call_id).voided + 1)
+    voided = state.call(fact.call_id).voided + 1
+    return with_call(state, fact.call_id, voided=voided, void_reason=fact.reason)
 
 
 @means(f.MessageReceived)

@@ -153,7 +153,8 @@ def _after_judgement(state: RunState, pending: PendingCall) -> Effect:
         )
     if pending.access is Access.ASK:
         kind = pending.gate_kind or "tool_approval"
-        return OpenGate(kind=kind, title="", call=call, reasons=pending.reasons, risk=pending.risk)
+        again = (f"asked again: {pending.void_reason}",) if pending.void_reason else ()
+        return OpenGate(kind=kind, title="", call=call, reasons=(*again, *pending.reasons), risk=pending.risk)
     return RunTool(call, attempt=1)
 
 

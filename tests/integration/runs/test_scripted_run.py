@@ -75,3 +75,26 @@ def test_the_demo_repairs_a_bug_with_an_approval(boss: Any, tmp_path: Any) -> No
     assert list(
         Step.objects.filter(execution=run).values_list("step_number", flat=True).order_by("step_number")
     ) == list(range(1, run.total_steps + 1))
+
+
+@pytest.mark.spec("Q5")
+def test_what_changed_while_it_waited_is_asked_about_again_by_name(boss: Any, tmp_path: Any) -> None:
+    shutil.copytree(Path(settings.BASE_DIR) / "loops/demo/repository", tmp_path / "r")
+    run = submit(boss, "repair_a_bug", criteria=[{"text": "tests pass", "command": "python3 -m unittest"}])
+    workspace = Workspace.objects.create(project=run.project, name="w", path=str(tmp_path / "r"))
+    run.task.workspace = workspace
+    run.task.save()
+    drive(run.pk, "test")
+    first = Gate.objects.get(run=run, status="open")
+    assert first.view["covers"]["files"] > 5
+    run.refresh_from_db()
+    (Path(run.workspace_path) / "tests/test_invoice.py").write_text("print('somebody else')\n")
+    decide(actor=boss, gate_id=first.pk, verdict="approve", digest=first.digest)
+    assert drive(run.pk, "test") != "ended"
+    first.refresh_from_db()
+    assert first.consumed_at is None, "nothing ran"
+    assert not ToolCallRecord.objects.filter(run=run, tool="run_tests", ok__isnull=False).exists()
+    again = Gate.objects.get(run=run, status="open")
+    asked = "asked again: what is about to run differs from what was approved: tests/test_invoice.py"
+    assert again.reasons[0] == asked
+    assert again.call_id == first.call_id

@@ -59,6 +59,7 @@ class Desk:
             save_blob=self.save,
             limits=limits,
             on_audit=self.events.append,
+            read_blob=self.blobs.__getitem__,
         )
         self.context = CallContext("run-1", 3, "coder", "project-1", str(self.workspace), "", environment or {})
 
