@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentops.embedded import EmbeddedError, handover, reach
+from agentops.embedded.children import environment
 from agentops.embedded.paths import BASE_DIR, default_state
 from agentops.embedded.process import nobody
 from agentops.embedded.reach import User
@@ -129,7 +130,9 @@ def _made() -> User:
     if program is None:
         raise StaysRoot(f"there is no useradd to make a user for it; {todo}")
     words = [program, "--system", "--no-create-home", "--home-dir", "/var/lib/agentops", "--shell", "/usr/sbin/nologin"]
-    made = subprocess.run([*words, *_group(), NAME], check=False, capture_output=True, text=True)
+    made = subprocess.run(
+        [*words, *_group(), NAME], env=environment("program"), check=False, capture_output=True, text=True
+    )
     if (found := _known(NAME)) is None:
         said = (made.stderr.strip().splitlines() or ["useradd failed"])[-1]
         raise StaysRoot(f"no user could be made for it ({said}); {todo}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentops.embedded import EmbeddedError
+from agentops.embedded.children import environment
 from agentops.embedded.paths import Paths, is_root
 from agentops.embedded.process import Command, nobody
 
@@ -160,7 +161,7 @@ def _server_of_root(paths: Paths) -> tuple[int, int]:
 
 def _as_postgres(paths: Paths) -> dict[str, object]:
     """Arguments of `subprocess.run` for the user who owns the cluster."""
-    options: dict[str, object] = {"cwd": "/", "env": {**os.environ, "LC_ALL": "C"}}
+    options: dict[str, object] = {"cwd": "/", "env": {**environment("program"), "LC_ALL": "C"}}
     if is_root():
         user, group = _server_of_root(paths)
         options |= {"user": user, "group": group, "extra_groups": []}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from agentops.embedded.children import environment
 from agentops.embedded.paths import BASE_DIR
 
 PR_SET_PDEATHSIG = 1
@@ -38,7 +39,7 @@ def start(command: Command, output: int | IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [str(part) for part in command.argv],
         cwd="/" if command.unprivileged else BASE_DIR,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", **command.environ},
+        env={**environment(command.name), "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", **command.environ},
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,

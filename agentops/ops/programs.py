@@ -1,7 +1,6 @@
 """The programs of Postgres that dump and restore: the embedded ones, else those on the PATH."""
 
 import contextlib
-import os
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 from django.conf import settings
 
 from agentops.embedded import EmbeddedError, postgres
+from agentops.embedded.children import environment
 from agentops.ops import OpsError
 from loops.storage.journal import raw_connection
 
@@ -50,10 +50,9 @@ def login(who: Mapping[str, Any], database: str) -> dict[str, str]:
         "PGDATABASE": database,
         "PGAPPNAME": "agentops",
     }
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     options = who.get("OPTIONS", {})
     given |= {f"PG{name.upper()}": str(options[name]) for name in ("sslmode", "sslrootcert") if name in options}
-    return {**kept, **{name: value for name, value in given.items() if value}, "LC_ALL": "C.UTF-8"}
+    return {**environment("program"), **{name: value for name, value in given.items() if value}, "LC_ALL": "C.UTF-8"}
 
 
 def _places() -> Iterator[Path]:
@@ -64,6 +63,8 @@ def _places() -> Iterator[Path]:
 
 
 def _major(program: Path) -> int:
-    said = subprocess.run([program, "--version"], check=False, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [program, "--version"], env=environment("program"), check=False, capture_output=True, text=True
+    ).stdout
     found = VERSION.search(said)
     return int(found[1]) if found else 0

@@ -37,6 +37,7 @@ PARTS = {
     "beat": "agentops.clock",
     "monitor": "-m agentops monitor",
 }
+KEYS = {"ODD_KEY": "kept-by-the-worker-0123456789"}
 APART = ("web", "monitor")
 """What the clock rings does not pass through these."""
 
@@ -55,7 +56,7 @@ class Stack:
 
     def environ(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "HOME") if name in os.environ}
-        return {**kept, "AGENTOPS_STATE": str(self.state)}
+        return {**kept, **KEYS, "AGENTOPS_STATE": str(self.state)}
 
     def start(self) -> float:
         """Start and wait for the line that says ready; returns how long that took."""
@@ -153,6 +154,19 @@ def test_all_that_lies_in_the_state_folder_is_known_to_a_handover(stack: Stack) 
 def test_keeps_its_secrets_to_itself(stack: Stack) -> None:
     for name in ("secret", "admin-password"):
         assert (stack.state / name).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.spec("I7")
+@pytest.mark.parametrize("part", ["postgres", "valkey", "web", "beat", "monitor"])
+def test_only_the_worker_has_the_keys_of_models(stack: Stack, part: str) -> None:
+    """As the kernel says it, of the part and of everything that it started."""
+    stack_worker = Path(f"/proc/{stack.part('worker').pid}/environ").read_bytes()
+    assert b"ODD_KEY=" in stack_worker
+    first = stack.part(part)
+    for process in [first, *first.children(recursive=True)]:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            environ = Path(f"/proc/{process.pid}/environ").read_bytes()
+            assert KEYS["ODD_KEY"].encode() not in environ, environ
 
 
 def test_opens_no_port_but_its_own(stack: Stack) -> None:

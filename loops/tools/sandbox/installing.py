@@ -19,6 +19,7 @@ _COMMANDS = (
     (("suse", "opensuse"), "zypper install bubblewrap"),
 )
 _APT = ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "bubblewrap")
+_FOR_APT = ("PATH", "HOME", "LANG", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "APT_CONFIG")
 _PATIENCE_S = 90
 _RELEASE = ("/etc/os-release", "/usr/lib/os-release")
 
@@ -84,7 +85,8 @@ def _install() -> str:
     last = ""
     for words in (_APT, ("apt-get", "update", "-qq"), _APT):
         try:
-            environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            environment = {name: value for name, value in os.environ.items() if name.upper() in _FOR_APT}
+            environment["DEBIAN_FRONTEND"] = "noninteractive"
             done = subprocess.run(
                 words, env=environment, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
             )

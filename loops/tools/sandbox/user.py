@@ -70,7 +70,7 @@ def _root_namespace() -> int:
 def _make_namespace() -> int:
     command = [sys.executable, "-ISc", _PREPARE]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as helper:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env={}) as helper:
         try:
             _expect(helper, "unshared")
             for table in ("uid_map", "gid_map"):

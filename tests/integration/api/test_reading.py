@@ -141,6 +141,10 @@ def test_models_are_listed_without_their_keys(world, api, monkeypatch):
     answer = api(world.viewer).get("/api/v1/models/real/")
     assert answer.json()["usable"] is True
     assert "secret" not in answer.content.decode().lower()
+    monkeypatch.delenv("SECRET_MODEL_KEY")
+    assert api(world.viewer).get("/api/v1/models/real/").json()["usable"] is False
+    monkeypatch.setenv("AGENTOPS_HELD", "OTHER,SECRET_MODEL_KEY")
+    assert api(world.viewer).get("/api/v1/models/real/").json()["usable"] is True, "by the worker"
 
 
 @pytest.mark.spec("K1", "S4")
