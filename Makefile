@@ -8,7 +8,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
 
-.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
+.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls attacks bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ eval-confidence: .venv/.development ## how well measured confidence foretells fa
 
 controls: .venv/.development system-tools ## switch every guard off once: a test has to fail
 	@$(BIN)/python -m tests.controls $(ARGS)
+
+attacks: .venv/.development system-tools ## try every attack of tests/attacks/attacks.md: nothing may get through
+	@$(BIN)/python -m tests.attacks $(ARGS)
 
 eval-errors: .venv/.development ## measure how failures are sorted, against labels
 	@$(BIN)/python -m tests.evals.errors

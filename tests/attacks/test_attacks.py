@@ -1,0 +1,57 @@
+"""The list of attacks is whole, and every test that it names is there. What it claims is for ``make attacks``."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+import pytest
+
+from tests.attacks.__main__ import Outcomes, covers, line, verdict
+from tests.attacks.table import ATTACKS, Attack, Unreadable, read
+from tests.controls.guards import ROOT
+
+pytestmark = pytest.mark.spec("X7")
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: str(attack.number))
+def test_the_tests_of_an_attack_are_there(attack: Attack) -> None:
+    assert bool(attack.tests) != bool(attack.missing)
+    for test in attack.tests:
+        path, _, name = test.partition("::")
+        tree = ast.parse((ROOT / "tests" / path).read_text())
+        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert not name or name.rpartition("::")[2] in names, test
+
+
+def test_each_has_a_number_of_its_own_and_none_is_left_out() -> None:
+    assert [attack.number for attack in ATTACKS] == list(range(1, len(ATTACKS) + 1))
+
+
+def test_a_line_that_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(Unreadable):
+        read("| 1 | an attack | refused | somewhere |")
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"passed": 3}, "held"),
+        ({"passed": 2, "failed": 1}, "THROUGH"),
+        ({"passed": 2, "error": 1}, "THROUGH"),
+        ({"skipped": 1}, "NOT TRIED"),
+        ({}, "NOT TRIED"),
+    ],
+)
+def test_only_what_was_tried_and_passed_has_held(counts: dict[str, int], said: str) -> None:
+    outcomes = Outcomes()
+    outcomes.of["a.py::test"] = Counter(counts)
+    attack = Attack(1, "an attack", ("a.py::test",), "")
+    assert verdict(attack, outcomes) == said
+    assert said in line(attack, outcomes)
+
+
+def test_a_control_counts_where_one_of_the_tests_catches_it() -> None:
+    assert covers("a/b.py", "tests/a/b.py::test_c")
+    assert covers("a/b.py::test_c", "tests/a/b.py::test_c[x]")
+    assert not covers("a/b.py::test_c", "tests/a/b.py::test_cd")
