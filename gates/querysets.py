@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce
 
 from gates.policy.queue import RISK_RANK, UNKNOWN_RISK
 from gates.policy.roles import APPROVING, BY_OPERATORS, BY_REQUESTER, OPERATORS, REVIEWERS
+from gates.shaping import runs_shaped_by
 from loops.models import Membership, Policy
 from loops.querysets import ProjectScoped
 
@@ -39,7 +40,8 @@ class GateQuerySet(ProjectScoped):
             ended = Q(_in_role(user, OPERATORS), kind__in=BY_OPERATORS)
             waiting = waiting.filter(Q(_in_role(user, REVIEWERS)) | asked_back | ended)
         by_others = Exists(Policy.objects.filter(project=OuterRef("project"), own_approval_allowed=False))
-        return waiting.exclude(Q(by_others), run__task__created_by=user, kind__in=APPROVING)
+        own = Q(run__task__created_by=user) | Q(run_id__in=runs_shaped_by(user))
+        return waiting.exclude(Q(by_others) & own & Q(kind__in=APPROVING))
 
     def ranked(self) -> Self:
         """Highest risk first, then the nearest deadline, then the oldest."""

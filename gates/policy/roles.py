@@ -28,6 +28,8 @@ class Person:
     is_active: bool = True
     is_superuser: bool = False
     is_requester: bool = False
+    has_shaped: bool = False
+    """They forked the run, wrote to it, edited what it does, answered it or let it go on past a bound."""
 
 
 def objections(person: Person, kind: str, verdict: str = "", *, own_approval_allowed: bool = True) -> list[str]:
@@ -37,9 +39,10 @@ def objections(person: Person, kind: str, verdict: str = "", *, own_approval_all
     if not _has_role(person, kind):
         wanted = "operator, reviewer or admin" if kind in BY_OPERATORS else "reviewer or admin"
         return [f"Deciding this needs the role {wanted} in the project."]
-    own = person.is_requester and not own_approval_allowed
+    own = (person.is_requester or person.has_shaped) and not own_approval_allowed
     if own and kind in APPROVING and (not verdict or lets(kind, verdict)):
-        return ["You submitted this task, and the project's policy asks for another person's approval."]
+        did = "submitted this task" if person.is_requester else "shaped this run (a fork, message, edit or answer)"
+        return [f"You {did}, and the project's policy asks for another person's approval."]
     return []
 
 

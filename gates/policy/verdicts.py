@@ -130,6 +130,10 @@ ONLY_TELLS = frozenset({(Kind.QUESTION, Verdict.RESPOND)})
 """What the agent wanted to know: no policy held anything back, and each call that follows is judged by itself."""
 
 
+SHAPING = frozenset({Verdict.APPROVE_WITH_EDITS, Verdict.RESPOND, Verdict.EXTEND})
+"""Verdicts by which a person writes what happens next: from then on the run is theirs too."""
+
+
 def lets(kind: str, verdict: str) -> bool:
     """Does ``verdict`` let something happen at a gate of ``kind``? What nobody knows does."""
     return (verdict in LETTING or verdict not in LETS) and (kind, verdict) not in ONLY_TELLS

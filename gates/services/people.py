@@ -12,6 +12,7 @@ from django.db.models import FilteredRelation, Q
 from gates.models import Gate
 from gates.policy import roles
 from gates.policy.verdicts import Verdict, allowed
+from gates.shaping import has_shaped
 from gates.terms import terms_of
 
 
@@ -35,10 +36,10 @@ class Standing:
 
 
 def standing_of(actor: Any, gate: Gate) -> Standing:
-    """Two queries."""
+    """Two queries, and one more where the policy asks for another person's approval."""
     with connection.cursor() as cursor:
         own = terms_of(cursor, gate.project_id).own_approval_allowed
-    return Standing(_person(actor, gate), gate, own)
+    return Standing(_person(actor, gate, own_allowed=own), gate, own)
 
 
 def objections_of(actor: Any, gate: Gate, verdict: str = "") -> list[str]:
@@ -46,7 +47,7 @@ def objections_of(actor: Any, gate: Gate, verdict: str = "") -> list[str]:
     return standing_of(actor, gate).objections(verdict)
 
 
-def _person(actor: Any, gate: Gate) -> roles.Person:
+def _person(actor: Any, gate: Gate, *, own_allowed: bool) -> roles.Person:
     here = FilteredRelation("memberships", condition=Q(memberships__project=gate.project_id))
     found = get_user_model().objects.annotate(here=here).filter(pk=actor.pk)
     rows = list(found.values_list("is_active", "is_superuser", "here__role"))  # one for each role, at least one
@@ -57,4 +58,5 @@ def _person(actor: Any, gate: Gate) -> roles.Person:
         is_active=rows[0][0],
         is_superuser=rows[0][1],
         is_requester=gate.run.task.created_by_id == actor.pk,
+        has_shaped=not own_allowed and has_shaped(actor, gate.run_id),
     )
