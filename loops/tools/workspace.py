@@ -156,9 +156,10 @@ class Workspace:
                 break
         return total, files
 
-    def over_quota(self) -> str:
-        """Why the workspace is over its quota, or ""."""
+    def over_quota(self, unlinked: int = 0) -> str:
+        """Why the workspace is over its quota, or "". ``unlinked``: bytes in files that have lost their names."""
         size, files = self.measure()
+        size += unlinked
         if files > self.limits.workspace_files:
             return f"the workspace has more than {self.limits.workspace_files} files"
         if size > self.limits.workspace_bytes:

@@ -44,7 +44,7 @@ def _namespaces(user: SandboxUser, prepared: Prepared) -> list[str]:
     if user.namespace is None:
         ids = ["--uid", str(INSIDE_UID), "--gid", str(INSIDE_UID)]
         return ["--unshare-user", "--disable-userns", *ids, *parts]
-    prepared.kept.append(user.namespace)
+    prepared.descriptors.append(user.namespace)
     return ["--userns", str(user.namespace), *parts]
 
 
@@ -68,7 +68,7 @@ def _system(prepared: Prepared, limits: Limits) -> Iterator[str]:
         yield from ("--perms", "0444", "--ro-bind-data", str(prepared.pipe(text.encode())), path)
     yield from ("--proc", "/proc", "--dev", "/dev")
     for path in (TMP, HOME, _SHARED_MEMORY):
-        size = limits.tmp_bytes if path == TMP else min(limits.tmp_bytes, 64 * MIB)
+        size = prepared.folders[path] = limits.tmp_bytes if path == TMP else min(limits.tmp_bytes, 64 * MIB)
         yield from ("--perms", "1777", "--size", str(size), "--tmpfs", path)
     yield from ("--remount-ro", "/dev")
 

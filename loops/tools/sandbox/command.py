@@ -49,8 +49,8 @@ class Prepared:
 
     argv: list[str]
     descriptors: list[int]
-    kept: list[int] = field(default_factory=list)
-    """Descriptors that outlive the command: passed on, never closed here."""
+    folders: dict[str, int] = field(default_factory=dict)
+    """In memory, and of this command alone: path inside -> its size in bytes."""
     status_option: str = ""
     """Comes before the descriptor at which the first process is told; "" where the words end with the descriptor."""
     ended_by: int = signal.SIGKILL

@@ -125,11 +125,15 @@ def _check_sealed(command: Sandboxed) -> None:
                 raise PathRefused(f"{path!r} changed since it was approved; ask again", escape=True)
 
 
-def over_scratch(scratch: str, most: int) -> str:
+def over_scratch(scratch: str, limits: Limits) -> str:
     """Why a command's own temporary folder is too large, or ""; a sparse file counts with its full size."""
-    total = 0
-    for base, _, names in os.walk(scratch) if scratch else ():
+    total = files = 0
+    for base, folders, names in os.walk(scratch) if scratch else ():
+        files += len(folders) + len(names)
         for name in names:
             with suppress(OSError):
                 total += os.lstat(f"{base}/{name}").st_size
+    if files > limits.workspace_files:
+        return f"more than {limits.workspace_files} files in its temporary folders"
+    most = limits.tmp_bytes
     return f"{total} bytes in its temporary folders; they may have {most}" if total > most else ""

@@ -16,7 +16,7 @@ from loops.tools.sandbox.beneath import PathRefused, relative
 from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, environment
 from loops.tools.sandbox.guarded import guard
 from loops.tools.sandbox.process import Finished, run
-from loops.tools.sandbox.user import SandboxUser, file_owner, give_tree, sandbox_user
+from loops.tools.sandbox.user import file_owner, give_tree, sandbox_user
 from loops.tools.workspace import Workspace
 
 _LOCK_EVERY_S = 0.05
@@ -53,12 +53,12 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, nam
     with workspace.beneath.opened(directory, os.O_RDONLY | os.O_DIRECTORY):
         pass
     async with _alone(workspace):
-        user = await asyncio.to_thread(sandbox_user) if namespaces else SandboxUser(owner=file_owner())
+        owner = file_owner()
         guarded = await asyncio.to_thread(guard, workspace.beneath, workspace.limits.protected, namespaces)
         restored: list[str] = []
         try:
-            if user.owner is not None:
-                await asyncio.to_thread(give_tree, workspace.beneath, user.owner)
+            if owner is not None:
+                await asyncio.to_thread(give_tree, workspace.beneath, owner)
             command = Sandboxed(
                 argv=job.argv,
                 workspace=workspace.beneath.root,
@@ -70,6 +70,7 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, nam
             )
             inner = environment(job.environment) | ({REPORTS: REPORT} if job.report else {})
             if namespaces:
+                user = await asyncio.to_thread(sandbox_user)
                 prepared = bubblewrap.prepare(command, user, workspace.limits, inner)
             else:
                 prepared = confined.prepare(command, workspace.limits, inner)
@@ -80,8 +81,8 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, nam
 
 
 async def _run(prepared: Prepared, workspace: Workspace, job: Job, on_output: OnOutput) -> Finished:
-    def over_quota() -> str:
-        return workspace.over_quota() or confined.over_scratch(prepared.scratch, workspace.limits.tmp_bytes)
+    def over_quota(unlinked: int) -> str:
+        return workspace.over_quota(unlinked) or confined.over_scratch(prepared.scratch, workspace.limits)
 
     try:
         return await run(prepared, workspace.limits, job.timeout_s, on_output, over_quota, workspace.fence)

@@ -41,6 +41,9 @@ _LIMITS = {
 }
 _PLAIN = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
 _PRECIOUS = 3
+_NEIGHBOURS = 2
+"""The kernel counts the processes of all commands of this user together, so there is room beside those that run now.
+Whoever waits for the command counts its own, and ends it where they are too many."""
 
 Act = Callable[[Mapping[str, Any]], None]
 
@@ -125,7 +128,7 @@ def _start(spec: Mapping[str, Any], rules: int, theirs: socket.socket, act: Act)
         os.chdir(spec["directory"])
         for name, value in spec["limits"].items():
             resource.setrlimit(_LIMITS[name], (value, value + (name == "cpu")))  # see ``bubblewrap._limited``
-        most = _processes_of(spec["uid"]) + spec["processes"]
+        most = _processes_of(spec["uid"]) + _NEIGHBOURS * spec["processes"]
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
         if os.geteuid() == 0:
             os.setgroups([])
@@ -223,6 +226,8 @@ def _sweep() -> None:
             _signal(process, signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
+            while os.waitpid(-1, os.WNOHANG)[0]:  # all that ended: to look for the rest takes long in a crowd
+                pass
         except ChildProcessError:
             return
 

@@ -255,7 +255,7 @@ def _results(prepared: Prepared) -> dict[str, bool]:
         finished = subprocess.run(
             prepared.argv if prepared.status_option else prepared.words(null),
             env={},
-            pass_fds=(*prepared.descriptors, *prepared.kept, null),
+            pass_fds=(*prepared.descriptors, null),
             capture_output=True,
             timeout=_PROBE_TIMEOUT_S,
             check=False,

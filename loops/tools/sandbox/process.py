@@ -8,16 +8,15 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-
-import psutil
 
 from loops.engine.ports import OnOutput
 from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.sandbox.command import Prepared
+from loops.tools.sandbox.consumption import Used, measure
 from loops.tools.sandbox.leash import ENDED_BY_LEASE, Leash, leash
 
 _CHUNK = 64 * 1024
@@ -50,6 +49,7 @@ class _Running:
     """Host process id of the first process: it ends last, after every other one inside."""
     first_descriptor: int = -1
     ended_by: int = signal.SIGKILL
+    folders: Mapping[str, int] = field(default_factory=dict)
 
 
 async def run(
@@ -57,13 +57,13 @@ async def run(
     limits: Limits,
     timeout_s: float,
     on_output: OnOutput,
-    over_quota: Callable[[], str],
+    over_quota: Callable[[int], str],
     fence: Fence,
 ) -> Finished:
     """Run to the end, a limit or cancellation. In every case no process of the command lives when this returns.
 
-    ``over_quota`` is called in a thread now and then and returns a reason to stop, or "". With ``fence`` the command
-    ends with the lease at the latest, and does not begin after it.
+    ``over_quota`` is called in a thread now and then, with the bytes of files that lost their names, and returns a
+    reason to stop, or "". With ``fence`` the command ends with the lease at the latest, and does not begin after it.
     """
     started = time.monotonic()
     held = leash(fence)
@@ -97,7 +97,7 @@ async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput, held: 
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     os.set_blocking(writing, True)
     argv = prepared.words(writing)
-    descriptors = (*prepared.descriptors, *prepared.kept, writing)
+    descriptors = (*prepared.descriptors, writing)
     if held:
         argv, descriptors = [*held.argv, *argv], (*descriptors, *held.descriptors)
     try:
@@ -121,7 +121,7 @@ async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput, held: 
         prepared.close()
     if held:
         held.started()
-    running = _Running(process, limits, on_output, reading, ended_by=prepared.ended_by)
+    running = _Running(process, limits, on_output, reading, ended_by=prepared.ended_by, folders=prepared.folders)
     asyncio.get_running_loop().add_reader(reading, _note_first, running)
     return running
 
@@ -155,33 +155,33 @@ async def _read(running: _Running, name: str) -> None:
             _kill(running, f"stopped: more than {running.limits.kept_bytes} bytes of output")
 
 
-async def _watch(running: _Running, over_quota: Callable[[], str]) -> None:
-    """What the kernel's per-process limits cannot see: memory of the whole tree, bytes and files of the workspace."""
-    next_quota, pause = time.monotonic() + _WATCH_S, _WATCH_S
+async def _watch(running: _Running, over_quota: Callable[[int], str]) -> None:
+    """What the kernel's per-process limits cannot see: what the whole tree uses, and the files of the workspace."""
+    next_quota, pause, wait = time.monotonic() + _WATCH_S, _WATCH_S, _WATCH_S
     while True:
-        await asyncio.sleep(_WATCH_S)
-        memory = _memory(running.first)
-        if memory > running.limits.memory_bytes:
-            return _kill(running, f"stopped: {memory} bytes of memory, the limit is {running.limits.memory_bytes}")
+        await asyncio.sleep(wait)
+        before = time.monotonic()
+        used = await asyncio.to_thread(measure, running.first, running.folders, running.limits.processes)
+        wait = max(_WATCH_S, 4 * (time.monotonic() - before))
+        if reason := _too_much(used, running.limits):
+            return _kill(running, f"stopped: {reason}")
         if time.monotonic() < next_quota:
             continue
         before = time.monotonic()
-        if reason := await asyncio.to_thread(over_quota):
+        if reason := await asyncio.to_thread(over_quota, used.unlinked):
             return _kill(running, f"stopped: {reason}")
         pause = max(_WATCH_S, 20 * (time.monotonic() - before))
         next_quota = time.monotonic() + pause
 
 
-def _memory(first: int) -> int:
-    """Resident bytes of all of it, daemons included: they descend from the first process."""
-    if first == 0:
-        return 0
-    total = 0
-    with suppress(psutil.Error):
-        for process in psutil.Process(first).children(recursive=True):
-            with suppress(psutil.Error):
-                total += process.memory_info().rss
-    return total
+def _too_much(used: Used, limits: Limits) -> str:
+    if used.memory > limits.memory_bytes:
+        return f"{used.memory} bytes of memory, the limit is {limits.memory_bytes}"
+    if used.tasks > limits.processes:
+        return f"{used.tasks} processes and threads, the limit is {limits.processes}"
+    if used.files > limits.workspace_files:
+        return f"more than {limits.workspace_files} files in its temporary folders"
+    return ""
 
 
 def _kill(running: _Running, reason: str) -> None:

@@ -17,6 +17,7 @@ _KILL = 0x80000000
 _REFUSE = 0x00050000 | errno.EPERM
 _MISSING = 0x00050000 | errno.ENOSYS
 _NO_FAMILY = 0x00050000 | errno.EAFNOSUPPORT
+_NO_ROOM = 0x00050000 | errno.ENOSPC
 _NUMBER, _ARCHITECTURE, _ARGUMENT_0, _ARGUMENT_1 = 0, 4, 16, 24
 _NEW_NAMESPACES = 0x7E020080  # NEWUSER, NEWPID, NEWNET, NEWIPC, NEWUTS, NEWCGROUP, NEWNS, NEWTIME
 _FAMILIES = (1, 2, 10)  # UNIX, INET, INET6: they reach nothing outside the own network namespace
@@ -44,6 +45,18 @@ _AARCH64 |= {"swapon": 224, "swapoff": 225, "perf_event_open": 241, "fanotify_in
 _AARCH64 |= {"name_to_handle_at": 264, "open_by_handle_at": 265, "clock_adjtime": 266, "setns": 268}
 _AARCH64 |= {"process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273, "bpf": 280}
 _AARCH64 |= {"userfaultfd": 282, "kexec_file_load": 294}
+
+# Memory that belongs to no process and no folder is seen by nobody who counts: a file without a name is refused as by a
+# kernel that does not know it, and of the kernel's own queues and segments there are few, and small ones.
+_UNSEEN = {
+    "x86_64": {"memfd_create": 319, "memfd_secret": 447, "msgget": 68},
+    "aarch64": {"memfd_create": 279, "memfd_secret": 447, "msgget": 186},
+}
+_AT_MOST = {
+    "x86_64": ((29, 16_384), (64, 32)),
+    "aarch64": ((194, 16_384), (190, 32)),
+}
+"""Numbers of shmget and semget, and the most that their second argument may be: bytes, and semaphores in one set."""
 
 # Without namespaces the kernel's message queues and shared memory are the host's, a socket reaches it, an observer sees
 # names in its folders, and what belongs to a file besides its bytes is guarded by its owner alone.
@@ -126,6 +139,19 @@ def _only(number: int, arguments: tuple[int, ...]) -> list[bytes]:
     return [_step(_JUMP_EQUAL, number, 0, len(checks) + 1), *checks, _step(_RETURN, _ALLOW)]
 
 
+def _small(number: int, most: int) -> list[bytes]:
+    """Allow the call where its second argument is ``most`` or less, else there is no room for it."""
+    return [
+        _step(_JUMP_EQUAL, number, 0, 6),
+        _step(_LOAD, _ARGUMENT_1 + 4),
+        _step(_JUMP_EQUAL, 0, 0, 3),
+        _step(_LOAD, _ARGUMENT_1),
+        _step(_JUMP_AT_LEAST, most + 1, 1, 0),
+        _step(_RETURN, _ALLOW),
+        _step(_RETURN, _NO_ROOM),
+    ]
+
+
 def _asked(number: int, may_have_no_path: bool) -> list[bytes]:
     """Ask the supervisor. Times without a path are those of an open file, which Landlock did see."""
     if not may_have_no_path:
@@ -158,6 +184,10 @@ def _program(machine: str, more: dict[str, int], special: list[bytes], families:
     ]
     for number in sorted({*refused.values(), *more.values()}):
         program += [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _REFUSE)]
+    for number in sorted(_UNSEEN[machine].values()):
+        program += [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _MISSING)]
+    for number, most in _AT_MOST[machine]:
+        program += _small(number, most)
     program += special
     program += [
         _step(_JUMP_EQUAL, clone, 0, 4),

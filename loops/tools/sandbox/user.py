@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,9 +28,6 @@ open("/proc/sys/user/max_user_namespaces", "w").write("0")
 print("ready", flush=True); sys.stdin.readline()
 """
 
-_lock = threading.Lock()
-_namespace: int | None = None
-
 
 class NoUserNamespace(Exception):
     """This machine does not let the worker make user namespaces; the message is the kernel's reason."""
@@ -39,18 +35,22 @@ class NoUserNamespace(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SandboxUser:
-    """``namespace`` is a descriptor for ``bwrap --userns``, None for an ordinary worker; ``owner`` is (uid, gid) for
-    files that the worker makes in a workspace, None when they belong to the right user anyway."""
+    """``namespace`` is a descriptor for ``bwrap --userns``, the caller's to close, None for an ordinary worker;
+    ``owner`` is (uid, gid) for files that the worker makes in a workspace, None when they belong to the right user."""
 
     namespace: int | None = None
     owner: tuple[int, int] | None = None
 
 
 def sandbox_user() -> SandboxUser:
-    """The scheme for this worker. Raises NoUserNamespace."""
+    """The scheme for one command of this worker. Raises NoUserNamespace.
+
+    Each has a namespace of its own: the kernel counts processes by namespace and user, so that in one that all commands
+    share, one project's processes would be the other's limit.
+    """
     if os.geteuid() != 0:
         return SandboxUser()
-    return SandboxUser(_root_namespace(), (OUTSIDE_UID, OUTSIDE_UID))
+    return SandboxUser(_make_namespace(), (OUTSIDE_UID, OUTSIDE_UID))
 
 
 def file_owner() -> tuple[int, int] | None:
@@ -58,16 +58,8 @@ def file_owner() -> tuple[int, int] | None:
     return (OUTSIDE_UID, OUTSIDE_UID) if os.geteuid() == 0 else None
 
 
-def _root_namespace() -> int:
-    """One namespace per worker process, made once; further namespaces inside it are forbidden."""
-    global _namespace  # a kernel object of the process, like the process id
-    with _lock:
-        if _namespace is None:
-            _namespace = _make_namespace()
-        return _namespace
-
-
 def _make_namespace() -> int:
+    """A descriptor of it; further namespaces inside are forbidden."""
     command = [sys.executable, "-ISc", _PREPARE]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env={}) as helper:

@@ -1,0 +1,143 @@
+"""What a command and all that it started use up, by every kind of it that can be seen from outside (SPEC I7, ADR 0042).
+
+Resident pages are not all of it: memory may belong to a mapping that is shared, to a file without a name, to a folder
+in memory or to a queue of the kernel, and disk to a file that has lost its name. Each is counted once, at the most that
+it may hold.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+KIB = 1024
+_PIPE = 64 * KIB
+_SOCKET = 416 * KIB
+"""Twice the largest buffer that the kernel gives to whoever is not root."""
+_INODE = KIB
+_RESIDENT = (b"RssAnon:", b"RssFile:", b"VmSwap:", b"VmPTE:")
+_IN_MEMORY = ("/dev/zero (deleted)", "/SYSV", "/memfd:")
+_GONE = " (deleted)"
+
+
+@dataclass(slots=True)
+class Used:
+    """``memory`` and ``unlinked`` (files on disk without a name) in bytes, ``tasks`` are processes and threads,
+    ``files`` lie in folders in memory."""
+
+    memory: int = 0
+    tasks: int = 0
+    unlinked: int = 0
+    files: int = 0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What several processes may share, by what the kernel knows it by."""
+
+    mapped: dict[str, int] = field(default_factory=dict)
+    named: dict[tuple[int, int], int] = field(default_factory=dict)
+    queues: dict[str, int] = field(default_factory=dict)
+    on_disk: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+def measure(first: int, folders: Mapping[str, int], most_tasks: int) -> Used:
+    """Of every process below ``first``. ``folders`` in memory that only they have: path inside -> its size in bytes.
+
+    Where there are more than ``most_tasks`` they alone are counted: a crowd grows while each of it is looked at."""
+    used = Used()
+    if first == 0:
+        return used
+    processes = list(_descendants(first))
+    used.tasks = len(processes)
+    if used.tasks > most_tasks:
+        return used
+    used.tasks = 0
+    devices = _in_folders(first, folders, used)
+    seen = _Seen()
+    for process in processes:
+        used.tasks += len(_listed(f"/proc/{process}/task"))
+        used.memory += _resident(process)
+        _mappings(process, seen)
+        for task in _listed(f"/proc/{process}/task"):  # threads may have tables of descriptors of their own
+            _descriptors(f"/proc/{process}/task/{task}/fd", seen, devices)
+    used.memory += sum(seen.mapped.values()) + sum(seen.named.values()) + sum(seen.queues.values())
+    used.unlinked = sum(seen.on_disk.values())
+    return used
+
+
+def _in_folders(first: int, folders: Mapping[str, int], used: Used) -> set[int]:
+    """Count them; their devices. A folder of another size is the host's: the sandbox is not made yet."""
+    devices = set()
+    for path, size in folders.items():
+        with suppress(OSError):
+            inside = f"/proc/{first}/root{path}"
+            found = os.statvfs(inside)
+            if abs(found.f_blocks * found.f_frsize - size) <= found.f_frsize:
+                files = found.f_files - found.f_ffree
+                used.memory += (found.f_blocks - found.f_bfree) * found.f_frsize + files * _INODE
+                used.files += files
+                devices.add(os.stat(inside).st_dev)
+    return devices
+
+
+def _descendants(first: int) -> Iterator[int]:
+    children: dict[int, list[int]] = {}
+    for name in _listed("/proc"):
+        if name.isdigit():
+            with suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+                children.setdefault(int(file.read().rpartition(b")")[2].split()[1]), []).append(int(name))
+    found = [first]
+    while found:
+        below = children.get(found.pop(), [])
+        yield from below
+        found += below
+
+
+def _listed(folder: str) -> list[str]:
+    with suppress(OSError):
+        return os.listdir(folder)
+    return []
+
+
+def _resident(process: int) -> int:
+    """Its own pages, those of files, what was swapped out, and the tables in which they stand; not what it shares."""
+    with suppress(OSError), open(f"/proc/{process}/status", "rb") as file:
+        lines = [line.split() for line in file if line.startswith(_RESIDENT)]
+        return sum(int(line[1]) * KIB for line in lines)
+    return 0
+
+
+def _mappings(process: int, seen: _Seen) -> None:
+    """Memory that is shared stays whole while a part of it is mapped: it counts by what is mapped, read or not."""
+    mine: dict[str, int] = {}
+    with suppress(OSError), open(f"/proc/{process}/maps", errors="replace") as file:
+        for line in file:
+            parts = line.split(maxsplit=5)
+            if len(parts) == 6 and parts[1].endswith("s") and parts[5].startswith(_IN_MEMORY):
+                begin, _, end = parts[0].partition("-")
+                mine[parts[4]] = mine.get(parts[4], 0) + int(end, 16) - int(begin, 16)
+    for inode, size in mine.items():
+        seen.mapped[inode] = max(seen.mapped.get(inode, 0), size)
+
+
+def _descriptors(folder: str, seen: _Seen, devices: set[int]) -> None:
+    for name in _listed(folder):
+        with suppress(OSError):
+            target = os.readlink(f"{folder}/{name}")
+            if target.startswith("pipe:"):
+                seen.queues[target] = _PIPE
+            elif target.startswith("socket:"):
+                seen.queues[target] = _SOCKET
+            elif target.endswith(_GONE):
+                _without_name(f"{folder}/{name}", target, seen, devices)
+
+
+def _without_name(path: str, target: str, seen: _Seen, devices: set[int]) -> None:
+    found = os.stat(path)
+    if stat.S_ISREG(found.st_mode) and found.st_dev not in devices:  # a folder in memory counts these itself
+        kind = seen.named if target.startswith(_IN_MEMORY) else seen.on_disk
+        kind[(found.st_dev, found.st_ino)] = found.st_blocks * 512

@@ -1,0 +1,197 @@
+"""Each limit of a command, attacked by every kind of thing that uses it up: both sandboxes, and two tenants at once.
+
+Real commands in the real sandbox (SPEC I7). Each writes ``begun`` before and ``held`` after it has taken what it wants;
+``test_control_*`` shows that the same code gets it where nothing holds it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from loops.engine.values import ToolResult
+from loops.tools.limits import MIB, Limits
+from loops.tools.sandbox import levels
+from loops.tools.sandbox.levels import CONFINED, FULL, SandboxLevel
+from tests.unit.tools.harness import Desk, reachable
+
+pytestmark = pytest.mark.spec("I7", "X1")
+BOTH = pytest.mark.parametrize("level", [FULL, CONFINED], ids=["namespaces", "landlock"])
+SMALL = Limits(memory_bytes=150 * MIB, workspace_bytes=150 * MIB, workspace_files=2_000, processes=40)
+END = "\nprint('held', flush=True)\nimport time; time.sleep(20)"
+SHARED = "import mmap\nkept = []\nfor _ in range(8):\n  m = mmap.mmap(-1, 64 << 20); kept.append(m)\n"
+SHARED += "  for at in range(0, 64 << 20, 4096): m[at] = 1\n"
+LIBC = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.shmat.restype = ctypes.c_void_p\n"
+SEGMENTS = LIBC + (
+    "for _ in range(8):\n  one = libc.shmget(0, 64 << 20, 0o1600)\n"
+    "  if one < 0: raise OSError(ctypes.get_errno(), 'no segment')\n"
+    "  at = libc.shmat(one, None, 0); ctypes.memset(at, 1, 64 << 20); libc.shmdt(ctypes.c_void_p(at))\n"
+)
+MEMORY = {
+    "pages of its own": "kept = bytearray(400 << 20)",
+    "an anonymous file": "file = os.memfd_create('x')\nfor _ in range(400): os.write(file, b'x' * (1 << 20))",
+    "shared pages": SHARED,
+    "shared pages that were let go of": SHARED + "  m.madvise(mmap.MADV_DONTNEED)\n",
+    "segments": SEGMENTS,
+    "unread sockets": (
+        "import socket\nkept = [socket.socketpair() for _ in range(450)]\n"
+        "for one, _ in kept:\n  one.setblocking(False)\n"
+        "  try:\n    while True: one.send(b'x' * 65536)\n  except BlockingIOError: pass\n"
+    ),
+    "many of one": "import os\nfor _ in range(3): os.fork()\nkept = bytearray(50 << 20)",
+}
+WRITTEN = "kept = []\nfor n in range(4):\n  f = open(f'{place}/{n}', 'wb'); os.unlink(f.name); kept.append(f)\n"
+WRITTEN += "  for _ in range(100): f.write(b'x' * (1 << 20))\n  f.flush()\n"
+NAMES = "for n in range(100_000): open(f'{place}/{n}', 'w').close()\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def full() -> None:
+    assert levels.probe().level == FULL, levels.probe().warning
+
+
+def desk_of(folder: Path, level: int, limits: Limits = SMALL) -> Desk:
+    if level == FULL:
+        return Desk(folder, level=levels.probe(), limits=limits)
+    return Desk(reachable(folder), level=SandboxLevel(CONFINED, "landlock", (), "weak"), limits=limits)
+
+
+def python(desk: Desk, code: str, seconds: float = 15) -> ToolResult:
+    words = f"import os\nplace = os.environ['TMPDIR']\nprint('begun', flush=True)\n{code}{END}"
+    return desk.run("run_command", argv=["python3", "-c", words], timeout_s=seconds)
+
+
+def stopped(result: ToolResult, *words: str) -> bool:
+    """Ended before its time, by us in these words or by itself because it got no more."""
+    assert "begun" in result.content, result
+    return result.duration_ms < 12_000 and (
+        any(word in result.error for word in words) or ("held" not in result.content and "Error" in result.content)
+    )
+
+
+@BOTH
+@pytest.mark.parametrize("kind", MEMORY)
+def test_memory_of_every_kind_is_counted(tmp_path: Path, level: int, kind: str) -> None:
+    result = python(desk_of(tmp_path, level), MEMORY[kind])
+    assert stopped(result, "bytes of memory, the limit is"), result
+
+
+@pytest.mark.parametrize("place", ["/tmp", "/dev/shm", "/home/agent"])
+def test_folders_in_memory_are_memory(tmp_path: Path, place: str) -> None:
+    """Files that have lost their names too: a folder in memory counts what it holds."""
+    limits = Limits(memory_bytes=50 * MIB, tmp_bytes=256 * MIB)
+    code = f"f = open({place!r} + '/x', 'wb'); os.unlink(f.name)\nfor _ in range(60): f.write(bytes(1 << 20))"
+    result = python(desk_of(tmp_path, FULL, limits), code)
+    assert stopped(result, "bytes of memory, the limit is"), result
+
+
+@BOTH
+def test_names_without_bytes_are_counted(tmp_path: Path, level: int) -> None:
+    result = python(desk_of(tmp_path, level), NAMES)
+    assert stopped(result, "more than 2000 files"), result
+
+
+@BOTH
+def test_files_on_disk_without_a_name_are_counted(tmp_path: Path, level: int) -> None:
+    result = python(desk_of(tmp_path, level), "place = '.'\n" + WRITTEN)
+    assert stopped(result, "its quota is"), result
+
+
+@BOTH
+def test_threads_and_processes_are_counted(tmp_path: Path, level: int) -> None:
+    desk = desk_of(tmp_path, level, Limits(processes=40))
+    threads = (
+        "import threading as t, time\nfor _ in range(80): t.Thread(target=time.sleep, args=(20,), daemon=True).start()"
+    )
+    assert stopped(python(desk, threads), "processes and threads, the limit is 40")
+    children = "import subprocess\nkept = [subprocess.Popen(['sleep', '20']) for _ in range(80)]"
+    assert stopped(python(desk, children), "processes and threads, the limit is 40")
+
+
+@pytest.mark.parametrize(
+    "call", ["libc.shmget(0, 16_385, 0o1600)", "libc.semget(0, 33, 0o1600)", "libc.msgget(0, 896)"]
+)
+def test_queues_of_the_kernel_are_few_and_small(tmp_path: Path, call: str) -> None:
+    code = LIBC + f"if {call} < 0: raise OSError(ctypes.get_errno(), 'refused')"
+    assert "OSError" in python(desk_of(tmp_path, FULL), code, 5).content
+
+
+def test_small_segments_still_work(tmp_path: Path) -> None:
+    """A database server takes a few bytes of them to find out whether it runs already."""
+    code = LIBC + "one = libc.shmget(0, 56, 0o1600); at = libc.shmat(one, None, 0); ctypes.memset(at, 1, 56)\n"
+    code += "assert one >= 0 and libc.semget(0, 17, 0o1600) >= 0\nprint('worked', flush=True); os._exit(0)"
+    assert "worked" in python(desk_of(tmp_path, FULL), code, 10).content
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MEMORY if kind not in ("pages of its own", "many of one")])
+def test_control_outside_the_sandbox_it_is_held(kind: str) -> None:
+    words = f"import os\n{MEMORY[kind]}\nprint('held', flush=True)"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=False, timeout=60)
+    assert "held" in done.stdout, done.stderr
+
+
+# --- two tenants ----------------------------------------------------------------------------------------------------
+
+BOMB = "import os, time\nwhile True:\n  try: os.fork()\n  except OSError: time.sleep(0.01)"
+STEADY = """
+import subprocess, time
+took = []
+end = time.time() + {seconds}
+while time.time() < end:
+    began = time.time()
+    crowd = [subprocess.Popen(["true"]) for _ in range(20)]
+    [one.wait() for one in crowd]
+    took.append(time.time() - began)
+took.sort()
+print("p95", took[int(len(took) * 0.95)], len(took))
+"""
+
+
+def test_processes_of_one_tenant_are_not_the_limit_of_another(tmp_path: Path) -> None:
+    """One bombs, the other starts twenty processes at a time, again and again, and never gets a refusal."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    steady, bomber = desk_of(tmp_path / "a", FULL), desk_of(tmp_path / "b", FULL, Limits(processes=60))
+    ended = threading.Event()
+
+    def bomb() -> None:
+        while not ended.is_set():
+            bomber.run("run_command", argv=["python3", "-c", BOMB], timeout_s=8)
+
+    beside = threading.Thread(target=bomb)
+    beside.start()
+    try:
+        time.sleep(1)
+        result = steady.run("run_command", argv=["python3", "-c", STEADY.format(seconds=4)], timeout_s=30)
+    finally:
+        ended.set()
+        beside.join()
+    print(result.content)
+    assert result.ok, result
+    assert "p95" in result.content
+
+
+def test_without_namespaces_two_that_keep_to_their_limits_do_not_meet(tmp_path: Path) -> None:
+    """The kernel counts both together there, so each has room beside the other. A bomb may use that room up for as long
+    as it takes to see it (ADR 0042)."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    limits = Limits(processes=20)
+    first, second = (desk_of(tmp_path / name, CONFINED, limits) for name in ("a", "b"))
+    crowd = "import subprocess, time\ntime.sleep({})\nkept = [subprocess.Popen(['sleep', '4']) for _ in range(15)]\n"
+    crowd += "[one.wait() for one in kept]"
+    found: list[ToolResult] = []
+
+    def later() -> None:
+        found.append(second.run("run_command", argv=["python3", "-c", crowd.format(0)], timeout_s=20))
+
+    beside = threading.Timer(1, later)
+    beside.start()
+    found.append(first.run("run_command", argv=["python3", "-c", crowd.format(2.5)], timeout_s=20))
+    beside.join()
+    assert [result.ok for result in found] == [True, True], found
