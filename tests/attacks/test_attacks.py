@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 
 import pytest
@@ -55,3 +56,9 @@ def test_a_control_counts_where_one_of_the_tests_catches_it() -> None:
     assert covers("a/b.py", "tests/a/b.py::test_c")
     assert covers("a/b.py::test_c", "tests/a/b.py::test_c[x]")
     assert not covers("a/b.py::test_c", "tests/a/b.py::test_cd")
+
+
+def test_every_test_that_the_security_page_names_is_there() -> None:
+    named = re.findall(r"`([\w/]*test_\w+\.py)`", (ROOT / "SECURITY.md").read_text())
+    assert named
+    assert [path for path in named if not list((ROOT / "tests").rglob(path.rpartition("/")[2]))] == []
