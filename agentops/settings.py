@@ -62,7 +62,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "rest_framework",
-    "rest_framework.authtoken",
+    "rest_framework.authtoken",  # its table is emptied by our migrations: tokens are kept as hashes
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_filters",
@@ -223,7 +223,7 @@ X_FRAME_OPTIONS = "DENY"
 # --- API ----------------------------------------------------------------------------------------------------------
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "rest_framework.authentication.TokenAuthentication",
+        "loops.api.authentication.HashedTokens",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],

@@ -8,3 +8,9 @@ class LoopsConfig(AppConfig):
 
     name = "loops"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Watch what ends the tokens of a person."""
+        from loops.services.tokens import watch_passwords
+
+        watch_passwords()

@@ -4,6 +4,7 @@ A check never fails itself: what keeps it from answering is the very thing to be
 """
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from agentops.ops import installed, pruning, schemas, secrecy, watched
 from agentops.ops.found import ERROR, OK, WARNING, Found
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
-from loops.services import retention
+from loops.services import retention, tokens
 from loops.services.sandbox import KEY as SANDBOX_KEY
 from loops.storage import chain
 from loops.storage.journal import TTL_S
@@ -98,6 +99,18 @@ def _one(statement: str, params: Sequence[Any] = ()) -> Any:
         return cursor.fetchone()[0]
 
 
+UNSAFE_SWITCHES: dict[str, Callable[[], bool]] = {
+    "AGENTOPS_UNSAFE_DATABASE": lambda: bool(settings.UNSAFE_DATABASE),
+    "AGENTOPS_FENCE=off": lambda: os.environ.get("AGENTOPS_FENCE") == "off",
+    "AGENTOPS_CRASH_AT": lambda: bool(os.environ.get("AGENTOPS_CRASH_AT")),
+}
+UNSAFE_MEANS = {
+    "AGENTOPS_UNSAFE_DATABASE": "workers use a database that loses commits",
+    "AGENTOPS_FENCE=off": "a worker that was frozen past its lease can still act (for tests only)",
+    "AGENTOPS_CRASH_AT": "processes end themselves at that point (for tests only)",
+}
+
+
 # --- Settings -----------------------------------------------------------------------------------------------------
 
 
@@ -127,9 +140,12 @@ def _secret_file() -> Found:
 
 
 def _safety() -> Found:
-    if settings.UNSAFE_DATABASE:
-        return WARNING, "AGENTOPS_UNSAFE_DATABASE is set", "unset it: it lets workers use a database that loses commits"
-    return OK, "Workers refuse a database that loses commits"
+    """Of this process; `up` gives its environment to all."""
+    on = [name for name, is_on in UNSAFE_SWITCHES.items() if is_on()]
+    if on:
+        said = f"Switched on: {', '.join(on)}"
+        return WARNING, said, "unset it: " + "; ".join(UNSAFE_MEANS[name] for name in on)
+    return OK, "No switch weakens what is promised"
 
 
 # --- Database -----------------------------------------------------------------------------------------------------
@@ -265,6 +281,14 @@ def _backup() -> Found:
     return OK, f"The last backup was made {days} days ago" if last else "There is not much to back up yet"
 
 
+def _tokens() -> Found:
+    count, until = tokens.from_before()
+    if count:
+        said = f"API tokens from before they expired: {count}, the last until {until}"
+        return WARNING, said, "make new ones before that day: `agentops token USER`, or POST /api/v1/me/token/"
+    return OK, "All API tokens were made with an end"
+
+
 def _retention() -> Found:
     keeping = retention.keeping()
     if not keeping:
@@ -393,6 +417,7 @@ WORK = {
     "output schemas": schemas.output,
     "backup": _backup,
     "retention": _retention,
+    "tokens": _tokens,
     "embeddings": watched.embeddings,
     "model addresses": secrecy.addresses,
 }

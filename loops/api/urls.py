@@ -18,6 +18,7 @@ router.register("breakers", breakers.Breakers, basename="breaker")
 urlpatterns = [
     path("me/", views.Me.as_view(), name="me"),
     path("me/token/", tokens.MyToken.as_view(), name="my-token"),
+    path("me/token/<uuid:pk>/", tokens.OneToken.as_view(), name="one-token"),
     path("runs/<uuid:pk>/fork/", forks.ForkRun.as_view(), name="run-fork"),
     path("runs/<uuid:pk>/compare/<uuid:other>/", forks.CompareRuns.as_view(), name="run-compare"),
     path("runs/<uuid:pk>/conversation/", conversations.Conversation.as_view(), name="run-told"),

@@ -11,11 +11,13 @@ from loops.models.provenance import AuditEvent, ProvenanceRecord
 from loops.models.retention import CondemnedBlob, Tombstone
 from loops.models.runs import Artifact, ModelCall, Run, Step, ToolCallRecord
 from loops.models.tasks import Task, Workspace
+from loops.models.tokens import ApiToken
 from loops.models.turns import ModelTurn
 
 __all__ = [
     "AccessRule",
     "Agent",
+    "ApiToken",
     "Artifact",
     "AuditEvent",
     "Blob",

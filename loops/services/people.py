@@ -1,4 +1,4 @@
-"""Projects, members, groups and API tokens (SPEC S4)."""
+"""Projects, members and groups (SPEC S4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 from django.utils.text import slugify
-from rest_framework.authtoken.models import Token
 
 from loops.models import Membership, Project
 from loops.querysets import ADMINISTER
@@ -98,12 +97,3 @@ def ensure_groups() -> None:
         content_type__app_label="loops", content_type__model__in=READ_BY_ADMINS, codename__startswith="view_"
     )
     Group.objects.get(name="admin").permissions.add(*tune, *read)
-
-
-def new_token(*, actor: Any, user: Any) -> str:
-    """A fresh API token for ``user``; an earlier one stops working. Shown once."""
-    with transaction.atomic():
-        Token.objects.filter(user=user).delete()
-        token = Token.objects.create(user=user)
-        audit.record("token.created", actor=actor or user, detail={"user": user.get_username()})
-    return str(token.key)

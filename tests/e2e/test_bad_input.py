@@ -26,7 +26,7 @@ from loops.engine.ports import ApprovalVoid
 from loops.jobs import sweep
 from loops.models import Agent, AuditEvent, BreakerRule, Fact, ModelConfig, ProvenanceRecord, Run, Task, ToolCallRecord
 from loops.services.models import ensure_script
-from loops.services.people import new_token
+from loops.services.tokens import new_token
 from loops.storage import chain, reader
 from tests.e2e.conftest import House, ended, gate_of
 from tests.integration.services.world import closing_connections
@@ -202,7 +202,7 @@ def pages(house: House, run: Run) -> str:
 def test_a_goal_of_one_megabyte(house: House) -> None:
     goal = "x" * 1_000_000
     agent = Agent.objects.filter(project=house.project).first()
-    token = new_token(actor=house.boss, user=house.boss)
+    token, _ = new_token(actor=house.boss, user=house.boss)
     task = {"project": house.project.pk, "agent": agent.pk, "goal": goal}
     api = Client(headers={"Authorization": f"Token {token}"})
     answer = api.post("/api/v1/tasks/", json.dumps(task), content_type="application/json")
@@ -223,7 +223,7 @@ def test_a_goal_of_one_megabyte(house: House) -> None:
 @pytest.mark.parametrize("goal", ["a\0b", "half \ud800 character"])
 def test_a_goal_that_cannot_be_stored(house: House, goal: str) -> None:
     agent = Agent.objects.filter(project=house.project).first()
-    token = new_token(actor=house.boss, user=house.boss)
+    token, _ = new_token(actor=house.boss, user=house.boss)
     api = Client(headers={"Authorization": f"Token {token}"})
     body = json.dumps({"project": house.project.pk, "agent": agent.pk, "goal": goal})
     answer = api.post("/api/v1/tasks/", body, content_type="application/json")

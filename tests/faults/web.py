@@ -29,11 +29,11 @@ class Web:
     """One web server with an address of its own, and a token that lets the boss in."""
 
     def __init__(self) -> None:
-        from loops.services.people import new_token
+        from loops.services.tokens import new_token
         from tests.stack import free_port
 
         self.port = free_port()
-        self.token = new_token(actor=None, user=house.boss())
+        self.token, _ = new_token(actor=None, user=house.boss())
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, off: Sequence[str] = (), **environ: str) -> None:

@@ -15,7 +15,7 @@ from django.core.management.base import CommandError, CommandParser
 from loops.management.terminal import TerminalCommand
 from loops.management.watching import Watch
 from loops.models import Agent, ModelConfig, Project, Run, Workspace
-from loops.services import access, forking, model_tests, models, people, steering, tasks
+from loops.services import access, forking, model_tests, models, people, steering, tasks, tokens
 from loops.web import waiting, words
 
 REFUSALS = (
@@ -54,7 +54,7 @@ class Command(TerminalCommand):
         verbs.add_parser("init", help="set up a model for each provider that the environment names, and test it")
         test = verbs.add_parser("test-model", help="make one call with a tool, and say what the model can do")
         test.add_argument("name", help="of the configured model")
-        verbs.add_parser("token", help="make an API token; an earlier one stops working").add_argument("username")
+        _declare_token(verbs.add_parser("token", help="make an API token, list those that work, or end one"))
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it, or say in one line why not."""
@@ -153,13 +153,32 @@ class Command(TerminalCommand):
         return tried.works
 
     def _token(self, options: dict[str, Any]) -> None:
-        self.stdout.write(people.new_token(actor=None, user=_user(options["username"])))
+        user = _user(options["username"])
+        if options["list"]:
+            for row in tokens.tokens_of(user):
+                used = f"{row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never"
+                self.stdout.write(f"{row.pk}  until {row.expires_at:%Y-%m-%d}  last used {used}  {row.name}")
+        elif options["end"]:
+            if not tokens.end_token(actor=None, user=user, token_id=options["end"]):
+                raise CommandError(f"{user} has no such token.")
+        else:
+            made = tokens.new_token(actor=None, user=user, name=options["name"], days=options["days"])
+            self.stdout.write(made[0])
 
 
 def _why_it_rests(run: Run) -> str:
     if run.status == Run.Status.PAUSED:
         return f" ({words.paused(run)})"
     return f" ({waiting.standing(run.waiting_on)})" if run.status == Run.Status.WAITING_FOR_RESOURCE else ""
+
+
+def _declare_token(token: argparse.ArgumentParser) -> None:
+    token.add_argument("username")
+    token.add_argument("--name", default="", help="what it is for; one of the same name ends")
+    token.add_argument("--days", type=int, default=tokens.DAYS, help="how long it works (default: %(default)s)")
+    what = token.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="those that work")
+    what.add_argument("--end", type=uuid.UUID, metavar="ID", help="end one at once")
 
 
 def _declare_submit(parser: argparse.ArgumentParser) -> None:

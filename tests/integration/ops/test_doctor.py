@@ -24,7 +24,8 @@ from agentops.health import BEAT_KEY
 from agentops.management.commands import up
 from agentops.ops import checks
 from agentops.roles import app_role
-from loops.models import Run
+from loops.models import ApiToken, Run
+from loops.services import tokens
 from tests import factories as make
 from tests.integration.storage import owned
 
@@ -248,3 +249,28 @@ def test_a_run_with_a_schema_that_would_be_refused_today_is_named() -> None:
     said = found()["output schemas"]
     assert (said.status, str(run.pk) in said.said) == (checks.WARNING, True)
     assert "submit" in said.todo
+
+
+@pytest.mark.spec("T5", "X7")
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [("AGENTOPS_FENCE", "off", "AGENTOPS_FENCE=off"), ("AGENTOPS_CRASH_AT", "AFTER_INTENT", "AGENTOPS_CRASH_AT")],
+)
+def test_switches_that_weaken_a_promise_are_named(settings, monkeypatch, name, value, said):
+    settings.UNSAFE_DATABASE = False
+    before = next(check for check in checks.standing() if check.name == "safety")
+    assert before.status == "ok"
+    monkeypatch.setenv(name, value)
+    (found,) = [check for check in checks.standing() if check.name == "safety"]
+    assert (found.status, said in found.said) == ("warning", True)
+    assert "tests only" in found.todo
+
+
+@pytest.mark.spec("S4")
+def test_tokens_from_before_they_expired_are_named():
+    tokens.new_token(actor=None, user=make.user("new"))
+    assert next(check for check in checks.standing() if check.name == "tokens").status == "ok"
+    _, old = tokens.new_token(actor=None, user=make.user("old"))
+    ApiToken.objects.filter(pk=old.pk).update(name=tokens.FROM_BEFORE)
+    found = next(check for check in checks.standing() if check.name == "tokens")
+    assert (found.status, f"{old.expires_at:%Y-%m-%d}" in found.said) == ("warning", True)
