@@ -30,7 +30,7 @@ def hash_those_in_plain(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("loops", "0024_time_at_work"),
+        ("loops", "0026_model_addresses"),
         ("authtoken", "0004_alter_tokenproxy_options"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
