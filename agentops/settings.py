@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "agentops.headers.SecurityHeaders",
     "agentops.health.Probes",  # before whoever asks which host was meant
+    "agentops.storable.Storable",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -4,7 +4,6 @@ A check never fails itself: what keeps it from answering is the very thing to be
 """
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +18,11 @@ from django.utils import timezone
 
 from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
-from agentops.ops import installed, pruning, schemas, secrecy, watched
+from agentops.ops import installed, loosened, pruning, schemas, secrecy, watched
 from agentops.ops.found import ERROR, OK, WARNING, Found
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
-from loops.services import retention, tokens
+from loops.services import retention
 from loops.services.sandbox import KEY as SANDBOX_KEY
 from loops.storage import chain
 from loops.storage.journal import TTL_S
@@ -99,18 +98,6 @@ def _one(statement: str, params: Sequence[Any] = ()) -> Any:
         return cursor.fetchone()[0]
 
 
-UNSAFE_SWITCHES: dict[str, Callable[[], bool]] = {
-    "AGENTOPS_UNSAFE_DATABASE": lambda: bool(settings.UNSAFE_DATABASE),
-    "AGENTOPS_FENCE=off": lambda: os.environ.get("AGENTOPS_FENCE") == "off",
-    "AGENTOPS_CRASH_AT": lambda: bool(os.environ.get("AGENTOPS_CRASH_AT")),
-}
-UNSAFE_MEANS = {
-    "AGENTOPS_UNSAFE_DATABASE": "workers use a database that loses commits",
-    "AGENTOPS_FENCE=off": "a worker that was frozen past its lease can still act (for tests only)",
-    "AGENTOPS_CRASH_AT": "processes end themselves at that point (for tests only)",
-}
-
-
 # --- Settings -----------------------------------------------------------------------------------------------------
 
 
@@ -137,15 +124,6 @@ def _secret_file() -> Found:
     if file.exists() and file.stat().st_mode & 0o077:
         return ERROR, f"{file} can be read by others", f"run `chmod 600 {file}`"
     return OK, "The secret is readable by AgentOps only" if file.exists() else "SECRET_KEY comes from the environment"
-
-
-def _safety() -> Found:
-    """Of this process; `up` gives its environment to all."""
-    on = [name for name, is_on in UNSAFE_SWITCHES.items() if is_on()]
-    if on:
-        said = f"Switched on: {', '.join(on)}"
-        return WARNING, said, "unset it: " + "; ".join(UNSAFE_MEANS[name] for name in on)
-    return OK, "No switch weakens what is promised"
 
 
 # --- Database -----------------------------------------------------------------------------------------------------
@@ -281,14 +259,6 @@ def _backup() -> Found:
     return OK, f"The last backup was made {days} days ago" if last else "There is not much to back up yet"
 
 
-def _tokens() -> Found:
-    count, until = tokens.from_before()
-    if count:
-        said = f"API tokens from before they expired: {count}, the last until {until}"
-        return WARNING, said, "make new ones before that day: `agentops token USER`, or POST /api/v1/me/token/"
-    return OK, "All API tokens were made with an end"
-
-
 def _retention() -> Found:
     keeping = retention.keeping()
     if not keeping:
@@ -396,7 +366,7 @@ SETTINGS = {
     "hosts": _hosts,
     "address": _https,
     "secret": _secret_file,
-    "safety": _safety,
+    "safety": loosened.switches,
     "packages": installed.packages,
 }
 DATABASE: dict[str, Callable[[], Found]] = {
@@ -417,7 +387,7 @@ WORK = {
     "output schemas": schemas.output,
     "backup": _backup,
     "retention": _retention,
-    "tokens": _tokens,
+    "tokens": loosened.tokens,
     "embeddings": watched.embeddings,
     "model addresses": secrecy.addresses,
 }

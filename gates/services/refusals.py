@@ -8,6 +8,7 @@ from typing import Any
 from gates.models import Decision, Gate
 from gates.policy.payloads import FORM, Errors
 from gates.policy.verdicts import SAID, Verdict
+from loops.engine.canonical import clean_json
 from loops.models import AuditEvent
 
 
@@ -122,10 +123,12 @@ def audit(
         project_id=gate.project_id if gate else None,
         run_id=gate.run_id if gate else None,
         actor=actor if actor is not None and actor.pk else None,
-        detail={
-            "gate": str(gate_id)[:64],
-            "verdict": str(verdict)[:30],
-            "code": refusal.code,
-            "why": refusal.message[:500],
-        },
+        detail=clean_json(
+            {
+                "gate": str(gate_id)[:64],
+                "verdict": str(verdict)[:30],
+                "code": refusal.code,
+                "why": refusal.message[:500],
+            }
+        ),
     )

@@ -13,6 +13,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
+from loops.engine.canonical import clean_json
 from loops.services import access, audit
 from loops.services.forking import ForkConflict
 from loops.services.people import NotPossible as PeopleNotPossible
@@ -88,7 +89,8 @@ def _problem(error: Exception, response: Response, path: str) -> dict[str, Any]:
     if isinstance(error, exceptions.ValidationError):
         problem["detail"] = "Some fields are not acceptable."
         problem["errors"] = dict(_flat(error.detail))
-    return problem
+    cleaned: dict[str, Any] = clean_json(problem)  # it repeats what was sent, lone surrogates and all
+    return cleaned
 
 
 def _detail(error: Exception) -> str:

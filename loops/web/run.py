@@ -88,7 +88,7 @@ def _number(text: str) -> int | None:
 def step(request: HttpRequest, run_id: uuid.UUID, number: int) -> HttpResponse:
     """The body of one card."""
     run = access.run_or_404(request, run_id)
-    cards = trace.some(run, [number]) if number < 2**31 else []
+    cards = trace.some(run, [number]) if 0 < number < 2**31 else []
     if not cards:
         raise Http404
     audience = access.roles(request).audience(run.project_id)

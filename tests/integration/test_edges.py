@@ -73,3 +73,15 @@ def test_nothing_else_answers_to_a_foreign_name(settings: Any, client: Client, a
 @pytest.mark.django_db
 def test_the_schema_wants_a_login(client: Client) -> None:
     assert client.get("/api/schema/").status_code in (401, 403)
+
+
+@pytest.mark.spec("X7")
+@pytest.mark.parametrize(
+    "address", ["/api/v1/tasks/a%00b/", "/login/?next=%00", "/api/v1/runs/?project=a%00", "/x%00/"]
+)
+def test_an_address_with_a_nul_is_refused(client: Client, address: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 400
+    assert (answer["Content-Type"] == "application/problem+json") is address.startswith("/api/")
+    assert b"NUL" in answer.content
+    assert "default-src" in answer["Content-Security-Policy"]

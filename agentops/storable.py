@@ -1,0 +1,25 @@
+"""Text that Postgres cannot hold does not come in by an address: no name, id or word has a NUL in it."""
+
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from django.http import HttpRequest, HttpResponse
+
+from agentops.intake import Refusal
+
+NUL = Refusal(400, "The address has a NUL character in it. Nothing was changed; take it out and ask again.")
+
+
+class Storable:
+    """Middleware that refuses an address, or a query, with a NUL in it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer here, or let the request go on."""
+        if "\0" not in request.path_info and "\0" not in unquote(request.META.get("QUERY_STRING", "")):
+            return self.get_response(request)
+        headers, body = NUL.answer(request.path_info)
+        said = {name.decode(): value.decode() for name, value in headers if name != b"Connection"}
+        return HttpResponse(body, status=NUL.status, headers=said)

@@ -1,0 +1,221 @@
+"""No address answers 500, whatever stands in its places: tried as somebody who may do everything.
+
+Addresses come from the table that Django routes by, parameters from the code that reads them, from filters and from the
+input serializers; what is put there is what programs and people never send.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import logging
+import re
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.db import transaction
+from django.test import Client
+from rest_framework.serializers import BaseSerializer
+
+from gates.api import shapes
+from loops.api import forks, inputs, tokens
+from tests import factories as make
+from tests.addresses import Address, addresses
+
+pytestmark = [pytest.mark.django_db, pytest.mark.spec("X7", "J4")]
+
+
+def cursor(position: str) -> str:
+    return base64.b64encode(position.encode()).decode()
+
+
+TEXTS = {
+    "NUL": "%00",
+    "lone surrogate": "%ED%A0%80",
+    "no UTF-8": "%FF%FE",
+    "long": "a" * 6000,
+    "huge number": "9" * 400,
+    "below zero": "-1",
+    "no number": "1e400",
+    "other digits": "%D9%A3%D9%A3",
+    "deep": "[" * 2000,
+    "percent": "%25%5F%5C%27%22%3B--",
+    "cursor NUL": urllib.parse.quote(cursor("p=%00")),
+    "cursor of no place": urllib.parse.quote(cursor("o=-5&p=x")),
+    "cursor back": urllib.parse.quote(cursor("r=1&p=%ED%A0%80")),
+    "cursor date": urllib.parse.quote(cursor("p=2026-99-99T99:99")),
+    "cursor far": urllib.parse.quote(cursor("o=999999999999&p=")),
+    "empty": "",
+    "uuid": "00000000-0000-0000-0000-000000000007",
+    "next line": "%0A%0D",
+}
+VALUES: list[Any] = [
+    None, True, -1, 2**70, 1e308, "", "\0", "\ud800", "a" * 300_000, [], {}, [[]], [None], {"a": None}, {"\0": "\0"},
+    [{"text": "\0", "command": "\0"}], {"\ud800": 1}, json.loads("[" * 60 + "]" * 60), "٣", "2026-99-99", "=1+1",
+]  # fmt: skip
+BODIES = [b"", b"\xff\xfe", b"\x00", b"[" * 5000, b"{" * 70, b'{"a":' * 100, b'"\\ud800"', b"null", b"1", b'{"a":NaN}']
+TYPES = ["application/json", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=x-none", ""]
+
+
+@pytest.fixture
+def everything(house: Any, settings: Any) -> dict[str, Any]:
+    """A superuser, and a run with a gate and steps to ask about."""
+    logging.getLogger("django.request").setLevel(logging.CRITICAL)
+    make.step(house.run, 1)
+    gate = make.gate(house.run)
+    client = Client(raise_request_exception=False)
+    client.force_login(house.admin)
+    return {"client": client, "run": house.run.pk, "gate": gate.pk, "digest": gate.digest, "house": house}
+
+
+def names_read(address: Address) -> list[str]:
+    """Parameters that the module behind an address reads, and those of its filter."""
+    view = address.api_view or inspect.unwrap(address.view)
+    source = inspect.getsource(inspect.getmodule(view) or view)
+    names = set(re.findall(r'(?:GET|POST|query_params|typed|post)\.?(?:get|getlist)?[\[(]"(\w+)"', source))
+    return sorted(names | {"cursor", "page_size", "after", "limit", "before", "format", "next", "q"})
+
+
+def filled(address: Address, everything: dict[str, Any], **more: Any) -> str:
+    ids = {"run_id": everything["run"], "pk": everything["run"], "one_id": everything["run"]}
+    if "gates/" in address.path:
+        ids |= {"pk": everything["gate"], "gate_id": everything["gate"]}
+    whole = {"uuid": everything["run"], "gate_id": everything["gate"], "int": 1, "str": "x", "slug": "x", **ids}
+    return address.filled(**{**whole, **more})
+
+
+class Tried:
+    """Asks, takes back what was written, and remembers what went wrong."""
+
+    def __init__(self, client: Client) -> None:
+        self.client, self.count, self.cookies = client, 0, client.cookies.copy()
+        self.wrong: dict[str, int] = {}
+
+    def ask(self, what: str, path: str, body: Any = b"", method: str = "GET", media_type: str = TYPES[2]) -> None:
+        self.count += 1
+        self.client.cookies = self.cookies.copy()  # whoever logs out comes back
+        with transaction.atomic():
+            answer = self.client.generic(method, path, body, content_type=media_type)
+            try:
+                if answer.streaming:  # type: ignore[attr-defined]
+                    b"".join(answer.streaming_content)  # type: ignore[attr-defined]
+                status = answer.status_code
+            except Exception:  # a stream that breaks is as bad
+                status = 599
+            transaction.set_rollback(True)
+        if status >= 500:
+            self.wrong[f"{method} {path.partition('?')[0][:80]} {what}"] = status
+
+
+def test_places_of_addresses(everything: dict[str, Any]) -> None:
+    tried = Tried(everything["client"])
+    numbers = ("0", "2147483648", "9223372036854775808", "9" * 300)
+    for address in addresses():
+        for name, converter in address.converters.items():
+            kind = type(converter).__name__
+            values = numbers if kind.startswith("Int") else TEXTS.values() if kind.startswith(("Str", "Slug")) else ()
+            for value in values:
+                for method in ("GET", "POST"):
+                    tried.ask(f"{name}={value[:12]}", filled(address, everything, **{name: value}), method=method)
+    assert not tried.wrong
+    assert tried.count > 100
+
+
+def filters_of(address: Address) -> list[str]:
+    kwargs = getattr(address.view, "initkwargs", {})
+    narrowed = kwargs.get("filterset_class", getattr(address.api_view, "filterset_class", None))
+    return list(narrowed.base_filters) if narrowed else []
+
+
+@pytest.mark.parametrize("of_api", [True, False])
+def test_parameters_of_what_is_read(everything: dict[str, Any], of_api: bool) -> None:
+    tried = Tried(everything["client"])
+    for address in addresses():
+        if address.of_api is not of_api:
+            continue
+        path, names = filled(address, everything), names_read(address)
+        for what, value in TEXTS.items():
+            tried.ask(f"all {what}", f"{path}?{'&'.join(f'{name}={value}' for name in names)}"[:8000])
+            if what.startswith("cursor"):
+                tried.ask(what, f"{path}?cursor={value}")
+        for name in filters_of(address):
+            for what in ("lone surrogate", "no UTF-8", "huge number", "other digits", "deep"):
+                tried.ask(f"{name} {what}", f"{path}?{name}={TEXTS[what]}")
+    assert not tried.wrong
+    assert tried.count > 500
+
+
+def test_fields_of_what_is_sent_to_pages(everything: dict[str, Any]) -> None:
+    tried = Tried(everything["client"])
+    house = everything["house"]
+    sane = {"project": house.project.pk, "agent": house.run.agent_id, "goal": "x", "digest": everything["digest"]}
+    for address in addresses():
+        if address.of_api:
+            continue
+        path, names = filled(address, everything), names_read(address)
+        for what, value in TEXTS.items():
+            hostile = "&".join(f"{name}={value}" for name in names)
+            tried.ask(f"all {what}", path, hostile, "POST")
+            kept = "&".join(f"{name}={sane.get(name, value)}" for name in names)
+            tried.ask(f"the rest {what}", path, kept, "POST")
+        for body in BODIES:
+            tried.ask(repr(body[:9]), path, body, "POST")
+    assert not tried.wrong
+
+
+def takers() -> Iterator[tuple[str, type[BaseSerializer[Any]]]]:
+    """Addresses of the API that take a body, with its shape."""
+    yield "/api/v1/tasks/", inputs.TaskInput
+    yield "/api/v1/runs/{run}/steer/", inputs.SteerInput
+    yield "/api/v1/runs/{run}/rollback/", inputs.RollbackInput
+    yield "/api/v1/runs/{run}/messages/", inputs.MessageInput
+    yield "/api/v1/runs/{run}/fork/", forks.ForkInput
+    yield "/api/v1/gates/{gate}/decide/", shapes.DecisionInput
+    yield "/api/v1/me/token/", tokens.TokenInput
+
+
+def test_every_shape_that_is_taken_is_among_them() -> None:
+    shaped = {shape for _, shape in takers()} | {inputs.Strict, inputs.CriterionInput, inputs.LimitsInput}
+    found = {
+        each for module in (inputs, forks, tokens, shapes) for each in vars(module).values() if inspect.isclass(each)
+    }
+    assert {each for each in found if each.__name__.endswith("Input")} <= shaped
+
+
+def test_fields_of_what_is_sent_to_the_api(everything: dict[str, Any]) -> None:
+    tried = Tried(everything["client"])
+    house = everything["house"]
+    sane: dict[str, Any] = {"project": house.project.pk, "agent": house.run.agent_id, "goal": "x", "text": "Hello"}
+    sane |= {"verdict": "approve", "digest": everything["digest"], "action": "pause", "step": 0}
+    for path, shape in takers():
+        where = path.format(**everything)
+        fields = list(shape().fields)
+        for name in fields:
+            for value in VALUES:
+                body = {**{field: sane[field] for field in fields if field in sane}, name: value}
+                sent = json.dumps(body).encode()
+                tried.ask(f"{name}={value!r:.20}", where, sent, "POST", "application/json")
+        for body in BODIES:
+            for media_type in TYPES:
+                tried.ask(f"{body[:9]!r} as {media_type}", where, body, "POST", media_type)
+    assert not tried.wrong
+
+
+def test_lists_and_forms_of_the_admin(everything: dict[str, Any]) -> None:
+    tried = Tried(everything["client"])
+    keys = ("_00", "%00", "%ED%A0%80", "x", "9" * 400, "_5F_00")
+    queries = [f"{name}={value}" for name in ("q", "p", "o", "id__exact", "_facets", "project__id__exact") for value in
+               ("%00", "%ED%A0%80", "9" * 400, "-1", "x")]  # fmt: skip
+    for model in admin.site._registry:
+        base = f"/admin/{model._meta.app_label}/{model._meta.model_name}"
+        for query in queries:
+            tried.ask(query[:30], f"{base}/?{query}")
+        for key in keys:
+            tried.ask("", f"{base}/{key}/change/")
+            tried.ask("", f"{base}/{key}/history/")
+        tried.ask("form", f"{base}/add/", "&".join(f"{name.name}=%00" for name in model._meta.fields), "POST")
+    assert not tried.wrong
