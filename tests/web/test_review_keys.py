@@ -119,6 +119,29 @@ def test_selecting_stays_within_one_kind_and_risk(desk: Any) -> None:
     expect(desk.locator("h1")).to_contain_text("Approve 2 together?")
 
 
+@pytest.mark.spec("Q5")
+def test_several_long_ones_unlock_when_the_end_of_each_was_on_the_screen(desk: Any) -> None:
+    line = "echo one more line of a long command\n" * 240
+    for number in range(3):
+        view = tool_view(argv=["/bin/bash", "-c", f"{line}{number}"])
+        open_gate(desk.world, title=f"Thing {number}", risk="high", view=view)
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    for box in desk.locator("#queue input[name=item]").all():
+        box.check()
+    desk.locator("[data-bulk] [value=approve]").click()
+    button = desk.get_by_role("button", name="Approve 3")
+    expect(button).to_be_disabled()
+    wholes = desk.locator("[data-together] article")
+    for number in (2, 0, 1):  # to the end of the page first: that is not to have read what is above
+        expect(button).to_be_disabled()
+        wholes.nth(number).locator("[data-end]").scroll_into_view_if_needed()
+        expect(wholes.nth(number)).not_to_have_attribute("data-long", "")
+    button.click()
+    desk.get_by_text("3 of 3 decided").wait_for()
+    assert Decision.objects.filter(verdict="approve").count() == 3
+
+
 def test_loser_of_a_race_reads_who_and_when(desk: Any) -> None:
     from gates import services
 
