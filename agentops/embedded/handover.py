@@ -11,11 +11,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentops.embedded.paths import SANDBOXED
+
 OURS = {"secret", "admin-password", "postgres", "valkey", "run", "log", "workspaces", "demo", "backups", "pycache"}
 OURS |= {"up.lock", "pids.json", "pids.draft", "restore.draft", "programs.draft", "postgres.draft"}
 BEGINNINGS = ("programs-", "before-restore-", ".secret.", ".admin-password.")
-SANDBOXED = 62534
-"""Whose files agents' commands make under a root worker (`loops.tools.sandbox.user`)."""
 
 
 class Running(Exception):

@@ -13,6 +13,9 @@ from pathlib import Path
 from agentops.embedded import EmbeddedError
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
+SANDBOXED = 62534
+"""Whose files agents' commands make under a root worker (`loops.tools.sandbox.user`), and the group that passes through
+folders which root closes to everybody else."""
 LONGEST_SOCKET_FOLDER = 80  # unix socket paths end at 103 bytes on macOS, 107 on Linux
 
 
@@ -75,10 +78,17 @@ class Paths:
     def make(self) -> None:
         """Create the folders with the permissions they need."""
         self.state.mkdir(parents=True, exist_ok=True)
-        self.state.chmod(0o711 if is_root() else 0o700)  # as root, Postgres passes through as `nobody`
+        self.close(self.state)
         for folder in (self.valkey, self.logs):
             folder.mkdir(mode=0o700, exist_ok=True)
         self._make_run()
+
+    @staticmethod
+    def close(folder: Path) -> None:
+        """Let nobody else in. Under root Postgres and commands, which are other users, pass through and cannot list."""
+        if is_root():
+            os.chown(folder, -1, SANDBOXED)
+        folder.chmod(0o710 if is_root() else 0o700)
 
     def _make_run(self) -> None:
         self.run.mkdir(mode=0o700, exist_ok=True)

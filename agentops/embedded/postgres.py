@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentops.embedded import EmbeddedError
 from agentops.embedded.children import environment
-from agentops.embedded.paths import Paths, is_root
+from agentops.embedded.paths import SANDBOXED, Paths, is_root
 from agentops.embedded.process import Command, nobody
 
 if TYPE_CHECKING:  # settings import this module, in processes that never talk to a database
@@ -164,7 +164,7 @@ def _as_postgres(paths: Paths) -> dict[str, object]:
     options: dict[str, object] = {"cwd": "/", "env": {**environment("program"), "LC_ALL": "C"}}
     if is_root():
         user, group = _server_of_root(paths)
-        options |= {"user": user, "group": group, "extra_groups": []}
+        options |= {"user": user, "group": group, "extra_groups": [SANDBOXED]}
     return options
 
 

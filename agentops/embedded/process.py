@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from agentops.embedded.children import environment
-from agentops.embedded.paths import BASE_DIR
+from agentops.embedded.paths import BASE_DIR, SANDBOXED
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -45,7 +45,7 @@ def start(command: Command, output: int | IO[bytes]) -> subprocess.Popen[bytes]:
         stderr=subprocess.STDOUT,
         user=user,
         group=group,
-        extra_groups=[] if command.user else None,
+        extra_groups=[SANDBOXED] if command.user else None,
         preexec_fn=_detached(os.getpid(), command.stop_signal),  # runs after the change of user
     )
 
