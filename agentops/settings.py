@@ -1,5 +1,6 @@
 """Settings. Everything works with no environment at all; every variable is listed in the README."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ HOST = env("HOST", default="127.0.0.1")
 PORT = env.int("PORT", default=8000)
 BASE_URL = env("BASE_URL", default=f"http://127.0.0.1:{PORT}")  # what links in messages start with
 DEBUG = env.bool("DEBUG", default=False)
+WORKSPACE_ROOTS = [root for root in env("AGENTOPS_WORKSPACE_ROOTS", default="").split(os.pathsep) if root]
 SECRET_KEY = env("SECRET_KEY", default="") or PATHS.secret("django")
 HTTPS = BASE_URL.startswith("https://")
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -29,10 +31,12 @@ from loops.storage.feed import Publisher
 from loops.tools.alternatives import specialist_for
 from loops.tools.matrix import AccessRule
 from loops.tools.registry import ToolRegistry
+from loops.tools.roots import Folders, Roots, lies_in, plain
 from loops.tools.sandbox.levels import SandboxLevel, probe
 from loops.tools.service import ToolAccessService
 
 log = logging.getLogger(__name__)
+LONGEST_SHOWN = 60
 RULES_FRESH_S = 2.0
 """A change of the matrix holds for every call judged this much later, in runs under way too."""
 
@@ -50,6 +54,45 @@ def tool_registry() -> ToolRegistry:
 def broken_packages() -> tuple[Broken, ...]:
     """Tools and execution loops that installed packages should have brought."""
     return (*tool_registry().broken, *loops.broken())
+
+
+def run_folders() -> str:
+    """Where the folders of all runs lie."""
+    return str(getattr(settings, "AGENTOPS_WORKSPACES", None) or settings.PATHS.state / "workspaces")
+
+
+def roots() -> Roots:
+    """Where the folders of workspaces may lie, as this installation says."""
+    runs, state = run_folders(), str(settings.PATHS.state)
+    ours = [
+        (state, "the state folder of this installation"),
+        (runs, "the folders of runs"),
+        (str(settings.BASE_DIR), "AgentOps itself"),
+        (sys.prefix, "the Python of AgentOps"),
+    ]
+    return Roots(settings.WORKSPACE_ROOTS, (f"{state}/demo",), ours, runs)
+
+
+ONLY_A_SUPERUSER = "a superuser can allow it in Admin > Workspaces"
+
+
+def folder_refusal(slug: str, path: str, *, in_place: bool, allowed: bool) -> str:
+    """Why agents of the project ``slug`` may not work in the folder ``path``, or in a copy of it; "" when they may.
+
+    ``allowed`` says that a superuser opened it to the project. Asked where a task names the folder, and again wherever
+    a worker or a page is about to use it.
+    """
+    places, path = roots(), plain(path)
+    if said := places.forbidden(path):
+        return said
+    if not allowed and not places.covers(path, slug, in_place=in_place):
+        return f"{shortened(path)} lies outside the workspace roots; {ONLY_A_SUPERUSER}"
+    return places.unreachable(path)
+
+
+def shortened(path: str) -> str:
+    """Its end is what people know it by."""
+    return path if len(path) <= LONGEST_SHOWN else f"…{path[-LONGEST_SHOWN:]}"
 
 
 def sandbox_level() -> SandboxLevel:
@@ -79,6 +122,7 @@ class SystemClock:
 
 ReadRules = Callable[[], tuple[AccessRule, ...]]
 Audit = Callable[[Mapping[str, Json]], None]
+Refused = Callable[[str], str]
 
 
 class LiveTools:
@@ -91,8 +135,10 @@ class LiveTools:
         audit: Audit,
         stored: blobs.Stored,
         save_blob: Callable[[bytes], str] = blobs.save,
+        refused: Refused = lambda path: "",
     ) -> None:
         self._agent_type, self._read_rules, self._audit = agent_type, read_rules, audit
+        self._refused = refused
         self._stored, self._save_blob = stored, save_blob
         self._read_at = 0.0
         self._rules: tuple[AccessRule, ...] | None = None
@@ -145,6 +191,7 @@ class LiveTools:
                 on_audit=self._audit,
                 read_blob=self._stored.read,
                 stored_blobs=self._stored.among,
+                folders=Folders(run_folders(), self._refused),
             )
         return self._service
 
@@ -156,6 +203,12 @@ _COLLEAGUES = "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AN
 _AUDIT = (
     "INSERT INTO loops_auditevent (id, at, kind, project_id, run_id, detail) "
     "VALUES (%s, clock_timestamp(), %s, %s, %s, %s)"
+)
+
+
+_ALLOWED = (
+    "SELECT 1 FROM loops_workspace WHERE project_id = %s AND allowed_path = %s AND allowed_in_place "
+    "AND allowed_by_id IS NOT NULL LIMIT 1"
 )
 
 
@@ -175,7 +228,21 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] = blob
             detail = Jsonb(clean_json(dict(event), 2000))
             connection.execute(_AUDIT, [new_id(), "tool.denied", run.project_id, run.pk, detail])
 
-    return LiveTools(run.agent.agent_type, read_rules, audit, blobs.Stored(connection), save_blob)
+    refused = refusing(run, connection)
+    return LiveTools(run.agent.agent_type, read_rules, audit, blobs.Stored(connection), save_blob, refused)
+
+
+def refusing(run: Run, connection: Any) -> Refused:
+    """Why the run may not use the folder at a path. Its own, which AgentOps made, costs no question."""
+    name, project = str(run.pk), run.project
+
+    def refused(path: str) -> str:
+        if not path or (Path(path).name == name and lies_in(path, run_folders())):
+            return ""
+        allowed = connection.execute(_ALLOWED, [project.pk, plain(path)]).fetchone() is not None
+        return folder_refusal(project.slug, path, in_place=True, allowed=allowed)
+
+    return refused
 
 
 def orchestrator_of(run: Run, tools: LiveTools, models: p.Models, connection: Any) -> Orchestrator:

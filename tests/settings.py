@@ -16,6 +16,7 @@ MODELS = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_B
 if not (state := os.environ.get("AGENTOPS_TEST_STATE")):
     state = tempfile.mkdtemp(prefix="ao-", dir="/tmp")  # short: socket paths are limited
     Path(state).chmod(0o711)
+    os.environ["AGENTOPS_WORKSPACE_ROOTS"] = tempfile.gettempdir()  # where tests make their folders
     atexit.register(shutil.rmtree, state, ignore_errors=True)
     for variable in (*OUTSIDE, *MODELS):  # no test touches an installation or talks to a real model
         os.environ.pop(variable, None)

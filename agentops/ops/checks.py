@@ -4,7 +4,6 @@ A check never fails itself: what keeps it from answering is the very thing to be
 """
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from django.utils import timezone
 
 from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
-from agentops.ops import installed, loosened, pruning, schemas, secrecy, watched
+from agentops.ops import disk, folders, installed, loosened, pruning, schemas, secrecy, watched
 from agentops.ops.found import ERROR, OK, WARNING, Found
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
@@ -32,7 +31,6 @@ CLOCKS_APART_S = 2.0
 UNTAKEN_S = 60
 BACKUP_DAYS = 7
 SAMPLE = 20
-GB = 1_000_000_000
 DURABLE = {
     "fsync": "Commits reach the disk",
     "synchronous_commit": "A commit waits until it is durable",
@@ -269,20 +267,6 @@ def _retention() -> Found:
     return OK, f"Old runs are pruned: {said}"
 
 
-# --- Disk ---------------------------------------------------------------------------------------------------------
-
-
-def _room() -> Found:
-    state = settings.PATHS.state
-    usage = shutil.disk_usage(state if state.exists() else "/")
-    free = f"{usage.free / GB:,.1f} GB of {usage.total / GB:,.0f} GB are free"
-    if usage.free < GB:
-        return ERROR, free, "make room: without it the database stops, and every run with it"
-    if usage.free < 5 * GB or usage.free < 0.05 * usage.total:
-        return WARNING, free, "make room, e.g. with `manage.py prune`"
-    return OK, free
-
-
 # --- Parts --------------------------------------------------------------------------------------------------------
 
 
@@ -368,6 +352,7 @@ SETTINGS = {
     "secret": _secret_file,
     "safety": loosened.switches,
     "packages": installed.packages,
+    "workspace roots": folders.roots,
 }
 DATABASE: dict[str, Callable[[], Found]] = {
     **{name: _switch(name) for name in DURABLE},
@@ -390,6 +375,7 @@ WORK = {
     "tokens": loosened.tokens,
     "embeddings": watched.embeddings,
     "model addresses": secrecy.addresses,
+    "workspaces": folders.refused,
 }
-DISK = {"room": _room}
+DISK = {"room": disk.room}
 PARTS = {"broker": _broker, "clock": _clock, "monitor": watched.monitor, "sandbox": _sandbox}

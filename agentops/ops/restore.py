@@ -205,8 +205,7 @@ def _put_in_place(draft: Path, say: Say) -> None:
     for found in sorted((draft / "state").iterdir()) if (draft / "state").is_dir() else ():
         if found.name != "secret":
             replaced += _replace(found, state / found.name, state / aside)
-    folders = workspaces.root()
-    folders.mkdir(mode=workspaces.TRAVERSABLE, parents=True, exist_ok=True)
+    folders = workspaces.made_root()
     for found in sorted((draft / "workspaces").iterdir()) if (draft / "workspaces").is_dir() else ():
         replaced += _replace(found, folders / found.name, state / aside)
     if (draft / "state" / "secret").exists():

@@ -16,11 +16,11 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanWidget
 
 from loops import models as m
-from loops.admin.scoped import Everywhere, OfMyProjects, OfTheInstallation, Reasoned, Versioned
+from loops.admin.scoped import Everywhere, OfTheInstallation, Reasoned, Versioned
 from loops.engine import loops
 from loops.engine.values import Access
 from loops.llm import keys
-from loops.services import audit, model_tests, models, workspaces
+from loops.services import audit, model_tests, models
 from loops.services import keys as pairing
 from loops.storage import bell
 from loops.tools.matrix import AccessRule, may_allow
@@ -274,14 +274,3 @@ class ModelAddressAdmin(OfTheInstallation):
         """Each is said."""
         for row in queryset:
             pairing.take_back(row, actor=request.user)
-
-
-@admin.register(m.Workspace)
-class WorkspaceAdmin(OfMyProjects):
-    list_display = ("name", "project", "path", "copy_for_each_run")
-
-    def save_model(self, request: HttpRequest, obj: m.Workspace, form: Any, change: bool) -> None:
-        """Say at once what would keep runs out of the folder; it may lie on other machines, so nothing is refused."""
-        super().save_model(request, obj, form, change)
-        if said := workspaces.obstacle(obj):
-            messages.warning(request, said)

@@ -12,7 +12,10 @@ from loops.querysets import ProjectScoped
 
 
 class Workspace(models.Model):
-    """A folder that the tools of a task may work in. ``path`` is absolute and lies on every worker machine."""
+    """A folder that the tools of a task may work in. ``path`` is absolute and lies on every worker machine.
+
+    ``allowed_*`` say which folder outside the roots a superuser opened to the project, and in which use (ADR 0036).
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="workspaces")
@@ -21,6 +24,12 @@ class Workspace(models.Model):
     copy_for_each_run = models.BooleanField(
         default=True, help_text="Each run works on its own copy, so that runs never disturb each other."
     )
+    allowed_path = models.CharField(max_length=500, blank=True, editable=False)
+    allowed_in_place = models.BooleanField(default=False, editable=False)
+    allowed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.PROTECT, related_name="+"
+    )
+    allowed_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     objects = ProjectScoped.as_manager()
 

@@ -47,7 +47,7 @@ from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.storage.turns import PgTurns
 from loops.storage.windows import learn_window
-from loops.wiring import SystemClock, gatekeeper, orchestrator_of, publisher, sandbox_level, tools_of
+from loops.wiring import SystemClock, gatekeeper, orchestrator_of, publisher, refusing, sandbox_level, tools_of
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
 
 
 def _drive_claimed(held: journal.Claim, owner: str, before: tuple[str, int] | None) -> str:
-    run = Run.objects.select_related("task__workspace", "agent__actor_model", "project").get(pk=held.run_id)
+    run = Run.objects.select_related("task__workspace__project", "agent__actor_model", "project").get(pk=held.run_id)
     store = journal.PgJournal(held, run.project_id, publisher())
     given_up = recovering.why_given_up(held)
     try:
@@ -122,6 +122,7 @@ async def _drive(
     run: Run, store: journal.PgJournal, models: ModelService, state: RunState, transcript: Transcript
 ) -> str:
     tools = tools_of(run, store.connection, store.stage)
+    refused = refusing(run, store.connection)
     ports = Ports(
         journal=store,
         models=models,
@@ -139,7 +140,7 @@ async def _drive(
         learnt=partial(learn_window, store.connection),
         short_prompt=short_prompt,
         fallbacks=models.chain,
-        folder_missing=missing,
+        folder_missing=lambda path: refused(path) or missing(path),
     )
     driver = Driver(ports, state, transcript, sandbox_level=sandbox_level().level)
     try:

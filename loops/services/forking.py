@@ -17,7 +17,7 @@ from loops.engine.forking import point
 from loops.engine.recorded import read_fact
 from loops.models import Fact, Fork, ModelConfig, Run
 from loops.querysets import OPERATE
-from loops.services import access, audit, policies, steering
+from loops.services import access, audit, policies, steering, workspaces
 from loops.services.once import insert_or_read
 from loops.services.pricing import CONFIRMED, MONEY, models_of, require_prices
 from loops.services.submission import InvalidTask, clean_key, clean_limits, unstorable
@@ -69,6 +69,9 @@ def fork_run(  # noqa: PLR0913 - what a person may change
     found, faults = point_of(run, step, seq), _faults(message, instructions, model)
     if not run.agent.is_active:
         faults["agent"] = f"{run.agent.name} is switched off"
+    if said := workspaces.refusal_of(run):
+        audit.record(workspaces.REFUSED, actor=actor, run=run, detail={"path": run.workspace_path, "why": said})
+        faults["workspace"] = said
     try:
         loops.get(run.task.execution_loop or run.agent.execution_loop)
     except loops.UnknownLoop as error:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import pwd
+import subprocess
 from pathlib import Path
 from shlex import quote
+
+from loops.tools.sandbox.user import file_owner
 
 
 def lacking(folder: Path, *, change: bool) -> str:
@@ -24,6 +27,23 @@ def lacking(folder: Path, *, change: bool) -> str:
 def unreadable(folder: Path, name: str) -> str:
     """The same for something inside that could not be copied."""
     return _refused(folder, f"read {name} in", change=False)
+
+
+def commands_lacking(folder: Path) -> str:
+    """The same for the commands of a worker that is root, who are somebody else: the folder is never given to them."""
+    if (owner := file_owner()) is None or not folder.is_dir():
+        return ""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:  # by its descriptor: the sandbox mounts it, so the folders above it do not matter
+        words = ["/usr/bin/test", "-w", f"/proc/self/fd/{descriptor}"]
+        ids = {"user": owner[0], "group": owner[1], "extra_groups": []}
+        asked = subprocess.run(words, check=False, pass_fds=[descriptor], env={}, **ids)  # type: ignore[call-overload]
+    finally:
+        os.close(descriptor)
+    if asked.returncode == 0:
+        return ""
+    acl = f"`setfacl -R -m u:{owner[0]}:rwX,d:u:{owner[0]}:rwX {quote(str(folder))}`"
+    return f"Commands run as the user number {owner[0]}, who may not write in {folder}: {acl} lets them."
 
 
 def _refused(folder: Path, what: str, change: bool) -> str:

@@ -13,7 +13,7 @@ from loops.engine.complexity import estimate
 from loops.engine.values import ModelRole
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
-from loops.services import access, audit, policies
+from loops.services import access, audit, policies, workspaces
 from loops.services.models import offers, windows
 from loops.services.once import insert_or_read
 from loops.services.pricing import models_of, require_prices
@@ -78,6 +78,7 @@ def submit_task(  # noqa: PLR0913 - the fields of a task
         (*loops.names(), *(each.name for each in loops.broken())),
     )
     _must_belong(project, agent, workspace)
+    _must_be_open(actor, project, workspace)
     _must_have_its_loop(content.execution_loop, agent)
     draft = Task(
         project=project,
@@ -181,6 +182,15 @@ def _must_belong(project: Project, agent: Agent, workspace: Workspace | None) ->
         faults["workspace"] = f"is not a workspace of {project.name}"
     if faults:
         raise InvalidTask(faults)
+
+
+def _must_be_open(actor: Any, project: Project, workspace: Workspace | None) -> None:
+    """Refused here with the reason, not by a worker, which would let the run wait."""
+    if workspace is None or not (said := workspaces.refusal(workspace)):
+        return
+    detail = {"path": workspace.path, "workspace": workspace.name, "why": said}
+    audit.record(workspaces.REFUSED, actor=actor, project=project, detail=detail)
+    raise InvalidTask({"workspace": said})
 
 
 def _must_have_its_loop(stated: str, agent: Agent) -> None:

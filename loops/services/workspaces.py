@@ -13,15 +13,17 @@ from pathlib import Path
 
 from django.conf import settings
 
-from loops.models import Fact, Fork, Run, Workspace
-from loops.services import rights, snapshots
+from loops.models import AuditEvent, Fact, Fork, Run, Workspace
+from loops.services import audit, rights, snapshots
+from loops.storage import journal
+from loops.tools.roots import ThroughALink, plain
 from loops.tools.workspace import SKIPPED
+from loops.wiring import folder_refusal, refusing, roots, run_folders, shortened
 
 MAX_BYTES = 2 * 1024**3
 MAX_FILES = 200_000
 CHUNK = 1024 * 1024
-LONGEST_SHOWN = 60
-TRAVERSABLE = 0o711  # the sandbox's user passes through, and cannot list
+REFUSED = "workspace.refused"
 
 
 class WorkspaceUnusable(Exception):
@@ -29,7 +31,8 @@ class WorkspaceUnusable(Exception):
 
 
 class WorkspaceElsewhere(Exception):
-    """Nothing is wrong with the folder but that it is not on this machine: the run waits for it, and does not fail."""
+    """Nothing is wrong with the run: it waits for its folder, which is not on this machine or which nobody has allowed
+    yet, and does not fail."""
 
 
 def missing(path: str) -> str:
@@ -38,24 +41,44 @@ def missing(path: str) -> str:
 
 
 def _not_here(path: str) -> str:
-    shown = path if len(path) <= LONGEST_SHOWN else f"…{path[-LONGEST_SHOWN:]}"
-    return f"{shown} is not on worker {socket.gethostname()[:40]}"
+    return f"{shortened(path)} is not on worker {socket.gethostname()[:40]}"
+
+
+def refusal(workspace: Workspace) -> str:
+    """Why no task may name the workspace, for people; "" when one may."""
+    if not workspace.path:
+        return ""
+    path, in_place = plain(workspace.path), not workspace.copy_for_each_run
+    allowed = bool(workspace.allowed_by_id) and workspace.allowed_path == path
+    allowed = allowed and (workspace.allowed_in_place or not in_place)
+    return folder_refusal(workspace.project.slug, path, in_place=in_place, allowed=allowed)
+
+
+def refusal_of(run: Run) -> str:
+    """Why the run may not go on in the folder that it has; "" when it may."""
+    return refusing(run, journal.raw_connection())(run.workspace_path)
 
 
 def obstacle(workspace: Workspace) -> str:
     """What keeps runs out of a workspace that lies on this machine, for people; "" when nothing is known to."""
     path = Path(workspace.path)
-    return rights.lacking(path, change=not workspace.copy_for_each_run) if path.is_absolute() else ""
+    if not path.is_absolute():
+        return ""
+    in_place = not workspace.copy_for_each_run
+    said = refusal(workspace) or rights.lacking(path, change=in_place)
+    return said or (rights.commands_lacking(path) if in_place else "")
 
 
 def prepare(run: Run) -> str:
     """Absolute path of the run's folder. Made at the first call; later calls, by any worker, find it again."""
     workspace = run.task.workspace
     if workspace is not None and workspace.path and not workspace.copy_for_each_run:
-        return _remember(run, _existing(workspace))
+        return _remember(run, _existing(workspace, run))
     folder = root() / str(run.pk)
     if not folder.is_dir():
-        _make(folder, lambda draft: _fill(draft, workspace))
+        _make(folder, lambda draft: _fill(draft, workspace, run))
+    if folder.stat().st_mode & 0o077:  # made by an earlier version, or opened by a command
+        folder.chmod(0o700)
     return _remember(run, folder)
 
 
@@ -91,14 +114,24 @@ def copy_at(run: Run, seq: int, target: Path) -> str | None:
 
 def root() -> Path:
     """Where the folders of all runs lie."""
-    chosen = getattr(settings, "AGENTOPS_WORKSPACES", None)
-    return Path(chosen) if chosen else settings.PATHS.state / "workspaces"
+    return Path(run_folders())
+
+
+def made_root() -> Path:
+    """The same, and there. Other users of the machine are kept out; the user of the sandbox passes through."""
+    folder = root()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid == os.geteuid():
+        settings.PATHS.close(folder)
+    return folder
 
 
 def _present(run: Run) -> Path:
     path = Path(run.workspace_path)
     if not path.is_absolute():
         raise WorkspaceUnusable(f"The folder of run {run.pk} is not known.")
+    if said := refusal_of(run):
+        raise WorkspaceElsewhere(said)
     if not path.is_dir():
         raise WorkspaceElsewhere(_not_here(str(path)))
     return path
@@ -110,7 +143,7 @@ def _is_its_own(fork: Fork, seq: int) -> bool:
 
 def _empty(folder: Path) -> None:
     shutil.rmtree(folder)
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
 
 
 def _copy_unkept(run: Run, target: Path) -> list[str]:
@@ -128,16 +161,16 @@ def _copy_unkept(run: Run, target: Path) -> list[str]:
     return sorted(found)
 
 
-def _fill(draft: Path, workspace: Workspace | None) -> None:
+def _fill(draft: Path, workspace: Workspace | None, run: Run) -> None:
     if workspace is not None and workspace.path:
-        _Copy(_existing(workspace), draft).run()
+        _Copy(_existing(workspace, run), draft).run()
 
 
 def _make(folder: Path, fill: Callable[[Path], None]) -> None:
     """Copy beside the final place and rename: nobody ever sees half a copy, and of two makers the first wins."""
-    folder.parent.mkdir(mode=TRAVERSABLE, parents=True, exist_ok=True)
+    made_root()
     draft = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
-    draft.mkdir()
+    draft.mkdir(mode=0o700)
     try:
         fill(draft)
         try:
@@ -149,11 +182,14 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _existing(workspace: Workspace) -> Path:
+def _existing(workspace: Workspace, run: Run) -> Path:
     path = Path(workspace.path)
     if not path.is_absolute():
         raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not absolute: {workspace.path}")
-    if said := obstacle(workspace):
+    if said := refusal(workspace):
+        _record_refusal(run, workspace, said)
+        raise WorkspaceElsewhere(said)
+    if said := rights.lacking(path, change=not workspace.copy_for_each_run):
         raise WorkspaceUnusable(said)
     try:
         found = path.lstat()
@@ -164,6 +200,13 @@ def _existing(workspace: Workspace) -> Path:
     if not stat.S_ISDIR(found.st_mode):
         raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not a folder: {workspace.path}")
     return path
+
+
+def _record_refusal(run: Run, workspace: Workspace, why: str) -> None:
+    """Once: the run looks again every minute."""
+    if not AuditEvent.objects.filter(run=run, kind=REFUSED).exists():
+        detail = {"path": workspace.path, "workspace": workspace.name, "why": why}
+        audit.record(REFUSED, actor=None, project=run.project, run=run, detail=detail)
 
 
 def _remember(run: Run, folder: Path) -> str:
@@ -181,7 +224,8 @@ def _refused(error: OSError) -> None:
 
 
 class _Copy:
-    """Copies a tree by descriptor, so that a link swapped in while it runs is not followed either."""
+    """Copies a tree by descriptor from the first name of its path on, so that a link swapped in while it runs is not
+    followed either."""
 
     def __init__(self, source: Path, target: Path) -> None:
         self.source, self.target = source, target
@@ -191,18 +235,24 @@ class _Copy:
     def run(self) -> None:
         try:
             self._walk()
+        except ThroughALink as error:
+            raise WorkspaceUnusable(str(error)) from error
         except PermissionError as error:
             raise WorkspaceUnusable(rights.unreadable(self.source, str(error.filename))) from error
 
     def _walk(self) -> None:
-        for folder, folders, files, descriptor in os.fwalk(self.source, onerror=_refused, follow_symlinks=False):
-            here = Path(folder).relative_to(self.source)
+        with roots().opened(str(self.source)) as top:
+            self._walk_from(top)
+        self._refuse_ways_out()
+
+    def _walk_from(self, top: int) -> None:
+        for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, onerror=_refused, follow_symlinks=False):
+            here = Path(folder)
             for name in folders:
                 self._folder(here / name, name, descriptor)
             folders[:] = [name for name in folders if not (self.target / here / name).is_symlink()]
             for name in files:
                 self._file(here / name, name, descriptor)
-        self._refuse_ways_out()
 
     def _folder(self, place: Path, name: str, parent: int) -> None:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)

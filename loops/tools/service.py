@@ -40,10 +40,10 @@ from loops.tools.registry import (
     ToolRun,
     nothing_stored,
 )
+from loops.tools.roots import Folders
 from loops.tools.sandbox.beneath import PathRefused, relative
 from loops.tools.sandbox.guarded import tidy
 from loops.tools.sandbox.levels import FILES_ONLY, FULL, NOTHING, SandboxLevel
-from loops.tools.sandbox.user import file_owner
 from loops.tools.subject import build_subject, changed_scripts, touched
 from loops.tools.undoing import NO_WAY, why_lasting
 from loops.tools.workspace import Workspace
@@ -59,7 +59,7 @@ class ToolAccessService:
     ``rules`` and ``policy_version`` are one snapshot of the matrix; build a new service when it changes.
     ``agent_type`` decides which tools ``specs`` lists; a call is judged by its own context's agent type.
     ``on_audit`` gets one event (JSON) for each judgement and each execution; it must not raise. ``read_blob`` and
-    ``stored_blobs`` read what ``save_blob`` kept: undoing needs it.
+    ``stored_blobs`` read what ``save_blob`` kept (for undoing); ``folders`` says which workspaces may be used.
     """
 
     def __init__(  # noqa: PLR0913  # wired in one place, by keyword
@@ -75,16 +75,15 @@ class ToolAccessService:
         on_audit: OnAudit = lambda event: None,
         read_blob: ReadBlob = nothing_stored,
         stored_blobs: StoredBlobs = lambda names: (),
+        folders: Folders | None = None,
     ) -> None:
         self._registry = registry
-        self._rules = tuple(rules)
-        self._policy_version = policy_version
+        self._rules, self._policy_version = tuple(rules), policy_version
         self._sandbox = sandbox_level
         self._save_blob = save_blob
         self._limits = limits or Limits()
-        self._agent_type = agent_type
-        self._on_audit = on_audit
-        self._read_blob, self._stored_blobs = read_blob, stored_blobs
+        self._agent_type, self._on_audit = agent_type, on_audit
+        self._read_blob, self._stored_blobs, self._folders = read_blob, stored_blobs, folders or Folders()
         self._bound: OrderedDict[tuple[str, int, str], dict[str, Json]] = OrderedDict()
 
     def specs(self) -> list[ToolSpec]:
@@ -352,7 +351,8 @@ class ToolAccessService:
             self._bound.popitem(last=False)
 
     def _workspace(self, context: CallContext) -> Workspace:
-        workspace = Workspace(context.workspace, self._limits, file_owner(), Fence(context.lease_ends))
+        made, fence = self._folders.is_made(context.workspace), Fence(context.lease_ends)
+        workspace = Workspace(context.workspace, self._limits, fence, made=made)
         tidy(workspace.beneath, self._limits.protected)
         return workspace
 

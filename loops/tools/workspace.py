@@ -15,6 +15,7 @@ from loops.tools.limits import Limits
 from loops.tools.protected import protecting
 from loops.tools.sandbox.beneath import Beneath, PathRefused, kind, relative
 from loops.tools.sandbox.command import ENVIRONMENT
+from loops.tools.sandbox.user import file_owner
 
 CACHES = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
 SKIPPED = CACHES | {".git", "node_modules", ".venv"}
@@ -25,19 +26,19 @@ _DEEPEST = 100
 
 
 class Workspace:
-    """One opened workspace. ``owner`` (uid, gid) is given to new files when the worker runs as root (sandbox/user.py).
+    """One opened workspace. One that AgentOps ``made`` belongs to the user of its commands: under a root worker
+    ``owner`` (uid, gid) is given to new files (sandbox/user.py). In any other, files keep whose they are, and a new one
+    is whose the folder is; no link on the way to it is followed.
 
     Every method raises PathRefused for what is forbidden, OSError for what the disk refuses, and LeaseOver when a
     change comes after the end of the lease: each change is one system call, made inside the fence.
     """
 
-    def __init__(
-        self, root: str, limits: Limits, owner: tuple[int, int] | None = None, fence: Fence | None = None
-    ) -> None:
+    def __init__(self, root: str, limits: Limits, fence: Fence | None = None, *, made: bool = False) -> None:
         self.limits = limits
         self.fence = fence or Fence()
-        self.owner = owner
-        self.beneath = Beneath(root)
+        self.owner = file_owner() if made else None
+        self.beneath = Beneath(root, links=made)
 
     def close(self) -> None:
         self.beneath.close()
@@ -92,7 +93,7 @@ class Workspace:
             kept = self._writable_mode(directory, name)
             temporary = f".agentops-{secrets.token_hex(8)}.tmp"
             try:
-                self._fill(directory, temporary, data, kept if mode is None else mode & 0o777)
+                self._fill(directory, temporary, data, kept if mode is None else mode & 0o777, name)
                 with self.fence.armed():
                     os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
             except BaseException as error:
@@ -201,8 +202,8 @@ class Workspace:
             with self.beneath.opened(made or ".", os.O_RDONLY | os.O_DIRECTORY) as directory, suppress(FileExistsError):
                 with self.fence.armed():
                     os.mkdir(part, 0o755, dir_fd=directory)
-                if self.owner:
-                    os.chown(part, *self.owner, dir_fd=directory, follow_symlinks=False)
+                if owner := self._owner_in(directory):
+                    os.chown(part, *owner, dir_fd=directory, follow_symlinks=False)
             made = f"{made}/{part}".strip("/")
 
     def _writable_mode(self, directory: int, name: str) -> int:
@@ -216,14 +217,24 @@ class Workspace:
             raise PathRefused(f"{name!r} has {status.st_nlink} hard links; writing it would change other files too")
         return stat.S_IMODE(status.st_mode) & 0o777
 
-    def _fill(self, directory: int, name: str, data: bytes, mode: int) -> None:
+    def _owner_in(self, directory: int, name: str = "") -> tuple[int, int] | None:
+        """Whose a new file there is, or the one that takes the place of ``name``; None where the kernel decides."""
+        if self.owner or os.geteuid() != 0:
+            return self.owner
+        try:
+            found = os.stat(name or ".", dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            found = os.fstat(directory)
+        return found.st_uid, found.st_gid
+
+    def _fill(self, directory: int, name: str, data: bytes, mode: int, replaced: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, 0o600, dir_fd=directory)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            if self.owner:
-                os.fchown(descriptor, *self.owner)
+            if owner := self._owner_in(directory, replaced):
+                os.fchown(descriptor, *owner)
             os.fchmod(descriptor, mode)
             os.fsync(descriptor)
 

@@ -194,7 +194,8 @@ def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
 
 def _obstacle(request: HttpRequest, draft: dict[str, Any]) -> str:
     """What would keep the run out of the folder, as far as this machine can tell."""
-    chosen = Workspace.objects.filter(project__in=_own_projects(request), pk=_uuid(draft["workspace"])).first()
+    mine = Workspace.objects.filter(project__in=_own_projects(request)).select_related("project")
+    chosen = mine.filter(pk=_uuid(draft["workspace"])).first()
     return workspaces.obstacle(chosen) if chosen else ""
 
 

@@ -21,6 +21,7 @@ from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolR
 from loops.tools.sandbox.beneath import Beneath, PathRefused
 from loops.tools.sandbox.command import REPORTS
 from loops.tools.sandbox.inside import Outcome
+from loops.tools.sandbox.user import file_owner
 from loops.tools.undoing import lasting_command, learn_command, of_command
 from loops.tools.workspace import Workspace
 
@@ -30,8 +31,8 @@ _FILE = "junit.xml"
 
 async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
     with tempfile.TemporaryDirectory(prefix="agentops-report-") as folder:
-        if run.workspace.owner is not None:
-            os.chown(folder, *run.workspace.owner)
+        if owner := file_owner():
+            os.chown(folder, *owner)
         before = standing(run.workspace)
         outcome = await start(_argv(_command(arguments, run)), arguments, run, report=folder)
         result = command_result(outcome, run)
@@ -58,7 +59,7 @@ def _counted(folder: str, workspace: Workspace, before: Seen, outcome: Outcome) 
 def _in_folder(folder: str, unread: list[str]) -> Iterator[bytes]:
     """The files were written inside the sandbox, so they may be anything: a link, a bomb, not XML."""
     names = sorted(name for name in os.listdir(folder) if name.endswith((".xml", ".json")))
-    with Beneath(folder) as report:
+    with Beneath(os.path.realpath(folder)) as report:
         for name in names[:MOST_DOCUMENTS]:
             try:
                 yield report.read(name, reports.LARGEST)[0]

@@ -18,6 +18,7 @@ RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 GUARDED = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
+_FROM_HERE = -100  # AT_FDCWD
 _RACES = 64
 _LONGEST_PATH = 1_024
 
@@ -53,7 +54,7 @@ def openat2(directory: int, path: str, flags: int, mode: int = 0, resolve: int =
 def openat2_works() -> bool:
     """False on a kernel older than 5.6 or behind a filter that hides the call: then no file tool may run."""
     try:
-        os.close(openat2(-100, "/", os.O_PATH, resolve=0))
+        os.close(openat2(_FROM_HERE, "/", os.O_PATH, resolve=0))
     except OSError:
         return False
     return True
@@ -80,11 +81,24 @@ def relative(path: str) -> str:
     return "/".join(parts) or "."
 
 
-class Beneath:
-    """A directory opened once. Every other open goes through its descriptor."""
+def _open_root(root: str, *, links: bool) -> int:
+    if links:
+        return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    strict = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
+    try:
+        return openat2(_FROM_HERE, root, os.O_RDONLY | os.O_DIRECTORY, resolve=strict)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise PathRefused("the way to the workspace leads through a link", escape=True) from None
+        raise
 
-    def __init__(self, root: str) -> None:
-        self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+class Beneath:
+    """A directory opened once. Every other open goes through its descriptor. The way to it may lead through ``links``
+    only where AgentOps chose it."""
+
+    def __init__(self, root: str, *, links: bool = False) -> None:
+        self.fd = _open_root(root, links=links)
         self.root = os.readlink(f"/proc/self/fd/{self.fd}")
         self.inode = os.fstat(self.fd).st_ino
 

@@ -16,7 +16,7 @@ from loops.tools.sandbox.beneath import PathRefused, relative
 from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, environment
 from loops.tools.sandbox.guarded import guard
 from loops.tools.sandbox.process import Finished, run
-from loops.tools.sandbox.user import file_owner, give_tree, sandbox_user
+from loops.tools.sandbox.user import give_tree, sandbox_user
 from loops.tools.workspace import Workspace
 
 _LOCK_EVERY_S = 0.05
@@ -53,7 +53,7 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, nam
     with workspace.beneath.opened(directory, os.O_RDONLY | os.O_DIRECTORY):
         pass
     async with _alone(workspace):
-        owner = file_owner()
+        owner = workspace.owner
         guarded = await asyncio.to_thread(guard, workspace.beneath, workspace.limits.protected, namespaces)
         restored: list[str] = []
         try:

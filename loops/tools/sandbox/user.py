@@ -2,12 +2,14 @@
 
 An ordinary worker maps itself to 65534 inside. A root worker must not: uid 0 would stay real root outside, and root
 is exempt from the process limit. So a root worker prepares a user namespace with two ids (0 for bwrap's own set-up,
-65534 for the command, which outside is an id that owns nothing else), and gives the workspace to that id.
+65534 for the command, which outside is an id that owns nothing else), and gives the folder that AgentOps made for the
+run to that id. A folder of people stays theirs: they let the id in, or its commands cannot work there.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -91,7 +93,8 @@ def _say(helper: subprocess.Popen[str]) -> None:
 
 
 def give_tree(root: Beneath, owner: tuple[int, int]) -> None:
-    """Give the workspace and all in it to ``owner``, links not followed; only what is not theirs yet is touched."""
+    """Give a workspace that AgentOps made, and all in it, to ``owner``, links not followed; only what is not theirs yet
+    is touched, and never what has another name elsewhere."""
     if os.fstat(root.fd).st_uid != owner[0]:
         os.fchown(root.fd, *owner)
     for _, directories, files, directory in os.fwalk(".", dir_fd=root.fd, follow_symlinks=False):
@@ -101,5 +104,10 @@ def give_tree(root: Beneath, owner: tuple[int, int]) -> None:
 def _give(directory: int, names: Iterable[str], owner: tuple[int, int]) -> None:
     for name in names:
         with suppress(FileNotFoundError):
-            if os.stat(name, dir_fd=directory, follow_symlinks=False).st_uid != owner[0]:
-                os.chown(name, *owner, dir_fd=directory, follow_symlinks=False)
+            descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+            try:
+                found = os.fstat(descriptor)
+                if found.st_uid != owner[0] and (stat.S_ISDIR(found.st_mode) or found.st_nlink == 1):
+                    os.chown(f"/proc/self/fd/{descriptor}", *owner)  # itself, were it a link
+            finally:
+                os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_an_approval_of_the_other_run_lets_nothing_through_the_real_tools(boss: 
     run = submit(boss, "repair_a_bug", criteria=[])
     from django.conf import settings as here
 
-    path = str(Path(here.BASE_DIR) / "loops/demo/repository")
+    path = str(shutil.copytree(Path(here.BASE_DIR) / "loops/demo/repository", tmp_path / "repository"))
     run.task.workspace = Workspace.objects.create(project=run.project, name="w", path=path)
     run.task.save()
     assert drive(run.pk, "test") == "gate:tool_approval"

@@ -11,7 +11,7 @@ import pytest
 
 from agentops.embedded.process import nobody
 from agentops.embedded.reach import User, _asked_as
-from loops.models import Workspace
+from loops.models import Project, Run, Workspace
 from loops.services import rights, workspaces
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as somebody else")
@@ -91,6 +91,6 @@ def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.spec("I7", "X5")
 def test_a_run_in_such_a_folder_ends_with_that_sentence(closed: Path) -> None:
-    workspace = Workspace(name="Shop", path=str(closed), copy_for_each_run=False)
+    workspace = Workspace(name="Shop", path=str(closed), copy_for_each_run=False, project=Project(slug="p"))
     with pytest.raises(workspaces.WorkspaceUnusable, match="who may not write in"):
-        workspaces._existing(workspace)
+        workspaces._existing(workspace, Run())

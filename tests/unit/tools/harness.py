@@ -15,6 +15,7 @@ from loops.tools.clean import sha256_hex
 from loops.tools.limits import Limits
 from loops.tools.matrix import DEFAULT_MATRIX, AccessRule
 from loops.tools.registry import ToolRegistry
+from loops.tools.roots import Folders
 from loops.tools.sandbox.levels import FULL, SandboxLevel
 from loops.tools.service import ToolAccessService
 
@@ -33,7 +34,7 @@ def reachable(folder: Path) -> Path:
 
 
 class Desk:
-    """``rules`` come on top of ``matrix``."""
+    """``rules`` come on top of ``matrix``. ``made``: the folder is one that AgentOps made, else one of people."""
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class Desk:
         registry: ToolRegistry | None = None,
         environment: dict[str, str] | None = None,
         matrix: Sequence[AccessRule] = MATRIX,
+        made: bool = True,
     ) -> None:
         self.workspace = folder / "ws-1"
         self.workspace.mkdir(exist_ok=True)
@@ -60,6 +62,7 @@ class Desk:
             limits=limits,
             on_audit=self.events.append,
             read_blob=self.blobs.__getitem__,
+            folders=Folders(str(folder) if made else ""),
         )
         self.context = CallContext("run-1", 3, "coder", "project-1", str(self.workspace), "", environment or {})
 
