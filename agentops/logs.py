@@ -5,6 +5,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
+from loops.masking import known
 from loops.tools.clean import printable
 
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "request"}
@@ -14,7 +15,10 @@ class Line(logging.Formatter):
     """Time, level, logger, message, then what the caller attached with `extra=`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write one record as text; only a traceback takes more than one line."""
+        """Write one record as text, without known secrets; only a traceback takes more than one line."""
+        return known().text(self._line(record))
+
+    def _line(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         message = record.getMessage().replace("\n", "\\n")
         extra = "".join(f" {key}={value!r}" for key, value in extras(record).items())
@@ -36,7 +40,7 @@ class Json(logging.Formatter):
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(entry, default=str)
+        return known().text(json.dumps(entry, default=str))
 
 
 def extras(record: logging.LogRecord) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from agentops.embedded import postgres, valkey
 from agentops.embedded.paths import Paths, default_state
 from agentops.logs import logging_config
+from loops import masking
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 PACKED = BASE_DIR / "agentops" / "pages"  # where an installed package has what lies at the top of a checkout
@@ -254,6 +255,15 @@ SPECTACULAR_SETTINGS = {
     },
 }
 UNFOLD = {"SITE_TITLE": "AgentOps", "SITE_HEADER": "AgentOps", "SITE_URL": "/"}
+
+# --- Secrets that the environment does not hold: masked as those that it does --------------------------------------
+masking.learn(
+    {
+        "SECRET_KEY": SECRET_KEY,
+        "DATABASE_PASSWORD": str(DATABASES["default"].get("PASSWORD") or ""),
+        "DATABASE_OWNER_PASSWORD": str((DATABASE_OWNER or {}).get("PASSWORD") or ""),
+    }
+)
 
 # --- Logs ---------------------------------------------------------------------------------------------------------
 LOGGING_CONFIG = "logging.config.dictConfig"

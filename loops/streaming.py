@@ -11,6 +11,7 @@ from codecs import getincrementaldecoder
 from loops.crash_points import CrashPoint, reach
 from loops.engine.ports import Feed
 from loops.engine.values import ArgumentsDelta, CallDetected, ModelEvent, TextDelta, ThinkingDelta
+from loops.masking import StreamMasker
 
 EVERY_S = 0.05
 AT_MOST_CHARS = 200_000
@@ -24,9 +25,13 @@ class _Stream:
         self._parts: dict[str, list[str]] = {}
         self._offsets: dict[str, int] = {}
         self._ended: set[str] = set()
+        self._maskers: dict[str, StreamMasker] = {}
         self._sent_at = 0.0
 
     def _add(self, kind: str, text: str) -> None:
+        self._show(kind, self._maskers.setdefault(kind, StreamMasker()).feed(text))
+
+    def _show(self, kind: str, text: str) -> None:
         if not text or kind in self._ended:
             return
         if self._offsets.get(kind, 0) > AT_MOST_CHARS:
@@ -46,6 +51,8 @@ class _Stream:
         self._sent_at = time.monotonic()
 
     def close(self) -> None:
+        for kind, masker in self._maskers.items():
+            self._show(kind, masker.finish())
         self._send()
 
 

@@ -24,6 +24,7 @@ from loops.engine.codec import to_plain
 from loops.engine.packages import Broken
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult, ToolSpec
 from loops.ids import new_id
+from loops.masking import known
 from loops.models import Run, ToolCallRecord
 from loops.orchestrator import Orchestrator
 from loops.storage import blobs, journal
@@ -225,7 +226,7 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] = blob
     def audit(event: Mapping[str, Json]) -> None:
         """Refusals get an audit row; what ran, and why, is in the journal already."""
         if event.get("access") == "deny":
-            detail = Jsonb(clean_json(dict(event), 2000))
+            detail = Jsonb(clean_json(known().value(dict(event)), 2000))
             connection.execute(_AUDIT, [new_id(), "tool.denied", run.project_id, run.pk, detail])
 
     refused = refusing(run, connection)

@@ -353,6 +353,7 @@ SETTINGS = {
     "safety": loosened.switches,
     "packages": installed.packages,
     "workspace roots": folders.roots,
+    "masking": secrecy.masked,
 }
 DATABASE: dict[str, Callable[[], Found]] = {
     **{name: _switch(name) for name in DURABLE},

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from agentops.ops.found import OK, WARNING, Found
+from loops import masking
 from loops.services import keys
+
+
+def masked() -> Found:
+    """Secrets that are too short or too common to be masked."""
+    if weak := masking.known().weak:
+        todo = "give them long random values, or other names where they are no secrets"
+        return WARNING, f"Too short or too common to be masked where they are shown: {', '.join(weak)}", todo
+    return OK, f"Known secrets are masked: {len(masking.known().values)}"
 
 
 def addresses() -> Found:

@@ -33,6 +33,7 @@ from gates.services.showing import was_shown
 from loops.crash_points import CrashPoint, reach
 from loops.engine import canonical
 from loops.engine.spec import Limits
+from loops.masking import known
 from loops.models import Run
 from loops.storage import mailbox
 
@@ -137,8 +138,8 @@ def _decide(gate: Gate, asked: _Asked, payload: dict[str, Any], subject: bytes |
     decision = Decision.objects.create(
         gate=gate,
         verdict=asked.verdict,
-        reason=asked.reason,
-        payload=payload,
+        reason=known().text(asked.reason),
+        payload=known().value(payload),
         digest=asked.digest,
         decided_by=asked.actor,
     )

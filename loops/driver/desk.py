@@ -17,6 +17,7 @@ from loops.engine.short_tools import shortened
 from loops.engine.state import RunState
 from loops.engine.values import ToolSpec
 from loops.engine.windowing import is_small, window
+from loops.masking import known
 
 
 class Desk:
@@ -48,7 +49,7 @@ class Desk:
     def note(self, *facts: f.Fact) -> None:
         """Stamp, fold and buffer facts; they are durable at the next ``flush``."""
         for fact in facts:
-            stamped = evolve(fact, at=max(self.now(), self.state.last_at))
+            stamped = evolve(known().value(fact), at=max(self.now(), self.state.last_at))
             self.state = apply(self.state, stamped)
             self.transcript = extend(self.transcript, stamped)
             self._buffer.append((stamped, self.state))

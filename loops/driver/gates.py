@@ -16,6 +16,7 @@ from loops.engine.codec import to_plain
 from loops.engine.cutting import cut, shortened
 from loops.engine.deeds import deed
 from loops.engine.values import Json, ToolCall
+from loops.masking import known
 
 ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action", "in_doubt", "permission_blocked"})
 TITLE_CHARS = 300
@@ -45,7 +46,7 @@ async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
         run_id=spec.run_id,
         project_id=spec.project_id,
         kind=effect.kind,
-        title=shortened(title, TITLE_CHARS),
+        title=shortened(known().text(title), TITLE_CHARS),
         step=desk.state.step,
         call_id=call.id if call else "",
         tool=call.name if call else "",
@@ -55,7 +56,7 @@ async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
         recommended=effect.recommended,
         policy_version=version,
         subject=subject,
-        view=view | {"reasoning": cut(desk.state.last_text, REASONING_CHARS, "on the page of the run")},
+        view=known().value(view | {"reasoning": cut(desk.state.last_text, REASONING_CHARS, "on the page of the run")}),
     )
     detail = {"limit": str(view["limit"])} if effect.kind == "limit_reached" else {}
     desk.note(

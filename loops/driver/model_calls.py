@@ -20,8 +20,9 @@ from loops.engine.evolving import evolve
 from loops.engine.recovery.retry import delay_s
 from loops.engine.state import RunState
 from loops.engine.thinking import signed
-from loops.engine.values import ModelReply, ModelRequest
+from loops.engine.values import Block, ModelReply, ModelRequest
 from loops.engine.windowing import TOO_LONG, is_small, window
+from loops.masking import known
 from loops.streaming import ModelStream
 
 LONGEST_ANSWER_S = 1800.0
@@ -154,6 +155,11 @@ def _learn(desk: Desk, model: str, size: int) -> None:
     desk.measure()
 
 
+def _is_seal_broken(block: Block) -> bool:
+    """Thinking that has to be masked is none that its provider would take back."""
+    return "thinking" in str(block.get("type")) and known().value(block) is not block
+
+
 def _answer(effect: e.CallModel, model: str, reply: ModelReply) -> f.ModelAnswered:
     return f.ModelAnswered(
         role=effect.role,
@@ -162,7 +168,7 @@ def _answer(effect: e.CallModel, model: str, reply: ModelReply) -> f.ModelAnswer
         model_id=reply.model_id,
         stop=reply.stop,
         usage=reply.usage,
-        blocks=tuple(signed(block, model) for block in reply.blocks),
+        blocks=tuple(signed(block, model) for block in reply.blocks if not _is_seal_broken(block)),
         text=reply.text,
         thinking=reply.thinking,
         calls=reply.calls,

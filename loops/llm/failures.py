@@ -19,6 +19,7 @@ from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind
 from loops.llm.clean import clean_text
 from loops.llm.sizes import is_too_long, sizes
+from loops.masking import known
 
 MAX_MESSAGE = 600
 _HOPELESS_STATUS = frozenset({401, 402, 403, 404})
@@ -214,7 +215,7 @@ def _told(status: int, message: str, secret: str) -> str:
 
 
 def _scrub(message: str, secret: str) -> str:
-    text = clean_text(message)
+    text = known().text(clean_text(message))
     if len(secret) >= 6:
         text = text.replace(secret, "[key]")
     return shortened(text, MAX_MESSAGE)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loops.engine.canonical import clean_json
+from loops.masking import known
 from loops.models import AuditEvent, Project, Run
 
 LONGEST = 500
@@ -23,6 +24,5 @@ def record(
     person = actor if actor is not None and actor.is_authenticated else None
     if project is None and run is not None:
         project = run.project
-    return AuditEvent.objects.create(
-        kind=kind, actor=person, project=project, run=run, detail=clean_json(dict(detail or {}), cut=LONGEST)
-    )
+    shown = clean_json(known().value(dict(detail or {})), cut=LONGEST)
+    return AuditEvent.objects.create(kind=kind, actor=person, project=project, run=run, detail=shown)

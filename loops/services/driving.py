@@ -27,6 +27,7 @@ from loops.engine.spec import RunSpec
 from loops.engine.state import RunState
 from loops.ids import new_key
 from loops.llm.registry import ModelService
+from loops.masking import known
 from loops.models import AuditEvent, Run
 from loops.services import recovering
 from loops.services.condemning import condemn
@@ -208,7 +209,7 @@ def _start(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
         log.exception("run %s could not begin", run.pk)
         said = str(error) if isinstance(error, UnknownLoop) else f"{type(error).__name__}: {error}"
         reason, problem = reason or "could_not_begin", problem or said
-    state = initial(started)
+    state = initial(started := known().value(started))
     store.append([(started, state)])
     if problem:
         state = _fail(store, state, reason, problem)
@@ -260,4 +261,4 @@ def _fail(store: journal.PgJournal, state: RunState, reason: str, detail: str) -
 
 
 def _stamped(fact: f.Fact, state: RunState) -> Any:
-    return evolve(fact, at=max(int(time.time() * 1e6), state.last_at))
+    return evolve(known().value(fact), at=max(int(time.time() * 1e6), state.last_at))

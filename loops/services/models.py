@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from django.utils import timezone
 
+from loops import masking
 from loops.engine.values import ModelRole
 from loops.llm import config
 from loops.llm.addresses import is_private, origin
@@ -159,6 +160,7 @@ def config_of(
     """The row as adapters take it, with its key where it may be sent to the address of the row."""
     book = book or Book(environ)
     refused = book.refusal(row)
+    masking.learn({row.api_key_env: environ.get(row.api_key_env, "").strip()})
     own = is_private(row.base_url)
     silence = OWN_SILENCE_S if own else SILENCE_S
     return config.ModelConfig(

@@ -11,6 +11,7 @@ from loops.crash_points import CrashPoint, reach
 from loops.engine import loops
 from loops.engine.complexity import estimate
 from loops.engine.values import ModelRole
+from loops.masking import holds_mark, known
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
 from loops.services import access, audit, policies, workspaces
@@ -64,19 +65,22 @@ def submit_task(  # noqa: PLR0913 - the fields of a task
     """
     access.require(actor, project, OPERATE, what="submit tasks")
     content = clean(
-        {
-            "title": title,
-            "goal": goal,
-            "criteria": criteria,
-            "constraints_text": constraints_text,
-            "complexity": complexity,
-            "limits": limits,
-            "final_review": final_review,
-            "output_schema": output_schema,
-            "execution_loop": execution_loop,
-        },
+        known().value(
+            {
+                "title": title,
+                "goal": goal,
+                "criteria": criteria,
+                "constraints_text": constraints_text,
+                "complexity": complexity,
+                "limits": limits,
+                "final_review": final_review,
+                "output_schema": output_schema,
+                "execution_loop": execution_loop,
+            }
+        ),
         (*loops.names(), *(each.name for each in loops.broken())),
     )
+    _must_be_what_was_typed(content.criteria)
     _must_belong(project, agent, workspace)
     _must_be_open(actor, project, workspace)
     _must_have_its_loop(content.execution_loop, agent)
@@ -191,6 +195,13 @@ def _must_be_open(actor: Any, project: Project, workspace: Workspace | None) -> 
     detail = {"path": workspace.path, "workspace": workspace.name, "why": said}
     audit.record(workspaces.REFUSED, actor=actor, project=project, detail=detail)
     raise InvalidTask({"workspace": said})
+
+
+def _must_be_what_was_typed(criteria: list[dict[str, str]]) -> None:
+    """A command is never changed to mask a secret in it: it is refused."""
+    if any(holds_mark(criterion["command"]) for criterion in criteria):
+        said = "A command holds a secret of this installation (or its sign, [masked: NAME]): leave it out."
+        raise InvalidTask({"criteria": said})
 
 
 def _must_have_its_loop(stated: str, agent: Agent) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
+from loops.masking import known
 from loops.models import MailboxItem, Run
 from loops.storage.bell import ring
 
@@ -20,7 +21,9 @@ def put(run_id: uuid.UUID | str, kind: str, payload: dict[str, Any] | None = Non
     ``decision`` {"gate", "kind", "verdict", "reason", "payload", "call_id", "by"}.
     """
     with transaction.atomic():
-        item = MailboxItem.objects.create(run_id=run_id, kind=kind, payload=payload or {}, created_by=actor)
+        item = MailboxItem.objects.create(
+            run_id=run_id, kind=kind, payload=known().value(payload or {}), created_by=actor
+        )
         Run.objects.filter(pk=run_id).update(runnable=True)
         ring(run_id)
     return item

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from loops.masking import known
+
 SaveBlob = Callable[[bytes], str]
 """Keep these bytes and return their SHA-256 as hex; the same bytes may be saved twice."""
 
@@ -69,6 +71,7 @@ _ESCAPES = _Escapes()
 
 def show(data: bytes, limit: int, save_blob: SaveBlob) -> Shown:
     """What a model sees of an output: all of it when short and clean, else head and tail with an exact note."""
+    data = known().data(data)  # before anything is cut: half a secret is found by nobody
     if is_binary(data):
         digest = save_blob(data)
         size = len(data)

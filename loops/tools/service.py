@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from loops import masking
 from loops.engine.ports import CallContext, Judgement, OnOutput, Verified
 from loops.engine.values import (
     Access,
@@ -286,6 +287,8 @@ class ToolAccessService:
     def _malformed(self, call: ToolCall, found: Registered) -> list[str]:
         if call.error:
             return [clean_text(call.error)[:500]]
+        if not found.tool.internal and masking.holds_mark(masking.known().value(call.arguments)):
+            return [masking.REFUSED]
         if reasons := problems(call.arguments, self._limits.arguments_depth):
             return [clean_text(reason) for reason in reasons]
         size = len(canonical(call.arguments))
@@ -334,15 +337,8 @@ class ToolAccessService:
     ) -> dict[str, Json]:
         run = self._run(context, workspace)
         operands = found.tool.operands(call.arguments, run)
-        subject = build_subject(
-            call,
-            context,
-            found,
-            operands,
-            workspace,
-            policy_version=self._policy_version,
-            sandbox_level=self._sandbox.level,
-        )
+        policy, level = self._policy_version, self._sandbox.level
+        subject = build_subject(call, context, found, operands, workspace, policy_version=policy, sandbox_level=level)
         return subject | obeyed.binding(run) if binds and found.tool.is_command else subject
 
     def _remember(self, call: ToolCall, context: CallContext, subject: dict[str, Json]) -> None:
