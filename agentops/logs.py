@@ -59,6 +59,7 @@ def logging_config(*, level: str, as_json: bool) -> dict[str, Any]:
         "loggers": {
             "django": {"handlers": [], "propagate": True},  # its own handlers would only mail
             "django.request": {"level": "ERROR"},  # a 404 is no news
+            "axes": {"level": "ERROR"},  # the audit log has it
             "celery": {"level": "WARNING"},
             "daphne": {"level": "WARNING"},
             "httpx2": {"level": "WARNING"},

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -63,6 +64,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
+    "axes",
     "channels",
     "rest_framework",
     "rest_framework.authtoken",  # its table is emptied by our migrations: tokens are kept as hashes
@@ -85,6 +87,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "agentops.urls"
 ASGI_APPLICATION = "agentops.asgi.application"
@@ -186,6 +189,18 @@ MONITOR_EMBEDDINGS = env("MONITOR_EMBEDDINGS", default="")
 MONITOR_EMBEDDINGS_COSINE = env.float("MONITOR_EMBEDDINGS_COSINE", default=0.9)
 
 # --- People -------------------------------------------------------------------------------------------------------
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
+AXES_HANDLER = "agentops.attempts.Attempts"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address", "username"]
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_CLIENT_IP_CALLABLE = "agentops.attempts.address"
+AXES_LOCKOUT_CALLABLE = "agentops.attempts.refuse"
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_DISABLE_ACCESS_LOG = True  # the audit log has it
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"

@@ -33,6 +33,7 @@ SETTINGS = frozenset(
         "SECRET_KEY",
         "SSL_CERT_DIR",
         "SSL_CERT_FILE",
+        "TRUSTED_PROXIES",
         "VIRTUAL_ENV",
     }
 )

@@ -351,6 +351,7 @@ SETTINGS = {
     "address": _https,
     "secret": _secret_file,
     "safety": loosened.switches,
+    "log-in": loosened.proxies,
     "packages": installed.packages,
     "workspace roots": folders.roots,
     "masking": secrecy.masked,

@@ -1,4 +1,4 @@
-"""What weakens a promise while it is on, or lasts from a version that promised less. Two of the checks."""
+"""What weakens a promise while it is on, or lasts from a version that promised less. Some of the checks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from django.conf import settings
 
+from agentops import attempts
 from agentops.ops.found import OK, WARNING, Found
 from loops.services.tokens import from_before
 
@@ -33,6 +34,14 @@ def switches() -> Found:
     if on:
         return WARNING, f"Switched on: {', '.join(on)}", f"unset it: {'; '.join(on.values())}"
     return OK, "No switch weakens what is promised"
+
+
+def proxies() -> Found:
+    """Whether failed log-ins can be counted by address."""
+    if attempts.knows_addresses():
+        return OK, "Failed log-ins are counted by name and address"
+    said = "Everybody has the address of the proxy: failed log-ins are counted by name alone"
+    return WARNING, said, "say how many proxies of yours stand before AgentOps: TRUSTED_PROXIES=1"
 
 
 def tokens() -> Found:
