@@ -38,4 +38,4 @@ def refused() -> Found:
         return OK, "Every workspace may be used"
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     todo = "a superuser allows them in Admin > Workspaces, or name their folder in AGENTOPS_WORKSPACE_ROOTS"
-    return WARNING, f"Workspaces refused: {'; '.join(found[:NAMED])}{more}", todo
+    return WARNING, f"Workspaces refused: {len(found)}", todo, f"{'; '.join(found[:NAMED])}{more}"

@@ -17,8 +17,8 @@ def output() -> Found:
     bad = [str(run.pk) for run in waiting[:LOOKED_AT] if _unfit(run.task.output_schema)]
     if bad:
         runs = ", ".join(bad[:3]) + (", ..." if len(bad) > 3 else "")
-        what = f"Runs whose output schema cannot be judged in bounded time: {len(bad)} ({runs})"
-        return WARNING, what, "end them and submit their tasks with a schema that is taken (RE2 patterns)"
+        what = f"Runs whose output schema cannot be judged in bounded time: {len(bad)}"
+        return WARNING, what, "end them and submit their tasks with a schema that is taken (RE2 patterns)", runs
     return OK, "Every output schema can be judged"
 
 

@@ -256,7 +256,9 @@ def test_processes_are_counted(tmp_path: Path) -> None:
     code = "import subprocess, time\nkept = [subprocess.Popen(['sleep', '9']) for _ in range({})]\ntime.sleep({})"
     assert desk.run("run_command", argv=["python3", "-c", code.format(10, 1)], timeout_s=20).ok
     result = desk.run("run_command", argv=["python3", "-c", code.format(25, 9)], timeout_s=20)
-    assert "processes and threads, the limit is 20" in result.error, result
+    noticed = "processes and threads, the limit is 20" in result.error  # or the kernel, beside commands of others
+    assert not result.ok
+    assert noticed or "the sandbox gives at most 20 processes and threads" in result.content, result
 
 
 def test_a_crowd_that_grows_faster_than_it_is_counted_is_held_by_the_kernel(tmp_path: Path) -> None:

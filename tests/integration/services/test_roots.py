@@ -260,7 +260,8 @@ def test_doctor_lists_what_an_upgrade_refuses_and_says_who_can_allow_it(world: W
     old = Workspace.objects.create(project=world.project, name="Old", path=str(place / "outside/home"))
     found = {check.name: check for check in checks.standing()}["workspaces"]
     assert found.status == "warning"
-    assert "Old" in found.said
+    assert "Old" in found.detail
+    assert "Old" not in found.said, "the System page is for every team"
     assert "superuser" in found.todo
     page = logged_in(world.root).get("/admin/loops/workspace/").content.decode()
     assert "Refused" in page

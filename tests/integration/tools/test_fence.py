@@ -60,7 +60,7 @@ from loops.uptime import uptime
 
 ends = uptime() + fence.MARGIN_S + float(sys.argv[2])
 async def act():
-    with Workspace(sys.argv[1], Limits(), fence=fence.Fence(lambda: ends)) as workspace:
+    with Workspace(sys.argv[1], Limits(), fence=fence.Fence(lambda: ends), made=True) as workspace:
         print("ready", flush=True)
         await run_inside(workspace, Job(("sh", "-c", "sleep 1.5; echo late > note"), 60), lambda stream, chunk: None)
 asyncio.run(act())
@@ -172,7 +172,7 @@ class TestACommand:
 
     @pytest.mark.spec("I8", "J4")
     def test_of_a_killed_worker_leaves_nothing(self, tmp_path: Path, command: str) -> None:
-        with running(command, tmp_path, fenced=True, lease_s=60) as worker:
+        with running(command.replace("sleep 1.5", "sleep 9"), tmp_path, fenced=True, lease_s=60) as worker:
             wait_until(lambda: len(below(worker)) >= 3, "the command to start")
             tree = below(worker)
             worker.kill()
