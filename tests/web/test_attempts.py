@@ -83,7 +83,9 @@ def test_a_log_in_forgets_the_failures_of_its_own_name_and_address_alone(ada: An
     for _ in range(4):
         log_in("wrong")
         log_in("wrong", name="bob")
+        log_in("wrong", address="192.0.2.9")
     assert log_in(PASSWORD).status_code == 302
+    assert log_in("wrong", address="192.0.2.9").status_code == 429, "who guesses elsewhere is not let off by it"
     assert [log_in("wrong").status_code for _ in range(4)] == [200] * 4
     assert log_in(PASSWORD, name="eve").status_code == 302
     assert log_in("wrong", name="bob").status_code == 429, "an own account clears nobody else's failures"
