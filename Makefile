@@ -23,8 +23,9 @@ sandbox:
 setup: .venv/.development $(BIN)/agentops ## install everything a developer needs
 
 # Each process has servers of its own. Tests are dealt in order, so that those with a browser stay the last of each.
+# The order is one for each commit; SEED=n repeats another. A few that fail are tried again alone, and named if they pass.
 test: .venv/.development system-tools ## the whole suite, on its own servers
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-usual} $(BIN)/pytest -n logical --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-usual} $(BIN)/python -m tests.suite -n logical --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 unit: .venv/.development ## the tests that need no server
 	@$(BIN)/pytest -q -p no:playwright tests/unit $(ARGS)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from loops.ids import new_id
 from loops.models import AuditEvent, Breaker, BreakerEvent, BreakerRule, Run
@@ -105,11 +106,12 @@ def test_operators_and_admins_reset_one_and_that_is_told(world, api, who, status
 def test_a_reset_wakes_who_waits_and_a_second_one_changes_nothing(world, api):
     run = world.run()
     waits(run, "claude")
-    Run.objects.filter(pk=run.pk).update(wake_at=NOW + timedelta(days=1))
+    tomorrow = timezone.now() + timedelta(days=1)
+    Run.objects.filter(pk=run.pk).update(wake_at=tomorrow)
     url = f"{URL}{opened('claude', 'model').pk}/reset/"
     assert api(world.operator).post(url).json()["reset"] is True
     run.refresh_from_db()
-    assert run.wake_at < NOW + timedelta(days=1)
+    assert run.wake_at < tomorrow
     assert api(world.operator).post(url).json()["reset"] is False
     assert AuditEvent.objects.filter(kind="breaker.reset").count() == 1
 

@@ -1,0 +1,109 @@
+"""The whole suite, in an order that belongs to the commit: ``python -m tests.suite [arguments of pytest]`` (ADR 0057).
+
+Up to MOST tests that failed are tried again, each twice, alone, in a process of its own. What passes both times depends
+on what ran beside it: it is printed as FLAKY, to be repaired, and does not hold up what has nothing to do with it.
+Loaded as a plugin of pytest, this module writes down what failed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report import kind_of
+
+MOST = 3
+TRIES = 2
+# Pure code has no excuse, and a promise that holds most of the time is none.
+NEVER = {"unit", "contracts", "architecture", "controls", "attacks", "faults", "security"}
+PROMISES = "J"  # rows of the specification: durability
+_GROUP = re.compile(r"@[^@\]]+$")  # what xdist adds to the name of a test
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare where to write what failed."""
+    parser.addoption("--failures-to", metavar="FILE", help="write the tests that failed to this file, as JSON")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let reports carry the rows that their test proves, from the processes of xdist too."""
+    for item in items:
+        rows = [row for mark in item.iter_markers("spec") for row in mark.args]
+        item.user_properties.append(("spec", " ".join(rows)))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Write down what failed."""
+    if path := terminalreporter.config.getoption("--failures-to"):
+        stats = terminalreporter.stats
+        rows = [_failure(report) for report in [*stats.get("failed", []), *stats.get("error", [])]]
+        Path(path).write_text(json.dumps(rows))
+
+
+def _failure(report: Any) -> dict[str, str]:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    words = (crash.message if crash else str(report.longrepr)).strip().splitlines() or ["no words"]
+    return {"name": _GROUP.sub("", report.nodeid), "words": words[0][:200], "final": _final(report)}
+
+
+def _final(report: Any) -> str:
+    """Why this failure is not tried again, or "" when it may be."""
+    if isinstance(report, pytest.CollectReport):
+        return "it could not be collected"
+    if report.when not in {"setup", "call", "teardown"}:
+        return "the process that ran it died"
+    if (kind := kind_of(report.nodeid)) in NEVER:
+        return f"tests of {kind} have to pass at once"
+    rows = dict(report.user_properties).get("spec", "").split()
+    return "it proves a promise" if any(row.startswith(PROMISES) for row in rows) else ""
+
+
+def second_try(failures: list[dict[str, str]], seed: int) -> int:
+    """0 when everything that failed passes alone, TRIES times."""
+    names = list(dict.fromkeys(one["name"] for one in failures))
+    final = {one["name"]: one["final"] for one in failures if one["final"]}
+    for name, why in final.items():
+        print(f"not tried again: {name}: {why}", flush=True)
+    if final or not 0 < len(names) <= MOST:
+        return 1
+    for name in names:
+        for number in range(TRIES):
+            print(f"\ntry {number + 1} of {TRIES}, alone: {name}", flush=True)
+            if _pytest("-q", f"--randomly-seed={seed}", name):
+                return 1
+    for one in {one["name"]: one for one in failures}.values():
+        print(f"FLAKY {one['name']}: {one['words']}", flush=True)
+    return 0
+
+
+def seed_of_commit() -> int:
+    """The same order for everybody who tests this commit, and another for the next; 0 outside of a checkout."""
+    found = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=False)
+    return int(found.stdout, 16) if found.returncode == 0 else 0
+
+
+def _pytest(*arguments: str) -> int:
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
+
+
+def main(arguments: list[str]) -> int:
+    """Run the suite; the exit code of pytest, or of the second try."""
+    seed = int(os.environ.get("SEED") or seed_of_commit())
+    with tempfile.TemporaryDirectory() as folder:
+        failures = Path(folder) / "failures"
+        code = _pytest("-p", "tests.suite", f"--failures-to={failures}", f"--randomly-seed={seed}", *arguments)
+        again = second_try(json.loads(failures.read_text()), seed) if code == 1 else code
+    print(f"the order of this run: SEED={seed}", flush=True)
+    return again
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
