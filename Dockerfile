@@ -16,6 +16,7 @@ RUN apt-get update -qq \
 COPY --from=build /venv /venv
 WORKDIR /app
 COPY . .
+RUN /venv/bin/python -m compileall -qq agentops gates loops
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 AGENTOPS_STATE=/state HOST=0.0.0.0 PORT=8000
 USER agentops
 VOLUME /state

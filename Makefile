@@ -7,25 +7,29 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/uv
 export UV_LINK_MODE ?= copy
+# Else every process compiles 1,400 modules at its start: many containers forbid all of theirs to keep what was compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls attacks bench eval-confidence eval-errors eval-loops eval-recovery shots spec lock system-tools
+.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls attacks bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 run: sandbox .venv/.runtime own-packages $(BIN)/agentops ## start AgentOps: database, broker, web, worker, clock; Ctrl-C stops it
+	@$(BIN)/python -m compileall -qq agentops gates loops || true
 	@exec $(BIN)/python manage.py up $(ARGS)
 
 # The first line of a start where bubblewrap is missing; as root on Debian it is installed.
 sandbox:
-	@$(PYTHON) loops/tools/sandbox/installing.py || true
+	@$(PYTHON) loops/tools/sandbox/installation.py || true
 
 setup: .venv/.development $(BIN)/agentops ## install everything a developer needs
 
 # Each process has servers of its own. Tests are dealt in order, so that those with a browser stay the last of each.
 # The order is one for each commit; SEED=n repeats another. A few that fail are tried again alone, and named if they pass.
+test: export HYPOTHESIS_PROFILE ?= usual
 test: .venv/.development system-tools ## the whole suite, on its own servers
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-usual} $(BIN)/python -m tests.suite -n logical --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m tests.suite -n logical --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 unit: .venv/.development ## the tests that need no server
 	@$(BIN)/pytest -q -p no:playwright tests/unit $(ARGS)
@@ -33,13 +37,19 @@ unit: .venv/.development ## the tests that need no server
 adversary: .venv/.development ## 2,000 adversarial models and tools: every run ends within its bounds
 	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -p no:playwright tests/unit/engine/test_termination.py -k every_run $(ARGS)
 
-check: .venv/.development ## style, types, layers, migrations, settings
+check: .venv/.development ## style, types, layers, migrations, settings, documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict -p loops.engine -p gates.policy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python manage.py makemigrations --check --dry-run --settings=tests.settings
 	$(BIN)/python manage.py check --fail-level WARNING --settings=tests.settings
+	@$(MAKE) --no-print-directory docs
+
+# Anew each time: what is kept from a build before would not be warned about again.
+docs: .venv/.development ## build the documentation site, strictly
+	@$(BIN)/sphinx-build --fail-on-warning --keep-going --fresh-env --write-all --quiet -c agentops/docs/site . build/docs
+	@echo "The documentation is at build/docs/index.html"
 
 fix: .venv/.development ## repair style
 	$(BIN)/ruff check --fix
@@ -58,6 +68,9 @@ faults: .venv/.development system-tools ## break everything thousands of times, 
 bench: .venv/.development ## measure
 	@$(MAKE) --silent .venv-bench/.peers 2>/dev/null || true
 	$(BIN)/python -m tests.bench $(ARGS)
+
+trace-step: .venv/.development ## count the files and functions that one ordinary step crosses
+	@$(BIN)/python -m tests.bench.trace_step $(ARGS)
 
 eval-confidence: .venv/.development ## how well measured confidence foretells failure, on recorded runs
 	@$(BIN)/python -m tests.evals.confidence $(ARGS)
@@ -79,6 +92,9 @@ eval-recovery: .venv/.development ## fifty faults under real runs, and how many 
 
 shots: .venv/.development system-tools ## take screenshots of every page
 	$(BIN)/python manage.py shots $(ARGS)
+
+map: ## the folders, each with what it is
+	@sed -nE 's/^\| `([^`]+)` \| ([^|]+) \|.*/\1\t\2/p' agentops/docs/architecture.md | sort | awk -F '\t' '{printf "%-34s %s\n", $$1, $$2}'
 
 spec: .venv/.development ## rows of the specification that have tests
 	@$(BIN)/pytest --collect-only --spec-ids -q -q -p no:randomly | grep -E '^[A-Z][0-9]+ '
@@ -115,10 +131,11 @@ $(BIN)/agentops: pyproject.toml $(UV)
 	@printf '#!%s\nimport sys\n\nsys.path.insert(0, "%s")\nfrom agentops.command_line import main\n\nmain()\n' \
 	  "$(CURDIR)/$(BIN)/python" "$(CURDIR)" > $@ && chmod +x $@
 
-# A developer's environment holds everything that running needs, so `make run` leaves it alone.
+# A developer's environment holds everything that running needs, so `make run` leaves it alone. Compiled at once: the user
+# that root becomes could not write it.
 .venv/.runtime: requirements.lock $(UV)
 	@if [ -f .venv/.development ]; then $(MAKE) --no-print-directory .venv/.development; else \
-	  VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements.lock; : > .venv/.own; fi
+	  VIRTUAL_ENV=.venv $(UV) pip sync --quiet --compile-bytecode --require-hashes requirements.lock; : > .venv/.own; fi
 	@touch $@
 
 # What you install beside AgentOps stands in a file of yours: it is installed with ours, in versions that fit, and a line
@@ -127,7 +144,7 @@ OWN := requirements-local.txt
 own-packages: .venv/.runtime
 	@cat $(OWN) 2>/dev/null | cmp -s - .venv/.own && exit 0; \
 	lock=requirements.lock; [ ! -f .venv/.development ] || lock=requirements-dev.lock; \
-	[ ! -s .venv/.own ] || VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes $$lock; \
+	[ ! -s .venv/.own ] || VIRTUAL_ENV=.venv $(UV) pip sync --quiet --compile-bytecode --require-hashes $$lock; \
 	: > .venv/.own; \
 	[ ! -s $(OWN) ] || { echo "installing $(OWN) ..."; VIRTUAL_ENV=.venv $(UV) pip install --quiet -r $(OWN) -c $$lock; } \
 	  || { echo "$(OWN) could not be installed: repair the line, or remove it" >&2; exit 1; }; \

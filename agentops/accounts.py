@@ -13,7 +13,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from agentops import onetime
+from agentops import login_links
 from agentops.embedded import EmbeddedError
 from agentops.embedded.paths import Paths, write_once
 
@@ -29,7 +29,7 @@ def first_admin() -> User | None:
 
 def way_in(user: User) -> str:
     """Address that logs the user in, once, within the hour."""
-    return settings.BASE_URL.rstrip("/") + onetime.issue(user)
+    return settings.BASE_URL.rstrip("/") + login_links.issue(user)
 
 
 def make_first_admin() -> User | None:

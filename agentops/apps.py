@@ -1,5 +1,7 @@
 """The project itself as an app: commands, health, one-time log-in."""
 
+import gc
+
 from django.apps import AppConfig
 
 
@@ -9,5 +11,8 @@ class AgentOpsConfig(AppConfig):
     name = "agentops"
 
     def ready(self) -> None:
-        """Hear of log-ins."""
-        from agentops import attempts  # noqa: F401 - its receivers
+        """Hear of log-ins; look for garbage again, but not in what stays as long as the process."""
+        from agentops import login_attempts  # noqa: F401 - its receivers
+
+        gc.freeze()
+        gc.enable()

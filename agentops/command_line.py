@@ -4,8 +4,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from agentops import lacking
-from agentops.embedded import own_user
+from agentops import prerequisites
+from agentops.embedded import service_user
 
 STEERING = {"stop", "pause", "resume", "retry", "check_confidence"}
 OF_RUNS = {"submit", "fork", "watch", "message", "runs", "token", "init", "test-model", *STEERING}
@@ -21,12 +21,12 @@ def run(argv: Sequence[str]) -> None:
     """Run a management command; what it lacks in order to work is one sentence, with ``--traceback`` all of it."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
     try:
-        own_user.give_up_root(argv)
+        service_user.give_up_root(argv)
         from django.core.management import execute_from_command_line
 
         execute_from_command_line(list(argv))
     except Exception as error:
-        said = lacking.sentence(error)
+        said = prerequisites.sentence(error)
         if said is None or "--traceback" in argv:
             raise
         sys.exit(said)

@@ -1,5 +1,6 @@
 """Settings. Everything works with no environment at all; every variable is listed in the README."""
 
+import gc
 import os
 import sys
 from datetime import timedelta
@@ -15,6 +16,7 @@ from agentops.embedded.paths import Paths, default_state
 from agentops.logs import logging_config
 from loops import masking
 
+gc.disable()  # until `ready`: a start allocates much and frees nothing, and looking for garbage takes a seventh of it
 BASE_DIR = Path(__file__).resolve().parent.parent
 PACKED = BASE_DIR / "agentops" / "pages"  # where an installed package has what lies at the top of a checkout
 PAGES = PACKED if PACKED.is_dir() else BASE_DIR
@@ -76,9 +78,11 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
-    "agentops.headers.SecurityHeaders",
+    "agentops.security_headers.SecurityHeaders",
+    "agentops.api_errors.Problems",
     "agentops.health.Probes",  # before whoever asks which host was meant
-    "agentops.storable.Storable",
+    "agentops.nul_bytes.Storable",
+    "agentops.token_throttle.Tokens",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -118,7 +122,7 @@ WHITENOISE_AUTOREFRESH = DEBUG
 # --- Postgres: the application's role here, the owner's in `agentops.roles` -----------------------------------------
 EMBEDDED_POSTGRES = not env("DATABASE_URL", default="")
 UNSAFE_DATABASE = env.bool("AGENTOPS_UNSAFE_DATABASE", default=False)
-DATABASE_POOL = env.int("DATABASE_POOL", default=20)  # connections of one web process (`agentops.pool`)
+DATABASE_POOL = env.int("DATABASE_POOL", default=20)  # connections of one web process (`agentops.database_pool`)
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         **(postgres.connection_settings(PATHS, postgres.APP) if EMBEDDED_POSTGRES else database_at("DATABASE_URL")),
@@ -164,6 +168,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "interval_max": 0,
     "socket_timeout": 2,  # nor does it wait for a broker that stands still
     "socket_connect_timeout": 2,
+    # Acknowledged in memory alone. Were it in the broker, a job on its way while the broker dies would end the worker:
+    # to put it back, kombu 5.7 asks through a connection that it has closed already, and does not catch the error.
+    "ack_emulation": False,
 }
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
@@ -178,6 +185,7 @@ CELERY_TIMEZONE = TIME_ZONE
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "loops.sweep", "schedule": 3.0, "options": {"expires": 3}},
     "expire-gates": {"task": "gates.expire", "schedule": 5.0, "options": {"expires": 5}},
+    "anchor": {"task": "agentops.anchor", "schedule": 30.0, "options": {"expires": 30}},
     "beat-alive": {"task": "loops.beat_alive", "schedule": 10.0, "options": {"expires": 10}},
 }
 
@@ -191,12 +199,15 @@ MONITOR_EMBEDDINGS_COSINE = env.float("MONITOR_EMBEDDINGS_COSINE", default=0.9)
 # --- People -------------------------------------------------------------------------------------------------------
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
-AXES_HANDLER = "agentops.attempts.Attempts"
+MOST_SOCKETS = 30  # live pages of one person, over all web processes
+SOCKETS_PER_PERSON = env.int("AGENTOPS_SOCKETS_PER_PERSON", default=MOST_SOCKETS)
+AXES_HANDLER = "agentops.login_attempts.Attempts"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address", "username"]
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
-AXES_CLIENT_IP_CALLABLE = "agentops.attempts.address"
-AXES_LOCKOUT_CALLABLE = "agentops.attempts.refuse"
+AXES_CLIENT_IP_CALLABLE = "agentops.client_address.of_request"
+AXES_USERNAME_CALLABLE = "agentops.login_attempts.name_of"
+AXES_LOCKOUT_CALLABLE = "agentops.login_attempts.refuse"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_DISABLE_ACCESS_LOG = True  # the audit log has it
 AXES_ENABLE_ADMIN = False
@@ -248,7 +259,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["loops.api.parsers.StrictJSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "loops.api.schema.Described",
     "EXCEPTION_HANDLER": "loops.api.problems.handler",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
 }

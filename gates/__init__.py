@@ -1,0 +1,1 @@
+"""Gates: durable questions to people, and their decisions (SPEC Q)."""

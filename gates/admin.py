@@ -6,12 +6,12 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
 
 from gates.models import Decision, Gate
+from loops.admin.base import Unguessable
 
 
-class ReadOnly(ModelAdmin):
+class ReadOnly(Unguessable):
     """Shows rows; nothing here adds, changes or deletes one."""
 
     list_per_page = 50

@@ -1,7 +1,8 @@
 """The port ``Gatekeeper``: plain SQL on the journal's own cursor, so that a gate and its fact are one transaction.
 
 No ORM here, and no clock but the database's. An approval is used up by one conditional UPDATE in the transaction
-that writes the INTENT: whoever comes second, late, or with something else finds ``ApprovalVoid`` (RELIABILITY 3.3).
+that writes the INTENT: whoever comes second, late, or with something else finds ``ApprovalVoid``
+(reliability#approvals).
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any
 
 from gates.policy import digests, expiry
 from gates.terms import recent_terms_of
-from loops.engine import canonical
+from loops.engine.encoding import canonical
 from loops.engine.ports import ApprovalVoid, GateRequest, Within
 from loops.engine.values import Json
-from loops.tools import obeyed
+from loops.tools import command_inputs
 
 _INSERT = """
     INSERT INTO gates_gate (
@@ -134,9 +135,11 @@ def _what(cursor: Any, gate_id: str, fresh: bytes) -> list[str]:
     cursor.execute(_SUBJECT, [gate_id])
     approved, now = (json.loads(bytes(each)) for each in (cursor.fetchone()[0], fresh))
     parts = [name for name in sorted({*approved, *now}) if approved.get(name) != now.get(name)]
-    files = obeyed.differences(*(obeyed.states_of(each.get("workspace"), _reader(cursor)) for each in (approved, now)))
+    files = command_inputs.differences(
+        *(command_inputs.states_of(each.get("workspace"), _reader(cursor)) for each in (approved, now))
+    )
     named = [part.replace("_", " ") for part in parts if part != "workspace" or not files]
-    return [*named, *obeyed.in_words(files)] if files and "workspace" in parts else named
+    return [*named, *command_inputs.in_words(files)] if files and "workspace" in parts else named
 
 
 def _reader(cursor: Any) -> Callable[[str], bytes]:

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
+from gates.policy.kinds import GATE_KINDS
 from gates.querysets import DecisionQuerySet, GateQuerySet
-from loops.engine import bands
+from loops.engine.confidence import bands
 from loops.ids import new_id
 from loops.models import Project, Run
 
 
 class Gate(models.Model):
-    class Kind(models.TextChoices):
-        TOOL_APPROVAL = "tool_approval", "Tool approval"
-        IRREVERSIBLE_ACTION = "irreversible_action", "Irreversible action"
-        QUESTION = "question", "Question"
-        FINAL_REVIEW = "final_review", "Final review"
-        LIMIT_REACHED = "limit_reached", "Limit reached"
-        LOOP_DETECTED = "loop_detected", "Loop detected"
-        IN_DOUBT = "in_doubt", "Outcome in doubt"
-        ROLLBACK_CHOICE = "rollback_choice", "Roll back or keep"
-        LOW_CONFIDENCE = "low_confidence", "Low confidence"
-        PERMISSION_BLOCKED = "permission_blocked", "Permission blocked"
-        ESCALATION = "escalation", "Escalation"
-        LONG_TASK = "long_task", "Long task"
+    Kind = models.TextChoices("Kind", [(kind.name, (kind.value, row.label)) for kind, row in GATE_KINDS.items()])
 
     class Status(models.TextChoices):
         OPEN = "open", "Waiting"
@@ -56,7 +46,7 @@ class Gate(models.Model):
     view_hash = models.CharField(max_length=64, default="", help_text="SHA-256 of the view, part of the digest.")
     digest = models.CharField(
         max_length=64,
-        help_text="SHA-256 that a decision carries back (RELIABILITY 3.3).",
+        help_text="SHA-256 that a decision carries back.",
     )
     nonce = models.CharField(max_length=64, default="")
     policy_version = models.CharField(max_length=80, blank=True, default="")
@@ -149,6 +139,7 @@ class Decision(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        indexes = [BrinIndex(fields=["created_at"], name="decision_made", autosummarize=True)]
 
     def __str__(self) -> str:
         return f"{self.verdict} of {self.gate_id}"

@@ -10,9 +10,9 @@ from typing import Any, Self
 from django.db.models import Case, Exists, F, IntegerField, OuterRef, Q, Value, When
 from django.db.models.functions import Coalesce
 
+from gates.contributors import runs_shaped_by
 from gates.policy.queue import RISK_RANK, UNKNOWN_RISK
 from gates.policy.roles import APPROVING, BY_OPERATORS, BY_REQUESTER, OPERATORS, REVIEWERS
-from gates.shaping import runs_shaped_by
 from loops.models import Membership, Policy
 from loops.querysets import ProjectScoped
 

@@ -1,0 +1,1 @@
+"""Runs of agents: engine, tools, models, journal and pages."""

@@ -10,7 +10,9 @@ class LoopsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Watch what ends the tokens of a person."""
+        """Watch what ends the tokens of a person, and what is saved."""
+        from loops.services.secrets import watch_rows
         from loops.services.tokens import watch_passwords
 
         watch_passwords()
+        watch_rows()

@@ -1,4 +1,4 @@
-"""The places where the fault tests kill or freeze a process (RELIABILITY 2.2). Off, they cost one comparison.
+"""The places where the fault tests kill or freeze a process (reliability#crash-points). Off, they cost one comparison.
 
 ``AGENTOPS_CRASH_AT=AFTER_INTENT:2`` kills the process with SIGKILL when it comes to that point for the second time;
 ``AGENTOPS_CRASH_AT=IN_TRANSITION:1:SIGSTOP`` freezes it instead.

@@ -1,4 +1,4 @@
-"""Celery jobs. Each takes ids, tolerates unknown keywords and is safe to run any number of times (ARCHITECTURE 4)."""
+"""Celery jobs. Each takes ids, tolerates unknown keywords and may run any number of times (reliability#dispatch)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from celery import shared_task
 from django.conf import settings
 from django.db import connection
 
-from loops import workers  # noqa: F401 - it listens to the worker's signals
 from loops.driver import drain
+from loops.runs import worker  # noqa: F401 - it listens to the worker's signals
 from loops.storage import owners
-from loops.storage.bell import ring, ring_now
+from loops.storage.dispatch import ring, ring_now
 
 log = logging.getLogger(__name__)
 BEAT_KEY = "agentops:beat"
@@ -34,7 +34,7 @@ _TO_RING = """
 @shared_task(name="loops.advance")
 def advance(run_id: str, **_: Any) -> str:
     """Drive the run for as long as there is something to do."""
-    from loops.services.driving import drive
+    from loops.runs.drive import drive
 
     if drain.begun():
         ring_now(run_id)  # for another worker, or for this one's successor
@@ -70,8 +70,8 @@ def sweep(**_: Any) -> int:
 @shared_task(name="loops.beat_alive")
 def beat_alive(**_: Any) -> None:
     """Say that beat and a worker are alive, and which sandbox this worker has."""
+    from loops.runs.composition import sandbox_level
     from loops.services import sandbox
-    from loops.wiring import sandbox_level
 
     client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2)
     client.set(BEAT_KEY, int(time.time()))

@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
-from loops.engine.evolving import evolve
+from loops.engine.encoding.replace import evolve
 
 SHORTEST = 8
 NAMED_LIKE_ONE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
@@ -35,6 +35,7 @@ REFUSED = (
     "the arguments hold a secret of this installation, or the sign [masked: NAME] that stands for one; what runs is "
     "never changed, so the call is refused: work around that place"
 )
+LEAVE_OUT = "It holds a secret of this installation, which would be kept and shown: leave it out. Nothing was stored."
 T = TypeVar("T")
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from loops.engine import ports as p
-from loops.engine.codec import to_plain
-from loops.engine.cutting import cut, shortened
+from loops.engine.encoding.codec import to_plain
+from loops.engine.text.truncation import cut, shortened
 from loops.engine.values import Json, ModelRequest, ModelRole, ToolCall, ToolResult
 from loops.llm import prompts
 

@@ -41,7 +41,7 @@ class RunQuerySet(ProjectScoped):
         return self.filter(status="failed", end_reason__in=["internal_error", "journal_unreadable"])
 
     def held(self) -> Self:
-        """Paused by the monitor, which gives its reason: somebody has to look, and resume or stop them."""
+        """Paused by AgentOps, which gives its reason: somebody has to look, and resume or stop them."""
         return self.filter(status="paused").exclude(paused_reason="")
 
     def escalated(self) -> Self:

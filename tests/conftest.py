@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import browser, report
+
+settings.register_profile("suite", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")  # else a busy machine fails properties that hold
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,6 +72,46 @@ def django_db_setup(servers: None, django_db_blocker: Any) -> Iterator[None]:
     snapshot.close()
     with django_db_blocker.unblock():
         connections.close_all()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def static_files_listed_once() -> Iterator[None]:
+    """Each client of a test loads the middleware anew, which would look through all static files every time."""
+    from whitenoise.middleware import WhiteNoiseMiddleware
+
+    listed: dict[str, Any] = {}
+    look = WhiteNoiseMiddleware.add_files_from_finders
+
+    def look_once(self: Any) -> None:
+        if not listed:
+            look(self)
+            listed.update(self.files)
+        self.files.update(listed)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", look_once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def refusals_are_written_when_asked() -> Iterator[None]:
+    """No timer of one test writes into the database of another."""
+    from agentops import refusals
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refusals, "EVERY_S", 86_400.0)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_guessed_tokens(request: Any) -> None:
+    """All tests have one address, and some send tokens that let nobody in."""
+    of_database = {"db", "transactional_db"} & set(request.fixturenames)
+    if of_database or request.node.get_closest_marker("django_db"):
+        from django.core.cache import cache
+
+        request.getfixturevalue("servers")
+        cache.delete("token-guesses:127.0.0.1")
 
 
 @pytest.fixture

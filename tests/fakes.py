@@ -13,12 +13,14 @@ from typing import Any
 from loops.driver import Driver, Ports
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine.canonical import encode
-from loops.engine.context import Transcript, extend
-from loops.engine.fold import initial
-from loops.engine.loop import replay
-from loops.engine.spec import AgentRef, Criterion, Limits, RunSpec
-from loops.engine.state import RunState
+from loops.engine.apply import initial
+from loops.engine.context_window.conversation import extend
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.decide import replay
+from loops.engine.encoding.canonical import encode
+from loops.engine.state.limits import Limits
+from loops.engine.state.run import RunState
+from loops.engine.state.spec import AgentRef, Criterion, RunSpec
 from loops.engine.values import (
     Access,
     Compensation,
@@ -58,10 +60,11 @@ class Journal:
     def __init__(self) -> None:
         self.facts: list[f.Fact] = []
         self.flushes: list[tuple[str, ...]] = []
-        self.inbox: list[p.Mail] = []
+        self.inbox: list[p.Signal] = []
         self.released: list[tuple[int, bool]] = []
         self.lost = False
         self.hung: list[str] = []
+        self.words = 0
 
     def append(self, entries: Sequence[tuple[f.Fact, RunState]], within: Sequence[p.Within] = ()) -> None:
         if self.lost:
@@ -87,13 +90,16 @@ class Journal:
     def hang(self, what: str) -> None:
         self.hung.append(what)
 
+    def told_to_end(self) -> None:
+        self.words += 1
+
     def mail_kinds(self) -> frozenset[str]:
         return frozenset(mail.kind for mail in self.inbox)
 
-    def mail(self) -> Sequence[p.Mail]:
+    def mail(self) -> Sequence[p.Signal]:
         return list(self.inbox)
 
-    def read(self, mail: Sequence[p.Mail]) -> p.Within:
+    def read(self, mail: Sequence[p.Signal]) -> p.Within:
         def forget(cursor: Any) -> None:
             self.inbox = [item for item in self.inbox if item not in mail]
 
@@ -190,6 +196,9 @@ class Tools:
 
     async def look(self, call: ToolCall, context: p.CallContext) -> Mapping[str, Any]:
         return {}
+
+    def obeyed(self, context: p.CallContext) -> str:
+        return ""
 
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
         return self.world.get(call.name, p.Verified.UNKNOWN)
@@ -316,7 +325,7 @@ class World:
         return asyncio.run(self.driver().drive())
 
     def send(self, kind: str, by: str = "ana", **payload: Any) -> None:
-        self.journal.inbox.append(p.Mail(f"m{len(self.journal.facts)}-{kind}", kind, payload, by))
+        self.journal.inbox.append(p.Signal(f"m{len(self.journal.facts)}-{kind}", kind, payload, by))
 
     def decide(self, verdict: str, reason: str = "", **payload: Any) -> None:
         gate = self.gatekeeper.opened[-1]

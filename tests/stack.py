@@ -51,11 +51,11 @@ def site() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def worker(*extra: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a real worker on the test database."""
+def worker(*extra: str, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a real worker on the test database, with these variables besides."""
     command = stack.worker()
     more = Command(command.name, [*command.argv, *extra])
-    with process(_on_test_database(more)) as running:
+    with process(_on_test_database(more, **environ)) as running:
         yield running
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from agentops.embedded.paths import SANDBOXED
 
 OURS = {"secret", "admin-password", "postgres", "valkey", "run", "log", "workspaces", "demo", "backups", "pycache"}
-OURS |= {"up.lock", "pids.json", "pids.draft", "restore.draft", "programs.draft", "postgres.draft"}
+OURS |= {"anchors", "up.lock", "pids.json", "pids.draft", "restore.draft", "programs.draft", "postgres.draft"}
 BEGINNINGS = ("programs-", "before-restore-", ".secret.", ".admin-password.")
 
 
-class Running(Exception):
+class InUse(Exception):
     """Somebody holds the folder's lock."""
 
 
@@ -66,7 +66,7 @@ def _alone(state: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise Running from None
+        raise InUse from None
     finally:
         os.close(descriptor)
 

@@ -1,0 +1,1 @@
+"""What Django needs to find the commands."""

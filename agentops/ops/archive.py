@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from agentops.embedded import own_user
+from agentops.embedded import service_user
 from agentops.ops import OpsError
 
 FORMAT = 1
@@ -34,6 +34,8 @@ class Manifest:
     rows: dict[str, int]
     format: int = FORMAT
     files: int = 0
+    anchor: str = ""
+    """The last anchor before the snapshot, signed (``agentops.evidence.anchors``); empty when there was none."""
     members: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -80,7 +82,7 @@ class Writer:
 def opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, Manifest]]:
     """An archive that is whole, and its manifest. Raises OpsError for what is none, or a piece of one."""
     try:
-        with own_user.as_caller():
+        with service_user.as_caller():
             file = zipfile.ZipFile(path)
     except FileNotFoundError:
         raise OpsError(f"there is no file {path}") from None

@@ -22,13 +22,17 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 
-from agentops.embedded import own_user
+from agentops.embedded import service_user
+from agentops.evidence import anchors
 from agentops.ops import OpsError, archive, programs
 from loops.services import workspaces
 
 Say = Callable[[str], None]
-MADE_ANEW = frozenset({"postgres", "valkey", "run", "log", "backups", "pycache", "up.lock", "pids.json"})
-"""What the state folder holds that a restored one does not need."""
+MADE_ANEW = frozenset(
+    {"postgres", "valkey", "run", "log", "backups", "pycache", "up.lock", "pids.json", anchors.FOLDER}
+)
+"""What the state folder holds that a restored one does not need. The anchor goes into the manifest: the file would be
+newer than the snapshot."""
 IN_MEMORY = 1 << 23
 COUNTED = ("loops_project", "loops_task", "agent_execution_history", "loops_fact", "loops_blob", "gates_gate")
 
@@ -36,7 +40,7 @@ COUNTED = ("loops_project", "loops_task", "agent_execution_history", "loops_fact
 def back_up(target: Path, say: Say = lambda line: None) -> archive.Manifest:
     """Write the archive ``target``. It appears when it is whole, readable by its owner only. Raises OpsError."""
     draft = target.with_name(f".{target.name}.partial")
-    rights = nullcontext if target.is_relative_to(settings.PATHS.state) else own_user.as_caller
+    rights = nullcontext if target.is_relative_to(settings.PATHS.state) else service_user.as_caller
     try:
         with rights():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -78,6 +82,7 @@ def login() -> dict[str, Any]:
 @contextmanager
 def _snapshot() -> Iterator[tuple[str, archive.Manifest]]:
     """Hold one view of the database, that the dump and the manifest share."""
+    anchor = _anchor()  # before the snapshot, which then goes on from it
     who, name = login(), connection.settings_dict["NAME"]
     address = {"host": who["HOST"] or None, "port": who["PORT"] or None, "dbname": name}
     try:
@@ -89,11 +94,20 @@ def _snapshot() -> Iterator[tuple[str, archive.Manifest]]:
             held.read_only = True
             row = held.execute("SELECT pg_export_snapshot()").fetchone()
             assert row is not None
-            yield str(row[0]), _manifest(held)
+            yield str(row[0]), replace(_manifest(held), anchor=anchor)
     except psycopg.Error as error:
         raise OpsError(
             f"the database cannot be read ({str(error).strip().splitlines()[0]}): is it running, and migrated?"
         ) from error
+
+
+def _anchor() -> str:
+    """One that cannot be believed is no part of a backup: `doctor` says what is to be done about it."""
+    try:
+        last = anchors.newest()
+    except anchors.AnchorError:
+        return ""
+    return anchors.signed(last) if last else ""
 
 
 def _manifest(held: psycopg.Connection[Any]) -> archive.Manifest:

@@ -17,8 +17,21 @@ from django.utils import timezone
 
 from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
-from agentops.ops import disk, folders, installed, loosened, pruning, schemas, secrecy, watched
-from agentops.ops.found import ERROR, OK, WARNING, Found
+from agentops.ops import (
+    anchors,
+    disk,
+    monitor,
+    packages,
+    policy_floor,
+    pruning,
+    refusals,
+    relaxations,
+    schemas,
+    secrets,
+    upgrades,
+    workspaces,
+)
+from agentops.ops.finding import ERROR, OK, WARNING, Finding
 from agentops.ops.programs import server_version
 from loops.models import AuditEvent, Run
 from loops.services import retention
@@ -77,11 +90,11 @@ def everything(*, all_chains: bool = False) -> list[Check]:
     return [*standing(), *moving(), *workers, *_run("history", {"chains": lambda: _chains(all_chains)})]
 
 
-def _run(group: str, checks: dict[str, Callable[[], Found]]) -> list[Check]:
+def _run(group: str, checks: dict[str, Callable[[], Finding]]) -> list[Check]:
     return [_answer(group, name, check) for name, check in checks.items()]
 
 
-def _answer(group: str, name: str, check: Callable[[], Found]) -> Check:
+def _answer(group: str, name: str, check: Callable[[], Finding]) -> Check:
     try:
         return Check(group, name, *check())
     except Exception as error:  # any transport's or server's error is an answer too
@@ -99,25 +112,25 @@ def _one(statement: str, params: Sequence[Any] = ()) -> Any:
 # --- Settings -----------------------------------------------------------------------------------------------------
 
 
-def _debug() -> Found:
+def _debug() -> Finding:
     if settings.DEBUG:
         return ERROR, "DEBUG is on", "unset DEBUG: it shows internals to everybody who makes an error happen"
     return OK, "DEBUG is off"
 
 
-def _hosts() -> Found:
+def _hosts() -> Finding:
     if "*" in settings.ALLOWED_HOSTS:
         return WARNING, "Any host name is served", "name yours in ALLOWED_HOSTS"
     return OK, f"Serves {', '.join(settings.ALLOWED_HOSTS)}"
 
 
-def _https() -> Found:
+def _https() -> Finding:
     if settings.HTTPS or settings.HOST in ("127.0.0.1", "localhost", "::1"):
         return OK, f"Reached at {settings.BASE_URL}"
     return WARNING, f"{settings.BASE_URL} is not encrypted", "put a TLS proxy in front and set BASE_URL to https://"
 
 
-def _secret_file() -> Found:
+def _secret_file() -> Finding:
     file = settings.PATHS.state / "secret"
     if file.exists() and file.stat().st_mode & 0o077:
         return ERROR, f"{file} can be read by others", f"run `chmod 600 {file}`"
@@ -127,15 +140,15 @@ def _secret_file() -> Found:
 # --- Database -----------------------------------------------------------------------------------------------------
 
 
-def _server() -> Found:
+def _server() -> Finding:
     version = str(_one("SHOW server_version"))
     if server_version() < OLDEST_SERVER:
         return ERROR, f"PostgreSQL {version}", f"upgrade to {OLDEST_SERVER} or newer"
     return OK, f"PostgreSQL {version}"
 
 
-def _switch(name: str) -> Callable[[], Found]:
-    def check() -> Found:
+def _switch(name: str) -> Callable[[], Finding]:
+    def check() -> Finding:
         value = str(_one(f"SHOW {name}"))
         if value == "off":
             return ERROR, f"{name} is {value}", UNSAFE
@@ -144,13 +157,13 @@ def _switch(name: str) -> Callable[[], Found]:
     return check
 
 
-def _primary() -> Found:
+def _primary() -> Finding:
     if _one("SELECT pg_is_in_recovery()"):
         return ERROR, "This is a read replica", "point DATABASE_URL at the primary"
     return OK, "This is the primary"
 
 
-def _role() -> Found:
+def _role() -> Finding:
     role, superuser = (
         str(_one("SELECT current_user")),
         _one("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"),
@@ -164,8 +177,8 @@ def _role() -> Found:
     return OK, f"The role {role} is no superuser"
 
 
-def _timeout(name: str, below_s: float) -> Callable[[], Found]:
-    def check() -> Found:
+def _timeout(name: str, below_s: float) -> Callable[[], Finding]:
+    def check() -> Finding:
         milliseconds = int(_one("SELECT setting FROM pg_settings WHERE name = %s", [name]))
         if 0 < milliseconds <= below_s * 1000:
             return OK, f"{name} is {milliseconds / 1000:g} s"
@@ -176,14 +189,14 @@ def _timeout(name: str, below_s: float) -> Callable[[], Found]:
     return check
 
 
-def _connections() -> Found:
+def _connections() -> Finding:
     used, most = int(_one("SELECT count(*) FROM pg_stat_activity")), int(_one("SHOW max_connections"))
     if used > 0.8 * most:
         return WARNING, f"{used} of {most} connections are used", "raise max_connections or lower DATABASE_POOL"
     return OK, f"{used} of {most} connections are used"
 
 
-def _migrations() -> Found:
+def _migrations() -> Finding:
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:
@@ -192,7 +205,7 @@ def _migrations() -> Found:
     return OK, "All migrations are applied"
 
 
-def _append_only() -> Found:
+def _append_only() -> Finding:
     tables = roles.database_promises()["append_only_tables"]
     with connection.cursor() as cursor:
         cursor.execute(_GUARDED, [list(tables)])
@@ -209,7 +222,7 @@ _GUARDED = """
 """
 
 
-def _clocks() -> Found:
+def _clocks() -> Finding:
     before = time.time()
     there = float(_one("SELECT extract(epoch FROM clock_timestamp())"))
     apart = there - (before + time.time()) / 2
@@ -221,14 +234,14 @@ def _clocks() -> Found:
 # --- Work ---------------------------------------------------------------------------------------------------------
 
 
-def _dead_letters() -> Found:
+def _dead_letters() -> Finding:
     count = Run.objects.dead_lettered().count()
     if count:
-        return WARNING, f"Runs given up: {count}", "look at them under Runs (state: given up) and try them again"
-    return OK, "No run was given up"
+        return WARNING, f"Dead-lettered runs: {count}", "open them under Runs (state: dead letters) and retry them"
+    return OK, "No dead-lettered runs"
 
 
-def _untaken() -> Found:
+def _untaken() -> Finding:
     statement = """
         SELECT count(*) FROM agent_execution_history
         WHERE (runnable AND owner = '' OR lease_until < clock_timestamp())
@@ -240,12 +253,12 @@ def _untaken() -> Found:
         return (
             WARNING,
             f"Runs that wait for a worker for more than {UNTAKEN_S} s: {count}",
-            "start workers, and the clock",
+            "start workers and the scheduler",
         )
     return OK, "No run waits for a worker"
 
 
-def _backup() -> Found:
+def _backup() -> Finding:
     """Made on this installation; whoever copies the database in another way may leave the warning be."""
     last = AuditEvent.objects.filter(kind="backup.made").order_by("-at").values_list("at", flat=True).first()
     first = Run.objects.order_by("started_at").values_list("started_at", flat=True).first()
@@ -254,13 +267,13 @@ def _backup() -> Found:
     if days > BACKUP_DAYS:
         said = f"The last backup is {days} days old" if last else f"No backup was made in {days} days"
         return WARNING, said, "run `manage.py backup`, best every night"
-    return OK, f"The last backup was made {days} days ago" if last else "There is not much to back up yet"
+    return OK, f"The last backup was made {days} days ago" if last else "Nothing to back up yet"
 
 
-def _retention() -> Found:
+def _retention() -> Finding:
     keeping = retention.keeping()
     if not keeping:
-        return OK, "No project lets go of old runs"
+        return OK, "No retention policy set"
     said = ", ".join(f"{project.name} after {project.keep_days} days" for project in keeping[:5])
     if not pruning.may_prune():
         return WARNING, f"{said}: but nobody here may prune", "run `manage.py prune` where DATABASE_OWNER_URL is set"
@@ -274,7 +287,7 @@ def _client() -> redis.Redis:
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
 
 
-def _broker() -> Found:
+def _broker() -> Finding:
     with _client() as client:
         began = time.perf_counter()
         client.ping()
@@ -284,18 +297,18 @@ def _broker() -> Found:
     return OK, f"{version}, answers in {took:.1f} ms"
 
 
-def _clock() -> Found:
+def _clock() -> Finding:
     with _client() as client:
         rang_at: Any = client.get(BEAT_KEY)
     if rang_at is None:
-        return ERROR, "not heard yet", "start the clock (beat) and a worker"
+        return ERROR, "not heard yet", "start the scheduler and a worker"
     age = max(0.0, time.time() - float(rang_at))
     if age > OLDEST_BEAT:
-        return ERROR, f"silent for {age:.0f} s", "start the clock (beat) and a worker"
-    return OK, f"rang {age:.0f} s ago"
+        return ERROR, f"silent for {age:.0f} s", "start the scheduler and a worker"
+    return OK, f"last beat {age:.0f} s ago"
 
 
-def _sandbox() -> Found:
+def _sandbox() -> Finding:
     with _client() as client:
         told: Any = client.get(SANDBOX_KEY)
     if told is None:
@@ -318,17 +331,17 @@ def workers() -> list[dict[str, Any]]:
     ]
 
 
-def _workers() -> Found:
+def _workers() -> Finding:
     alive = workers()
     if not alive:
-        return ERROR, "none answered within a second", "start a worker"
+        return ERROR, "no response within a second", "start a worker"
     return OK, f"{len(alive)} alive: {', '.join(worker['name'] for worker in alive)}"
 
 
 # --- History ------------------------------------------------------------------------------------------------------
 
 
-def _chains(all_of_them: bool) -> Found:
+def _chains(all_of_them: bool) -> Finding:
     problems, runs, facts = [], 0, 0
     for run in [None] if all_of_them else _latest():
         report = chain.verify(run)
@@ -338,7 +351,7 @@ def _chains(all_of_them: bool) -> Found:
         said = f"{len(problems)} problems, the first: {problems[0]}"
         return ERROR, said, "run `manage.py verify_chain`; see operations"
     which = "" if all_of_them else " (the latest; --chains: all)"
-    return OK, f"{runs} runs with {facts} facts fit their hashes{which}"
+    return OK, f"{runs} runs with {facts} facts match their hashes{which}"
 
 
 def _latest() -> Iterator[Any]:
@@ -350,13 +363,13 @@ SETTINGS = {
     "hosts": _hosts,
     "address": _https,
     "secret": _secret_file,
-    "safety": loosened.switches,
-    "log-in": loosened.proxies,
-    "packages": installed.packages,
-    "workspace roots": folders.roots,
-    "masking": secrecy.masked,
+    "safety": relaxations.switches,
+    "log-in": relaxations.proxies,
+    "packages": packages.packages,
+    "workspace roots": workspaces.roots,
+    "masking": secrets.masked,
 }
-DATABASE: dict[str, Callable[[], Found]] = {
+DATABASE: dict[str, Callable[[], Finding]] = {
     **{name: _switch(name) for name in DURABLE},
     "primary": _primary,
     "role": _role,
@@ -374,10 +387,14 @@ WORK = {
     "output schemas": schemas.output,
     "backup": _backup,
     "retention": _retention,
-    "tokens": loosened.tokens,
-    "embeddings": watched.embeddings,
-    "model addresses": secrecy.addresses,
-    "workspaces": folders.refused,
+    "anchor": anchors.anchored,
+    "tokens": relaxations.tokens,
+    "task limits": policy_floor.open_runs,
+    **upgrades.CHECKS,
+    "refused": refusals.lately,
+    "embeddings": monitor.embeddings,
+    "model addresses": secrets.addresses,
+    "workspaces": workspaces.refused,
 }
 DISK = {"room": disk.room}
-PARTS = {"broker": _broker, "clock": _clock, "monitor": watched.monitor, "sandbox": _sandbox}
+PARTS = {"broker": _broker, "clock": _clock, "monitor": monitor.monitor, "sandbox": _sandbox}

@@ -4,12 +4,12 @@ import shutil
 
 from django.conf import settings
 
-from agentops.ops.found import ERROR, OK, WARNING, Found
+from agentops.ops.finding import ERROR, OK, WARNING, Finding
 
 GB = 1_000_000_000
 
 
-def room() -> Found:
+def room() -> Finding:
     """Where the state folder lies."""
     state = settings.PATHS.state
     usage = shutil.disk_usage(state if state.exists() else "/")

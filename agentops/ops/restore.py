@@ -24,6 +24,7 @@ from psycopg import sql
 from agentops import roles
 from agentops.embedded import postgres
 from agentops.embedded.paths import Paths
+from agentops.evidence import anchors, rounds, verification
 from agentops.ops import OpsError, archive, programs, servers
 from agentops.ops.backup import Say, login
 from loops.models import Run
@@ -56,10 +57,11 @@ def restore(file: Path, *, force: bool = False, say: Say = lambda line: None) ->
                 _load(stored, manifest)
                 say("database loaded, owners of runs cleared; migrating and verifying")
                 call_command("migrate", verbosity=0, interactive=False)
-                report = _verify(manifest)
+                report = _verify(manifest, draft)
                 detail = {"backup": manifest.made_at, "file": file.name, "runs": len(manifest.runs)}
                 audit.record("installation.restored", actor=None, detail=detail)
                 _put_in_place(draft, say)  # last: from then on the roles have other passwords
+                _keep_anchor(manifest, say)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
     if report.problems:
@@ -186,9 +188,14 @@ def _epilogue(manifest: archive.Manifest) -> bytes:
     return statements.as_bytes(connection.connection)
 
 
-def _verify(manifest: archive.Manifest) -> chain.ChainReport:
-    """Every chain, and that each ends where it ended."""
+def _verify(manifest: archive.Manifest, draft: Path) -> chain.ChainReport:
+    """Every chain, that each ends where it ended, and that all goes on from the anchor of the time."""
     report = chain.verify()
+    if manifest.anchor:
+        try:
+            report.problems += verification.judge([anchors.parsed(manifest.anchor, _key(draft))]).problems
+        except anchors.AnchorError as error:
+            report.problems.append(f"the anchor in the backup {error}")
     found = {
         str(run): [seq, bytes(head).hex()] for run, seq, head in Run.objects.values_list("pk", "head_seq", "head_hash")
     }
@@ -196,6 +203,26 @@ def _verify(manifest: archive.Manifest) -> chain.ChainReport:
         if found.get(run) != list(head):
             report.problems.append(f"run {run} does not end as the backup says")
     return report
+
+
+def _key(draft: Path) -> bytes:
+    """What the anchor of the backup was signed with."""
+    restored = draft / "state"
+    return anchors.key(Paths(restored) if (restored / "secret").exists() else None)
+
+
+def _keep_anchor(manifest: archive.Manifest, say: Say) -> None:
+    """An anchor that is here stays: a person confirms that the database is older now. Else that of the backup."""
+    try:
+        last = anchors.newest()
+    except anchors.AnchorError:
+        anchors.set_aside()  # of another installation, or nobody's
+        last = None
+    if last is None and manifest.anchor:
+        anchors.append(anchors.parsed(manifest.anchor))
+    elif last is not None and rounds.breaks(last):
+        said = f"{last.at:%Y-%m-%d %H:%M:%S} UTC"
+        say(f'the anchor of {said} is newer than this backup: confirm with `manage.py anchor --anew "restored"`')
 
 
 def _put_in_place(draft: Path, say: Say) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentops.ops.found import OK, WARNING, Found
+from agentops.ops.finding import OK, WARNING, Finding
 from loops.engine import json_schema
 from loops.models import Run
 
 LOOKED_AT = 500
 
 
-def output() -> Found:
+def output() -> Finding:
     """Of runs that have not ended: a schema that was taken before such were refused."""
     waiting = Run.objects.live().exclude(task__output_schema=None).select_related("task").order_by("pk")
     bad = [str(run.pk) for run in waiting[:LOOKED_AT] if _unfit(run.task.output_schema)]

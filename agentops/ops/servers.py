@@ -83,4 +83,6 @@ def _nobody_connected() -> None:
         )
         others = cursor.fetchone()[0]
     if others:
-        raise OpsError(f"{others} connections of AgentOps are open to this database: stop web, workers and clock first")
+        raise OpsError(
+            f"{others} connections of AgentOps are open to this database: stop web, workers and scheduler first"
+        )

@@ -15,12 +15,13 @@ from rest_framework.response import Response
 
 from gates import export as exports
 from gates import services
-from gates.api.shapes import DecisionInput, DecisionOutput, GateOutput, GateSummary
+from gates.api.serializers import DecisionInput, DecisionOutput, GateOutput, GateSummary
 from gates.models import Decision, Gate
 from gates.querysets import DecisionQuerySet, GateQuerySet
-from loops.api.endpoint import Endpoint
+from loops.api.endpoint import AsItIs, Endpoint
 from loops.api.filters import ScopedFilter
 from loops.api.pagination import NewestFirst
+from loops.api.schema import refused
 
 
 class Refused(exceptions.APIException):
@@ -74,7 +75,7 @@ class GateViewSet(Endpoint, viewsets.ReadOnlyModelViewSet):
         """Lists leave out what only a reviewer of one gate needs."""
         return GateSummary if self.action == "list" else GateOutput
 
-    @extend_schema(request=DecisionInput, responses={201: DecisionOutput})
+    @extend_schema(request=DecisionInput, responses={201: DecisionOutput, **refused(422)})
     @action(detail=True, methods=["post"])
     def decide(self, request: Request, pk: str = "") -> Response:
         """Take one decision. ``digest`` and ``shown`` are those of the whole gate, as ``GET /gates/{id}/`` gives it."""
@@ -102,6 +103,8 @@ class DecisionViewSet(Endpoint, mixins.ListModelMixin, mixins.RetrieveModelMixin
 
 class Export(Endpoint):
     """All decisions of one's projects as a file."""
+
+    content_negotiation_class = AsItIs
 
     @extend_schema(responses={(200, "application/x-ndjson"): OpenApiTypes.STR, (200, "text/csv"): OpenApiTypes.STR})
     def get(self, request: Request, form: str) -> StreamingHttpResponse:

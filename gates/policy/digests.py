@@ -1,10 +1,10 @@
-"""The digest that ties an approval to exactly what was shown (SPEC Q5, RELIABILITY 3.3).
+"""The digest that ties an approval to exactly what was shown (SPEC Q5, reliability#approvals).
 
     SHA-256 over the RFC 8785 bytes of {"expires_at", "nonce", "subject", "view"}
 
 ``subject`` is the complete action (the 14-field binding), ``view`` the hash of what the reviewer saw. Values that
-JSON cannot carry are mapped so that two different values never share bytes: ``loops.engine.canonical`` tags them
-({"$int": "..."}), and keys that could imitate a tag are escaped here first.
+JSON cannot carry are mapped so that two different values never share bytes: ``loops.engine.encoding.canonical`` tags
+them ({"$int": "..."}), and keys that could imitate a tag are escaped here first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from loops.engine import canonical
+from loops.engine.encoding import canonical
 
 DEEPEST = 100
 _EXACT = 2**53

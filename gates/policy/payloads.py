@@ -6,31 +6,18 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gates.policy.verdicts import Kind, Verdict
+from gates.policy.kinds import GATE_KINDS, Kind, Verdict
+from loops.engine.state.limits import EXTENDABLE
 
 Errors = dict[str, list[str]]
 FORM = ""
 """Key of errors that belong to no field."""
 
-LIMITS = {
-    "max_steps": 10_000,
-    "max_seconds": 30 * 24 * 3600,
-    "max_failures": 100,
-    "max_tokens": 1_000_000_000,
-    "max_cost_usd": 100_000,
-    "max_repairs": 100,
-    "max_backtracks": 1_000,
-}
-"""Limits a person may extend, each with the most that makes sense."""
+LIMITS = {name: row.high // row.scale for name, row in EXTENDABLE.items()}
+"""Limits a person may extend, each with the most that there is of it."""
 
-EXTENSIONS = frozenset(
-    {
-        (Kind.LIMIT_REACHED, Verdict.EXTEND),
-        (Kind.LOOP_DETECTED, Verdict.RESPOND),
-        (Kind.ESCALATION, Verdict.APPROVE),
-    }
-)
-"""What uses up one of a run's extensions (``loops.engine.fold.deciding``)."""
+EXTENSIONS = frozenset((kind, row.extends) for kind, row in GATE_KINDS.items() if row.extends)
+"""What uses up one of a run's extensions (``loops.engine.people.decisions``)."""
 LONGEST_ANSWER = 20_000
 OUTCOMES = ("done", "not_done")
 
@@ -63,8 +50,10 @@ def cleaned(
     payload = dict(payload)
     if verdict in (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS):
         _confirmed(kind, tool, str(payload.pop("confirm", "")))
-    if verdict == Verdict.REJECT and not reason.strip():
+    if verdict == Verdict.REJECT and not any(letter.isprintable() and not letter.isspace() for letter in reason):
         raise Invalid({"reason": ["Say why, so that the agent can do better."]})
+    if verdict == Verdict.APPROVE_WITH_EDITS and is_of_criterion(view):
+        raise Invalid({"verdict": ["The command of a criterion is the task's own: let it run as it is, or reject it."]})
     if kind == Kind.ROLLBACK_CHOICE and verdict not in (view.get("choices") or ()):
         raise Invalid({"verdict": ["This run cannot be continued."]})
     if counts_as_extension(kind, verdict) and extensions_left(view) == 0:
@@ -74,6 +63,11 @@ def cleaned(
     if payload:
         raise Invalid({name: ["Unknown field."] for name in payload})
     return result
+
+
+def is_of_criterion(view: Mapping[str, Any]) -> bool:
+    """Is it about the command of an acceptance criterion, which the agent did not write?"""
+    return "criterion" in view
 
 
 def limit_name(view: Mapping[str, Any]) -> str:
@@ -88,7 +82,11 @@ def limit_number(view: Mapping[str, Any], key: str) -> float | int | None:
     number = view.get(key)
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
-    return number / 1_000_000 if limit_name(view) == "max_cost_usd" and isinstance(number, int) else number
+    return number / _scale(limit_name(view)) if isinstance(number, int) else number
+
+
+def _scale(name: str) -> int:
+    return EXTENDABLE[name].scale if name in EXTENDABLE else 1
 
 
 def counts_as_extension(kind: str, verdict: str) -> bool:
@@ -105,7 +103,7 @@ def extensions_left(view: Mapping[str, Any]) -> int | None:
 def none_left(view: Mapping[str, Any]) -> str:
     """Why it cannot be extended any more, in words for whoever wanted to."""
     return (
-        f"This run cannot be let go on any more: all {view.get('extensions_allowed')} extensions that its limits allow "
+        f"This run cannot be continued: all {view.get('extensions_allowed')} extensions that its limits allow "
         "are used. End it here; it can be forked, or submitted again with other limits."
     )
 
@@ -161,7 +159,7 @@ def _extension(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, An
 def _new_limit(name: str, value: Any, bound: float | None, least: float | None) -> float | int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise Invalid({name: ["Give a number."]})
-    if name != "max_cost_usd" and value != int(value):
+    if _scale(name) == 1 and value != int(value):
         raise Invalid({name: ["Give a whole number."]})
     if bound is not None and value <= bound:
         raise Invalid({name: [f"Must be more than the present limit, {bound:.12g}."]})
@@ -169,7 +167,7 @@ def _new_limit(name: str, value: Any, bound: float | None, least: float | None) 
         raise Invalid({name: [f"Must be at least {least:.12g}: with less it would stop again at once."]})
     if not 0 < value <= LIMITS[name]:
         raise Invalid({name: [f"Must be between 0 and {LIMITS[name]:,}."]})
-    return value if name == "max_cost_usd" else int(value)
+    return value if _scale(name) > 1 else int(value)
 
 
 Reader = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]

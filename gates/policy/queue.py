@@ -12,7 +12,7 @@ UNKNOWN_RISK = 2
 WARNING_AT = 0.5
 
 
-class Waiting(StrEnum):
+class WaitState(StrEnum):
     FRESH = "fresh"
     WARNING = "warning"
     LATE = "late"
@@ -22,11 +22,11 @@ def risk_rank(risk: str) -> int:
     return RISK_RANK.get(risk, UNKNOWN_RISK)
 
 
-def waiting(opened_at: datetime, due_at: datetime | None, now: datetime) -> Waiting:
+def waiting(opened_at: datetime, due_at: datetime | None, now: datetime) -> WaitState:
     """``late`` after the due time, ``warning`` when half of the allowed time has passed."""
     if due_at is None:
-        return Waiting.FRESH
+        return WaitState.FRESH
     if now >= due_at:
-        return Waiting.LATE
+        return WaitState.LATE
     allowed = max(due_at - opened_at, timedelta(seconds=1))
-    return Waiting.WARNING if (now - opened_at) / allowed >= WARNING_AT else Waiting.FRESH
+    return WaitState.WARNING if (now - opened_at) / allowed >= WARNING_AT else WaitState.FRESH

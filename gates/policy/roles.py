@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gates.policy.verdicts import ALLOWED, Kind, lets
+from gates.policy.kinds import GATE_KINDS, By
+from gates.policy.verdicts import lets
 
 REVIEWERS = frozenset({"reviewer", "admin"})
 OPERATORS = frozenset({"operator", "reviewer", "admin"})
 
-BY_REQUESTER = frozenset({Kind.QUESTION, Kind.LOOP_DETECTED})
+BY_REQUESTER = frozenset(kind for kind, row in GATE_KINDS.items() if row.by is By.REQUESTER)
 """Kinds that ask what was meant: whoever submitted the task may answer, while they may still operate the project."""
 
-BY_OPERATORS = frozenset({Kind.ROLLBACK_CHOICE})
+BY_OPERATORS = frozenset(kind for kind, row in GATE_KINDS.items() if row.by is By.OPERATORS)
 """Kinds about a run that has ended: whoever may stop and resume runs of the project decides what becomes of it."""
 
-APPROVING = frozenset(kind for kind in Kind if any(lets(kind, one) for one in ALLOWED[kind])) - BY_OPERATORS
+APPROVING = (
+    frozenset(kind for kind, row in GATE_KINDS.items() if any(lets(kind, one) for one in row.verdicts)) - BY_OPERATORS
+)
 """Kinds that can let something happen: the own-approval rule is about these. What operators may order without any gate
 (resuming, undoing) is no approval."""
 

@@ -1,4 +1,4 @@
-"""Which verdicts a gate offers, and what each makes of it (SPEC Q4). Two tables; everything else reads them."""
+"""Which verdicts a gate offers, and what each makes of it (SPEC Q4)."""
 
 from __future__ import annotations
 
@@ -7,33 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-
-class Kind(StrEnum):
-    TOOL_APPROVAL = "tool_approval"
-    IRREVERSIBLE_ACTION = "irreversible_action"
-    QUESTION = "question"
-    FINAL_REVIEW = "final_review"
-    LIMIT_REACHED = "limit_reached"
-    LOOP_DETECTED = "loop_detected"
-    IN_DOUBT = "in_doubt"
-    ROLLBACK_CHOICE = "rollback_choice"
-    LOW_CONFIDENCE = "low_confidence"
-    PERMISSION_BLOCKED = "permission_blocked"
-    ESCALATION = "escalation"
-    LONG_TASK = "long_task"
-
-
-class Verdict(StrEnum):
-    APPROVE = "approve"
-    APPROVE_WITH_EDITS = "approve_with_edits"
-    REJECT = "reject"
-    RESPOND = "respond"
-    EXTEND = "extend"
-    ROLL_BACK = "roll_back"
-    KEEP = "keep"
-    CONTINUE = "continue"
-    EXPIRE = "expire"
-    """Time's own verdict: no person can give it, and it is not a rejection."""
+from gates.policy.kinds import GATE_KINDS, Kind, Verdict, of
 
 
 class Status(StrEnum):
@@ -46,24 +20,7 @@ class Status(StrEnum):
     VOID = "void"
 
 
-ALLOWED: dict[Kind, tuple[Verdict, ...]] = {
-    Kind.TOOL_APPROVAL: (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS, Verdict.REJECT),
-    Kind.IRREVERSIBLE_ACTION: (
-        Verdict.APPROVE,
-        Verdict.APPROVE_WITH_EDITS,
-        Verdict.REJECT,
-    ),
-    Kind.QUESTION: (Verdict.RESPOND, Verdict.REJECT),
-    Kind.FINAL_REVIEW: (Verdict.APPROVE, Verdict.REJECT),
-    Kind.LIMIT_REACHED: (Verdict.EXTEND, Verdict.REJECT),
-    Kind.LOOP_DETECTED: (Verdict.RESPOND, Verdict.REJECT),
-    Kind.IN_DOUBT: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
-    Kind.ROLLBACK_CHOICE: (Verdict.ROLL_BACK, Verdict.KEEP, Verdict.CONTINUE),
-    Kind.LOW_CONFIDENCE: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
-    Kind.PERMISSION_BLOCKED: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
-    Kind.ESCALATION: (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
-    Kind.LONG_TASK: (Verdict.APPROVE, Verdict.RESPOND, Verdict.REJECT),
-}
+ALLOWED: Mapping[Kind, tuple[Verdict, ...]] = {kind: row.verdicts for kind, row in GATE_KINDS.items()}
 """What a person may say to each kind."""
 
 RESULT: dict[Verdict, Status] = {
@@ -95,7 +52,7 @@ SAID: dict[Verdict, str] = {
 
 def again_from(kind: str, view: Mapping[str, Any], opened_at: datetime, now: datetime) -> datetime | None:
     """When a call in doubt may be begun again at the earliest, if that is later than ``now``: until then whoever began
-    it may still be at it (RELIABILITY 3.1). Counted from the gate by the database's clock; a worker's may be wrong."""
+    it may still be at it (reliability#lease). By the database's clock: a worker's may be wrong."""
     seconds = view.get("again_after_s") if kind == Kind.IN_DOUBT else None
     since = opened_at + timedelta(seconds=seconds) if isinstance(seconds, int) else now
     return since if since > now else None
@@ -106,7 +63,7 @@ class Lets(StrEnum):
 
     NOTHING = "nothing"
     ACTION = "the action runs, or the result is accepted"
-    GOING_ON = "the run that was held goes on"
+    GOING_ON = "the paused run continues"
     UNDOING = "what the run did is undone"
 
 
@@ -145,10 +102,8 @@ REVIEWABLE_BYTES = 256_000
 
 def allowed(kind: str, view_bytes: int = 0) -> tuple[Verdict, ...]:
     """Verdicts open to a person for a gate of ``kind`` whose view has ``view_bytes``; none for an unknown kind."""
-    try:
-        verdicts = ALLOWED[Kind(kind)]
-    except ValueError:
-        return ()
+    row = of(kind)
+    verdicts = row.verdicts if row else ()
     if view_bytes > REVIEWABLE_BYTES:
         return tuple(verdict for verdict in verdicts if not lets(kind, verdict))
     return verdicts

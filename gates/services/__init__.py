@@ -2,8 +2,8 @@
 
 from gates.services.bulk import BulkItem, BulkResult, Preview, decide_many, preview_many
 from gates.services.claims import claim, release
-from gates.services.deciding import decide, decide_shown
-from gates.services.expiring import expire_due
+from gates.services.decisions import decide, decide_shown
+from gates.services.expiry import expire_due
 from gates.services.people import objections_of, standing_of
 from gates.services.refusals import (
     AlreadyDecided,
@@ -14,6 +14,7 @@ from gates.services.refusals import (
     InvalidDecision,
     NotAllowed,
     NotShown,
+    audit,
 )
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "NotAllowed",
     "NotShown",
     "Preview",
+    "audit",
     "claim",
     "decide",
     "decide_many",

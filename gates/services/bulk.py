@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gates.models import Decision, Gate
-from gates.policy import showing
+from gates.policy import disclosure
+from gates.policy.kinds import Verdict
 from gates.policy.payloads import confirmation_word
-from gates.policy.verdicts import Verdict
-from gates.services.deciding import decide_shown, view_bytes
+from gates.services.decisions import decide_shown, view_bytes
 from gates.services.refusals import DecisionRefused, InvalidDecision, audit
 
 MOST = 100
@@ -59,20 +59,25 @@ def preview_many(*, actor: Any, items: Sequence[BulkItem], verdict: str) -> Prev
     held = 0
     for gate in gates:
         size = view_bytes(gate)
-        why = showing.alone(gate.kind, gate.tool, size)
-        if not why and held + size > showing.TOGETHER_BYTES:
-            why = "nobody reads more than this at once: it is for the next time"
+        why = disclosure.alone(gate.kind, gate.tool, size)
+        if not why and held + size > disclosure.TOGETHER_BYTES:
+            why = "too much to review at once: decide it in another batch"
         if why:
             left_out.append((gate, why))
         else:
             together.append(gate)
             held += size
-    return Preview(together, left_out, held > showing.LONG_BYTES)
+    return Preview(together, left_out, held > disclosure.LONG_BYTES)
 
 
 def decide_many(*, actor: Any, items: Sequence[BulkItem], verdict: str, reason: str = "") -> list[BulkResult]:
     """Decide each in its own transaction; one that fails does not stop the others."""
-    gates = {str(gate.pk): gate for gate in _wanted(actor, items, verdict)}
+    try:
+        gates = {str(gate.pk): gate for gate in _wanted(actor, items, verdict)}
+    except InvalidDecision as refusal:
+        asked = ", ".join(item.gate_id for item in items)
+        audit(refusal, actor=actor, gate=None, gate_id=asked, verdict=verdict)
+        raise
     return [_one(actor, item, verdict, reason, gates.get(item.gate_id)) for item in items]
 
 
@@ -110,7 +115,7 @@ def _one(actor: Any, item: BulkItem, verdict: str, reason: str, gate: Gate | Non
 
 
 def _may_be_together(actor: Any, gate: Gate) -> None:
-    if why := showing.alone(gate.kind, gate.tool, view_bytes(gate)):
-        refusal = InvalidDecision.of(f"Decide this one alone: {why}.")
+    if why := disclosure.alone(gate.kind, gate.tool, view_bytes(gate)):
+        refusal = InvalidDecision.of(f"Decide individually: {why}.")
         audit(refusal, actor=actor, gate=gate, gate_id=gate.pk, verdict=Verdict.APPROVE)
         raise refusal

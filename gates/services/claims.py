@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from gates.feed import publish_queue_on_commit
 from gates.models import Gate
-from gates.services.deciding import visible_gate
+from gates.services.decisions import visible_gate
 from gates.services.people import objections_of
 from gates.services.refusals import NotAllowed, already_decided
 
@@ -30,7 +30,9 @@ def claim(*, actor: Any, gate_id: uuid.UUID | str) -> Gate:
     taken = Gate.objects.open().filter(free, pk=gate.pk).update(claimed_by=actor, claimed_at=Now())
     gate.refresh_from_db()
     if not taken:
-        raise NotAllowed(f"{gate.claimed_by} is looking at this." if gate.claimed_by else "Somebody else was faster.")
+        raise NotAllowed(
+            f"{gate.claimed_by} is looking at this." if gate.claimed_by else "Somebody else has already claimed it."
+        )
     publish_queue_on_commit(gate.project_id)
     return gate
 

@@ -17,7 +17,7 @@ from loops.engine.values import Access
 
 def judged_edit(gate: Gate, arguments: dict[str, Any]) -> bytes:
     """Canonical bytes of the action with ``arguments``, which the approval then binds to. Raises InvalidDecision."""
-    from loops.wiring import rejudge
+    from loops.runs.composition import rejudge
 
     try:
         judgement: Judgement = rejudge(str(gate.run_id), gate.call_id, gate.tool, arguments)

@@ -9,15 +9,16 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.models import FilteredRelation, Q
 
+from gates.contributors import has_shaped
 from gates.models import Gate
 from gates.policy import roles
-from gates.policy.verdicts import Verdict, allowed
-from gates.shaping import has_shaped
+from gates.policy.kinds import Verdict
+from gates.policy.verdicts import allowed
 from gates.terms import terms_of
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PersonStatus:
     """A person before a gate, as the database knew both at one moment."""
 
     person: roles.Person
@@ -35,11 +36,11 @@ class Standing:
         return tuple(one for one in allowed(self.gate.kind, view_bytes) if not self.objections(one))
 
 
-def standing_of(actor: Any, gate: Gate) -> Standing:
+def standing_of(actor: Any, gate: Gate) -> PersonStatus:
     """Two queries, and one more where the policy asks for another person's approval."""
     with connection.cursor() as cursor:
         own = terms_of(cursor, gate.project_id).own_approval_allowed
-    return Standing(_person(actor, gate, own_allowed=own), gate, own)
+    return PersonStatus(_person(actor, gate, own_allowed=own), gate, own)
 
 
 def objections_of(actor: Any, gate: Gate, verdict: str = "") -> list[str]:

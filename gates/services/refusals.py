@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from gates.models import Decision, Gate
+from gates.policy.kinds import Verdict
 from gates.policy.payloads import FORM, Errors
-from gates.policy.verdicts import SAID, Verdict
-from loops.engine.canonical import clean_json
+from gates.policy.verdicts import SAID
+from loops.engine.encoding.canonical import clean_json
+from loops.masking import known
 from loops.models import AuditEvent
 
 
@@ -16,6 +18,7 @@ class DecisionRefused(Exception):
     """Nothing was decided. ``code`` is stable, the message is for people."""
 
     code = "refused"
+    is_audited = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -117,7 +120,10 @@ def audit(
     gate_id: Any,
     verdict: str,
 ) -> None:
-    """One row for every refusal, after the refused transaction has been rolled back."""
+    """One row for every refusal, however many doors it passes; after the refused transaction has been rolled back."""
+    if refusal.is_audited:
+        return
+    refusal.is_audited = True
     AuditEvent.objects.create(
         kind="gate.refused",
         project_id=gate.project_id if gate else None,
@@ -125,8 +131,8 @@ def audit(
         actor=actor if actor is not None and actor.pk else None,
         detail=clean_json(
             {
-                "gate": str(gate_id)[:64],
-                "verdict": str(verdict)[:30],
+                "gate": known().text(str(gate_id))[:64],
+                "verdict": known().text(str(verdict))[:30],
                 "code": refusal.code,
                 "why": refusal.message[:500],
             }

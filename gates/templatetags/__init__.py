@@ -1,0 +1,1 @@
+"""Cards of gates inside of other pages."""

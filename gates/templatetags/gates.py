@@ -9,32 +9,17 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gates.models import Gate
+from gates.policy import kinds
 from gates.policy.queue import waiting
-from gates.web import cards, shown, words
-from loops.web.circles import METHODS
+from gates.web import cards, escaping, labels
+from loops.web.loop_detection import METHODS
 
 register = template.Library()
-register.filter("reveal", shown.reveal)
-register.filter("reveal_code", shown.reveal_code)
+register.filter("reveal", escaping.reveal)
+register.filter("reveal_code", escaping.reveal_code)
 
 RISKS = {"low": "", "medium": "wait", "high": "bad", "critical": "bad"}
 """Look of each risk; the word always stands beside it."""
-
-ICONS = {
-    "tool_approval": "wrench",
-    "irreversible_action": "octagon-x",
-    "question": "circle-help",
-    "final_review": "flag",
-    "limit_reached": "gauge",
-    "loop_detected": "refresh-cw",
-    "in_doubt": "triangle-alert",
-    "rollback_choice": "rotate-ccw",
-    "low_confidence": "gauge",
-    "permission_blocked": "lock",
-    "escalation": "circle-arrow-up",
-    "long_task": "timer",
-}
-
 
 UNDONE = {
     "PURE": "It changes nothing",
@@ -60,20 +45,20 @@ def whole_card(context: dict[str, Any], gate: Gate) -> cards.Card:
 @register.simple_tag
 def keyed(verdict: str) -> SafeString:
     """Attributes of whatever a verdict's key presses."""
-    key = words.key_of(verdict)
+    key = labels.key_of(verdict)
     return format_html('data-key="{}" aria-keyshortcuts="{}"', key, key)
 
 
 @register.simple_tag
 def kbd(verdict: str) -> SafeString:
     """A verdict's key as people see it."""
-    return format_html("<kbd>{}</kbd>", words.key_of(verdict))
+    return format_html("<kbd>{}</kbd>", labels.key_of(verdict))
 
 
 @register.simple_tag
-def verdict_keys() -> tuple[words.Key, ...]:
+def verdict_keys() -> tuple[labels.Key, ...]:
     """For the list of keys."""
-    return words.KEYS
+    return labels.KEYS
 
 
 @register.filter
@@ -83,7 +68,8 @@ def risk_look(risk: str) -> str:
 
 @register.filter
 def kind_icon(kind: str) -> str:
-    return ICONS.get(kind, "shield")
+    row = kinds.of(kind)
+    return row.icon if row else "shield"
 
 
 @register.filter

@@ -1,0 +1,1 @@
+"""The review queue and the cards on which people decide."""

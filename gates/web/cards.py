@@ -3,89 +3,55 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from django.db.models import Q
+from django.template import TemplateDoesNotExist
+from django.template.loader import get_template
 from django.utils import timezone
 
 from gates.models import Gate
+from gates.policy import kinds
+from gates.policy.disclosure import LONG_BYTES
+from gates.policy.kinds import Verdict
 from gates.policy.payloads import (
     LIMITS,
     confirmation_word,
     counts_as_extension,
     extensions_left,
+    is_of_criterion,
     limit_name,
     limit_number,
     none_left,
 )
 from gates.policy.queue import waiting
-from gates.policy.showing import LONG_BYTES
-from gates.policy.verdicts import REVIEWABLE_BYTES, Verdict, again_from, lets
+from gates.policy.verdicts import REVIEWABLE_BYTES, again_from, lets
 from gates.services import standing_of
-from gates.services.deciding import view_bytes
+from gates.services.decisions import view_bytes
+from gates.services.disclosure import proof
 from gates.services.refusals import already_decided
-from gates.services.showing import proof
-from gates.web import arguments, changed, shown, words
-from gates.web.changed import Changed, Line, lines_of
-from gates.web.measured import Feature
+from gates.web import arguments, changed_files, escaping, labels
+from gates.web.changed_files import Changed, Line, lines_of
+from gates.web.confidence import Feature
+from loops.engine.state.limits import EXTENDABLE
 from loops.models import Step
-from loops.web.words import one_line
+from loops.web.formatting import one_line
 
 STEPS_AROUND = 3
 STEPS_REPEATED = 10
-_LIMITS = {
-    "max_steps": "Steps",
-    "max_seconds": "Seconds of work",
-    "max_failures": "Failures in a row",
-    "max_tokens": "Tokens",
-    "max_cost_usd": "Cost in US dollars",
-    "max_repairs": "Repairs",
-    "max_backtracks": "Approaches given up",
-}
 _PLACED = {
     "tool", "arguments", "diff", "command", "operation", "reversibility", "parameters_schema", "question", "choices",
     "result", "criteria", "limit", "used", "bound", "suggested", "least", "reasoning",
-    "extensions_used", "extensions_allowed",
+    "extensions_used", "extensions_allowed", "criterion",
 }  # fmt: skip
 _COMMAND = {"kind", "argv", "shown", "warnings", "directory", "network", "sandbox", "scripts", "danger", "covers"}
 """What a preview of a command holds, shown together; its ``shown`` and ``argv`` are the same words."""
 _ROLLBACK = {"files", "more_files", "diff_is_cut", "others", "choices", "again", "failure"}
 """What the question of a rollback holds beside its diff."""
-_DOUBT = {"evidence", "attempt", "begun_at", "again_after_s"}
-"""What the world shows of a call in doubt, laid out as a table."""
-_JUDGED = {
-    "band",
-    "calibrated",
-    "score",
-    "threshold",
-    "why",
-    "method",
-    "features",
-    "weights",
-    "version",
-    "latest_steps",
-}
-"""What a low confidence comes from, laid out as a table."""
-_BLOCKED = {"alternatives", "specialist"}
-_ESCALATED = {"failure", "rule", "tried", "files_changed", "checks_not_run"}
-_LOOP = {"evidence", "method", "steps"}
-_LONG = {
-    "steps", "steps_since", "asks_again_after", "progress", "spent_usd", "tokens", "failures_in_row",
-}  # fmt: skip
-_OF_KIND: Mapping[str, Set[str]] = {
-    Gate.Kind.IN_DOUBT: _DOUBT,
-    Gate.Kind.LIMIT_REACHED: {"label"},
-    Gate.Kind.LOOP_DETECTED: _LOOP,
-    Gate.Kind.LOW_CONFIDENCE: _JUDGED,
-    Gate.Kind.PERMISSION_BLOCKED: _BLOCKED,
-    Gate.Kind.ESCALATION: _ESCALATED,
-    Gate.Kind.LONG_TASK: _LONG,
-    Gate.Kind.FINAL_REVIEW: {"changed", "more_changed", "unrecorded", "more_unrecorded"},
-}
-"""What a kind of gate lays out in a part of the card of its own."""
 _CHANGE = {
     "kind",
     "path",
@@ -118,12 +84,12 @@ class Limit:
     @property
     def label(self) -> str:
         """The limit in words."""
-        return _LIMITS.get(self.name, self.name)
+        return EXTENDABLE[self.name].form_label if self.name in EXTENDABLE else self.name
 
     @property
     def step(self) -> str:
         """Step of the number field."""
-        return "0.01" if self.name == "max_cost_usd" else "1"
+        return EXTENDABLE[self.name].step if self.name in EXTENDABLE else "1"
 
 
 @dataclass(frozen=True)
@@ -160,18 +126,18 @@ class Card:
     """Verdicts that wait until the end of a long card has been on the screen."""
 
     @property
-    def words(self) -> words.Words:
+    def words(self) -> labels.Labels:
         """What the buttons say."""
-        return words.of_kind(self.gate.kind, self.view)
+        return labels.of_kind(self.gate.kind, self.view)
 
     @property
     def advised(self) -> str:
         """The button that the run itself recommends."""
-        return words.advised(self.gate.kind, self.gate.recommended, self.view) if self.gate.recommended else ""
+        return labels.advised(self.gate.kind, self.gate.recommended, self.view) if self.gate.recommended else ""
 
     @property
     def reasons(self) -> list[str]:
-        """Why a person is asked; a limit is called as people call it."""
+        """Why this needs a decision; a limit is called as people call it."""
         name = f"{self.limit.name}: " if self.limit else ""
         said = f"{self.limit.label}: " if self.limit else ""
         return [
@@ -209,6 +175,11 @@ class Card:
         return [message for name, messages in self.errors.items() if name not in placed for message in messages]
 
     @property
+    def part(self) -> str:
+        """Template of what only its kind has; "" where there is none."""
+        return _part_of(self.gate.kind)
+
+    @property
     def diff(self) -> list[Line]:
         return lines_of(str(self.view.get("diff") or ""))
 
@@ -233,7 +204,8 @@ class Card:
         placed = _PLACED | (_COMMAND if self.argv else _CHANGE if self.view.get("diff") else {"danger"})
         if self.gate.kind == Gate.Kind.ROLLBACK_CHOICE:
             placed = _PLACED | _ROLLBACK
-        placed = placed | _OF_KIND.get(self.gate.kind, frozenset())
+        row = kinds.of(self.gate.kind)
+        placed = placed | (row.shows if row else frozenset())
         return [(name, _text(value)) for name, value in self.view.items() if name not in placed]
 
     @property
@@ -288,6 +260,8 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
     verdicts = standing.verdicts(size) if standing else ()
     if gate.kind == Gate.Kind.ROLLBACK_CHOICE:
         verdicts = tuple(verdict for verdict in verdicts if verdict in view.get("choices", ()))
+    if is_of_criterion(view):
+        verdicts = tuple(verdict for verdict in verdicts if verdict != Verdict.APPROVE_WITH_EDITS)
     now: datetime = timezone.now()
     around, repeated, repeated_before = _shown_steps(gate, view)
     again = again_from(gate.kind, view, gate.opened_at, now)
@@ -302,8 +276,8 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         objections=standing.objections() if standing else [],
         outcome="" if gate.is_open else already_decided(gate).message,
         word=confirmation_word(gate.kind, gate.tool),
-        warnings=shown.warnings_of([view, gate.title, gate.tool]),
-        not_looked=shown.not_looked_at([view, gate.title, gate.tool]),
+        warnings=escaping.warnings_of([view, gate.title, gate.tool]),
+        not_looked=escaping.not_looked_at([view, gate.title, gate.tool]),
         is_long=size > LONG_BYTES,
         too_long=size > REVIEWABLE_BYTES,
         waiting=waiting(gate.opened_at, gate.due_at, now),
@@ -317,7 +291,7 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         is_own_claim=gate.claimed_by_id is not None and gate.claimed_by_id == user.pk,
         repeated=[(step, [_call(call) for call in (step.action or {}).get("calls") or []]) for step in repeated],
         repeated_before=repeated_before,
-        changed=changed.of(gate, view),
+        changed=changed_files.of(gate, view),
         proof=proof(user, gate),
         locked=frozenset(str(one) for one in verdicts if size > LONG_BYTES and lets(gate.kind, one)),
     )
@@ -333,8 +307,8 @@ def whole(gate: Gate, user: Any) -> Card:
         objections=[],
         outcome="",
         word="",
-        warnings=shown.warnings_of([view, gate.title, gate.tool]),
-        not_looked=shown.not_looked_at([view, gate.title, gate.tool]),
+        warnings=escaping.warnings_of([view, gate.title, gate.tool]),
+        not_looked=escaping.not_looked_at([view, gate.title, gate.tool]),
         is_long=False,
         too_long=False,
         waiting="",
@@ -385,3 +359,13 @@ def _limit(view: Mapping[str, Any]) -> Limit:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+@cache
+def _part_of(kind: str) -> str:
+    name = f"gates/kinds/{kind}.html"
+    try:
+        get_template(name)
+    except TemplateDoesNotExist:
+        return ""
+    return name

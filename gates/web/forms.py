@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gates.models import Gate
+from gates.policy.kinds import Verdict
 from gates.policy.payloads import limit_name
-from gates.policy.verdicts import Verdict
 from gates.services import BulkItem, InvalidDecision
 from gates.web import arguments
 

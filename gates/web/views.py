@@ -18,11 +18,13 @@ from django.views.decorators.http import require_GET, require_POST
 from gates import export as exports
 from gates import services
 from gates.models import Decision, Gate
-from gates.policy.verdicts import SAID, Verdict
-from gates.services.deciding import visible_gate
-from gates.web import forms, queue_page
-from gates.web.queue_page import Filters, Queue
-from loops.web import access, waiting
+from gates.policy.kinds import Verdict
+from gates.policy.verdicts import SAID
+from gates.services.decisions import visible_gate
+from gates.web import forms
+from gates.web import queue as web_queue
+from gates.web.queue import Filters, Queue
+from loops.web import access, open_gates
 
 STATUS = {"not_allowed": 403, "not_found": 404, "invalid": 422}
 
@@ -51,13 +53,16 @@ def queue(request: HttpRequest) -> HttpResponse:
 def decide(request: HttpRequest, gate_id: uuid.UUID) -> HttpResponse:
     """One decision from a card; errors come back on the card."""
     typed = request.POST.dict()
+    gate: Gate | None = None
     try:
         gate = visible_gate(request.user, gate_id)
         asked = forms.read(gate, typed)
         decision = services.decide_shown(actor=request.user, gate_id=gate_id, **asked)
-    except services.GateNotFound:
-        raise Http404 from None
     except services.DecisionRefused as refusal:
+        verdict = typed.get("verdict", "")
+        services.audit(refusal, actor=request.user, gate=gate, gate_id=gate_id, verdict=verdict)
+        if isinstance(refusal, services.GateNotFound):
+            raise Http404 from None
         return _refused(request, gate_id, refusal, typed)
     return _decided(request, decision)
 
@@ -116,11 +121,11 @@ def _gate_or_404(request: HttpRequest, gate_id: uuid.UUID) -> Gate:
 
 def _queue(request: HttpRequest, filters: Filters) -> Queue:
     try:
-        found = queue_page.read(request.user, filters, access.projects(request), request.GET.get("after", ""))
+        found = web_queue.read(request.user, filters, access.projects(request), request.GET.get("after", ""))
     except DatabaseError:
         return Queue(filters, [], 0, could_read=False)
     if not filters.narrows:
-        waiting.remember(request, found.total + len(found.held) + found.held_more)
+        open_gates.remember(request, found.total + len(found.held) + found.held_more)
     return found
 
 
@@ -154,7 +159,7 @@ def _decided(request: HttpRequest, decision: Decision) -> HttpResponse:
     messages.success(request, f"{SAID[Verdict(decision.verdict)].capitalize()}: {gate.title}")
     if request.POST.get("place") == "run":
         return redirect(f"/runs/{gate.run_id}/")
-    following = queue_page.next_after(request.user, filters)
+    following = web_queue.next_after(request.user, filters)
     if is_fragment:
         return _page(request, filters, following, moved=True)
     return redirect(_address(following, filters))

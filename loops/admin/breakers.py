@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from loops import models as m
-from loops.admin.scoped import OfTheInstallation
+from loops.admin.base import OfTheInstallation
 from loops.services import audit
 
 

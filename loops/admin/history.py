@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.contrib import admin
 
 from loops import models as m
-from loops.admin.scoped import ReadOnly
-from loops.engine import canonical
+from loops.admin.base import ReadOnly
+from loops.engine.encoding import canonical
 
 
 @admin.register(m.PolicyVersion)

@@ -10,11 +10,11 @@ from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 from rest_framework.authtoken import admin as _registers_tokens  # noqa: F401 - so that it can be undone
 from rest_framework.authtoken.models import TokenProxy
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from loops import models as m
-from loops.admin.scoped import OfMyProjects
+from loops.admin.base import ProjectScopedAdmin, Unguessable
 from loops.services import audit, policies
 
 
@@ -25,7 +25,7 @@ class Members(TabularInline):
 
 
 @admin.register(m.Project)
-class ProjectAdmin(OfMyProjects):
+class ProjectAdmin(ProjectScopedAdmin):
     project_path = ""
     list_display = ("name", "slug", "is_demo", "keep_days", "created_at")
     search_fields = ("name", "slug")
@@ -59,12 +59,12 @@ admin.site.unregister([User, Group, TokenProxy])  # tokens are shown once, when 
 
 
 @admin.register(User)
-class PeopleAdmin(UserAdmin, ModelAdmin):
+class PeopleAdmin(UserAdmin, Unguessable):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
 
 
 @admin.register(Group)
-class RolesAdmin(GroupAdmin, ModelAdmin):
+class RolesAdmin(GroupAdmin, Unguessable):
     pass

@@ -1,0 +1,1 @@
+"""REST endpoints: read what was sent, call one service, translate the result (SPEC T2)."""

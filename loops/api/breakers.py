@@ -13,7 +13,6 @@ from rest_framework.response import Response
 from loops.api import pagination
 from loops.api.endpoint import Endpoint
 from loops.api.filters import ScopedFilter
-from loops.api.views import PROBLEMS
 from loops.models import Breaker
 from loops.services import breakers as service
 
@@ -74,7 +73,7 @@ class EventOutput(serializers.Serializer):
     why = serializers.CharField()
     open_until = serializers.DateTimeField(allow_null=True)
     run = serializers.UUIDField(allow_null=True)
-    actor = serializers.CharField(source="actor.username", default=None)
+    actor = serializers.CharField(source="actor.username", default=None, allow_null=True)
 
 
 class OneBreakerOutput(BreakerOutput):
@@ -128,13 +127,13 @@ class Breakers(Endpoint, viewsets.ReadOnlyModelViewSet):
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
         return self.get_paginated_response(BreakerOutput(page, many=True, context=self._context(page)).data)
 
-    @extend_schema(responses={200: OneBreakerOutput, **PROBLEMS})
+    @extend_schema(responses={200: OneBreakerOutput})
     def retrieve(self, request: Request, *_: Any, **__: Any) -> Response:
         """One, with the rule in force and its latest history."""
         breaker = self.get_object()
         return Response(OneBreakerOutput(breaker, context=self._context([breaker])).data)
 
-    @extend_schema(request=None, responses={200: ResetOutput, **PROBLEMS})
+    @extend_schema(request=None, responses={200: ResetOutput})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def reset(self, request: Request, pk: Any = None) -> Response:
         """Let every call pass again, and wake the runs that wait. Operators and admins of any project only."""

@@ -14,13 +14,13 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from loops.api.endpoint import Endpoint
-from loops.api.views import PROBLEMS, number
-from loops.engine import canonical
-from loops.engine.bands import CALIBRATED, band
+from loops.api.endpoint import AsItIs, Endpoint
+from loops.api.views import number
+from loops.engine.confidence.bands import CALIBRATED, band
+from loops.engine.encoding import canonical
 from loops.models import Artifact, Fact, Run
 from loops.services import conversations as service
-from loops.services.curve import course_of
+from loops.services.progress import course_of
 from loops.storage import conversations, reader
 
 REQUEST = OpenApiParameter("request", int, description="As this request sent it; without it: as it stands now.")
@@ -134,7 +134,7 @@ class OfRun(Endpoint):
 class Conversation(OfRun):
     """The conversation with the acting model."""
 
-    @extend_schema(parameters=[REQUEST, AFTER, LIMIT], responses={200: ConversationOutput, **PROBLEMS})
+    @extend_schema(parameters=[REQUEST, AFTER, LIMIT], responses={200: ConversationOutput})
     def get(self, request: Request, pk: Any) -> Response:
         """Message by message, as it stands or as one request sent it."""
         run = self.run(pk)
@@ -166,7 +166,7 @@ class LeftOut(OfRun):
     @extend_schema(
         operation_id="v1_runs_conversation_left_out",
         parameters=[AFTER, LIMIT],
-        responses={200: LeftOutOutput, **PROBLEMS},
+        responses={200: LeftOutOutput},
     )
     def get(self, request: Request, pk: Any, seq: int) -> Response:
         """The messages as they were just before."""
@@ -184,7 +184,7 @@ class LeftOut(OfRun):
 class AsSent(OfRun):
     """One request in the form of its provider."""
 
-    @extend_schema(responses={200: OpenApiTypes.OBJECT, **PROBLEMS})
+    @extend_schema(responses={200: OpenApiTypes.OBJECT})
     def get(self, request: Request, pk: Any, sent: int) -> Response:
         """Made again from the facts; by today's configuration of the model."""
         run = self.run(pk)
@@ -194,7 +194,7 @@ class AsSent(OfRun):
 class Curve(OfRun):
     """How progress and confidence went."""
 
-    @extend_schema(responses={200: CurveOutput, **PROBLEMS})
+    @extend_schema(responses={200: CurveOutput})
     def get(self, request: Request, pk: Any) -> Response:
         """Step by step, with what each was measured by."""
         run = self.run(pk)
@@ -217,7 +217,9 @@ def _in_words(body: Mapping[str, Any]) -> dict[str, Any]:
 class WholeOutput(OfRun):
     """The whole of what a call cut short."""
 
-    @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY, **PROBLEMS})
+    content_negotiation_class = AsItIs
+
+    @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
     def get(self, request: Request, pk: Any, sha256: str) -> HttpResponse:
         """Its bytes, as ``output_sha256`` of a tool call names them."""
         artifact = get_object_or_404(Artifact.objects.filter(run=self.run(pk), sha256=sha256)[:1])
@@ -240,7 +242,7 @@ def _request(asked: Sequence[tuple[int, int]], chosen: int) -> tuple[int, int]:
     return asked[chosen - 1]
 
 
-def _told(run: Run, until: int | None) -> conversations.Told:
+def _told(run: Run, until: int | None) -> conversations.ReplayedRequest:
     try:
         return conversations.told(run.pk, until)
     except reader.MissingBlob:

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.routers import APIRootView, DefaultRouter
 from rest_framework.views import APIView
 
 from loops.api.parsers import StrictJSONParser
-from loops.api.throttles import Reading, Writing
+from loops.api.throttles import ReadThrottle, WriteThrottle
 
 
 class Endpoint(APIView):
     """A view of the API. What a person may see is decided by ``visible_to`` alone."""
 
     parser_classes = [StrictJSONParser]
-    throttle_classes = [Reading, Writing]
+    throttle_classes = [ReadThrottle, WriteThrottle]
 
     def visible(self, objects: Any) -> Any:
         """Rows the caller may see; a schema generator sees none."""
@@ -33,6 +34,14 @@ class Endpoint(APIView):
         answer: Response = super().finalize_response(request, response, *args, **kwargs)
         answer.headers["Cache-Control"] = "no-store"
         return answer
+
+
+class AsItIs(DefaultContentNegotiation):
+    """For files, which have one type whatever ``Accept`` asks for; a refusal is problem details all the same."""
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> tuple[Any, str]:
+        """Refuse nobody."""
+        return renderers[0], renderers[0].media_type
 
 
 class Root(Endpoint, APIRootView):

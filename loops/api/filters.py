@@ -7,7 +7,7 @@ from typing import Any
 import django_filters as filters
 from django.db import models
 
-from loops.engine.exits import REASONS
+from loops.engine.end_reasons import EXPLANATIONS
 from loops.models import Agent, Run, Task
 from loops.querysets import RunQuerySet
 
@@ -40,10 +40,10 @@ class RunFilter(ScopedFilter):
     """``?status=waiting&status=thinking&agent=...&live=true``."""
 
     status = filters.MultipleChoiceFilter(choices=Run.Status.choices)
-    end_reason = filters.CharFilter(label=f"Reason code: {', '.join(REASONS)}")
+    end_reason = filters.CharFilter(label=f"Reason code: {', '.join(EXPLANATIONS)}")
     live = filters.BooleanFilter(method="only_live", label="Not ended yet")
-    escalated = filters.BooleanFilter(method="only_escalated", label="Could not go on without a person")
-    held = filters.BooleanFilter(method="only_held", label="Paused by the monitor: somebody has to look")
+    escalated = filters.BooleanFilter(method="only_escalated", label="Needed a person to continue")
+    held = filters.BooleanFilter(method="only_held", label="Paused by AgentOps: somebody has to resume or stop it")
     started_after = filters.IsoDateTimeFilter(field_name="started_at", lookup_expr="gte")
     started_before = filters.IsoDateTimeFilter(field_name="started_at", lookup_expr="lt")
 

@@ -13,9 +13,9 @@ from rest_framework.response import Response
 
 from loops.api import inputs, outputs
 from loops.api.endpoint import Endpoint
-from loops.api.views import KEY, PROBLEMS, number
+from loops.api.views import KEY, number
 from loops.models import Run
-from loops.services.forking import MAX_INSTRUCTIONS, MAX_MESSAGE, fork_run
+from loops.services.forks import MAX_INSTRUCTIONS, MAX_MESSAGE, fork_run
 from loops.services.lineage import Shared, shared
 
 AFTER = OpenApiParameter("after", int, description="Give steps with a higher number.")
@@ -76,7 +76,7 @@ class ForkRun(Endpoint):
     @extend_schema(
         request=ForkInput,
         parameters=[KEY],
-        responses={201: ForkOutput, 200: ForkOutput, **PROBLEMS},
+        responses={201: ForkOutput, 200: ForkOutput},
         operation_id="runs_fork",
     )
     def post(self, request: Request, pk: Any) -> Response:
@@ -93,9 +93,7 @@ class ForkRun(Endpoint):
 class CompareRuns(Endpoint):
     """Two runs, step beside step."""
 
-    @extend_schema(
-        responses={200: ComparisonOutput, **PROBLEMS}, parameters=[AFTER, LIMIT], operation_id="runs_compare"
-    )
+    @extend_schema(responses={200: ComparisonOutput}, parameters=[AFTER, LIMIT], operation_id="runs_compare")
     def get(self, request: Request, pk: Any, other: Any) -> Response:
         """What two runs have in common, and a page of their steps side by side."""
         if pk == other:

@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from loops.engine.state.limits import FIELD_OF, LIMITS
 from loops.services.steering import MAX_MESSAGE, STEERING
 from loops.services.submission import FINAL_REVIEWS, MAX_GOAL, MAX_TITLE
 
@@ -42,23 +43,15 @@ class CriterionInput(Strict):
 
 
 class LimitsInput(Strict):
-    """Overrides of the complexity profile."""
+    """Overrides of the complexity profile: any limit, money in dollars or in millionths of one."""
 
-    max_steps = serializers.IntegerField(required=False)
-    max_seconds = serializers.IntegerField(required=False)
-    max_tokens = serializers.IntegerField(required=False)
-    max_cost_usd = serializers.FloatField(required=False)
-    max_cost_microusd = serializers.IntegerField(required=False)
-    allow_unknown_cost = serializers.IntegerField(
-        required=False, help_text="1: a money limit is set although a model has no known price, and cannot bind it."
-    )
-    max_failures = serializers.IntegerField(required=False)
-    max_repairs = serializers.IntegerField(required=False)
-    max_attempts = serializers.IntegerField(required=False)
-    reflect_after = serializers.IntegerField(required=False)
-    max_backtracks = serializers.IntegerField(required=False)
-    confirm_after = serializers.IntegerField(required=False)
-    max_extensions = serializers.IntegerField(required=False)
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """One for each limit."""
+        money = {shown: serializers.FloatField(required=False) for shown, name in FIELD_OF.items() if shown != name}
+        whole = {
+            name: serializers.IntegerField(required=False, help_text=row.help or None) for name, row in LIMITS.items()
+        }
+        return {**whole, **money}
 
 
 class TaskInput(Strict):

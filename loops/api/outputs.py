@@ -7,11 +7,11 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from loops.engine.exits import REASONS
+from loops.engine.end_reasons import EXPLANATIONS
 from loops.models import Agent, Detection, ModelConfig, Project, Run, Step, Task, ToolCallRecord
 from loops.services import models
 from loops.services.keys import Book
-from loops.web import words
+from loops.web import formatting
 
 
 class ProjectOutput(serializers.ModelSerializer):
@@ -37,7 +37,9 @@ class AgentOutput(serializers.ModelSerializer):
 class ModelOutput(serializers.ModelSerializer):
     usable = serializers.SerializerMethodField(help_text="Is its key present on this installation?")
     context_window = serializers.SerializerMethodField(help_text="Tokens it takes, question and answer together.")
-    fallback = serializers.CharField(source="fallback.name", default=None, help_text="Asked while it is out of reach.")
+    fallback = serializers.CharField(
+        source="fallback.name", default=None, allow_null=True, help_text="Asked while it is out of reach."
+    )
 
     class Meta:
         model = ModelConfig
@@ -129,7 +131,9 @@ class RunOutput(serializers.ModelSerializer):
     task_title = serializers.CharField(source="task.title")
     agent_name = serializers.CharField(source="agent.name")
     status_text = serializers.SerializerMethodField(help_text="The status in words: for what it waits, for example.")
-    end_reason_text = serializers.SerializerMethodField(help_text="The reason code in words; empty while it goes on.")
+    end_reason_text = serializers.SerializerMethodField(
+        help_text="The reason code in words; empty while the run continues."
+    )
 
     class Meta:
         model = Run
@@ -168,11 +172,11 @@ class RunOutput(serializers.ModelSerializer):
 
     def get_status_text(self, run: Run) -> str:
         """As pages say it."""
-        return words.state(run)
+        return formatting.state(run)
 
     def get_end_reason_text(self, run: Run) -> str:
         """An unknown code stands for itself."""
-        return REASONS.get(run.end_reason, run.end_reason)
+        return EXPLANATIONS.get(run.end_reason, run.end_reason)
 
 
 class SubmissionOutput(serializers.Serializer):
@@ -184,9 +188,9 @@ class SubmissionOutput(serializers.Serializer):
 
 
 class StepOutput(serializers.ModelSerializer):
-    action = serializers.JSONField(allow_null=True)
-    result = serializers.JSONField(allow_null=True)
-    validation = serializers.JSONField(allow_null=True)
+    action = serializers.JSONField()
+    result = serializers.JSONField()
+    validation = serializers.JSONField()
 
     class Meta:
         model = Step
@@ -211,9 +215,9 @@ class StepOutput(serializers.ModelSerializer):
 
 
 class ToolCallOutput(serializers.ModelSerializer):
-    arguments = serializers.JSONField(allow_null=True)
+    arguments = serializers.JSONField()
     reasons = serializers.ListField(child=serializers.CharField())
-    data: Any = serializers.JSONField(allow_null=True)
+    data: Any = serializers.JSONField()
 
     class Meta:
         model = ToolCallRecord

@@ -13,9 +13,9 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from loops.engine.canonical import clean_json
+from loops.engine.encoding.canonical import clean_json
 from loops.services import access, audit
-from loops.services.forking import ForkConflict
+from loops.services.forks import ForkConflict
 from loops.services.people import NotPossible as PeopleNotPossible
 from loops.services.steering import InvalidMessage, NotPossible
 from loops.services.tasks import IdempotencyConflict, InvalidTask

@@ -25,14 +25,14 @@ class FailsOpen(UserRateThrottle):
             return True
 
 
-class Reading(FailsOpen):
+class ReadThrottle(FailsOpen):
     """Any request."""
 
     scope = "api"
     rate = "200/s"
 
 
-class Writing(FailsOpen):
+class WriteThrottle(FailsOpen):
     """Requests that change something."""
 
     scope = "api-writes"

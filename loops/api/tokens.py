@@ -12,7 +12,6 @@ from rest_framework.response import Response
 
 from loops.api.endpoint import Endpoint
 from loops.api.inputs import Strict
-from loops.api.views import PROBLEMS
 from loops.services import tokens as service
 
 
@@ -44,12 +43,12 @@ class NewTokenOutput(TokenOutput):
 class MyToken(Endpoint):
     """Tokens for scripts."""
 
-    @extend_schema(responses={200: TokenOutput(many=True), **PROBLEMS})
+    @extend_schema(responses={200: TokenOutput(many=True)})
     def get(self, request: Request) -> Response:
         """List those that work, newest first."""
         return Response(TokenOutput(service.tokens_of(request.user), many=True).data)
 
-    @extend_schema(request=TokenInput, responses={201: NewTokenOutput, **PROBLEMS})
+    @extend_schema(request=TokenInput, responses={201: NewTokenOutput})
     def post(self, request: Request) -> Response:
         """Make a token, shown once; one of the same name stops working. A new password ends all of them."""
         asked = TokenInput(data=request.data or {})
@@ -61,7 +60,7 @@ class MyToken(Endpoint):
 class OneToken(Endpoint):
     """One of your tokens."""
 
-    @extend_schema(responses={204: None, **PROBLEMS})
+    @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
         """End it at once."""
         if not service.end_token(actor=request.user, user=request.user, token_id=pk):

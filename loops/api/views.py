@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Prefetch, Q, QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import mixins, viewsets
 from rest_framework.decorators import action
 from rest_framework.exceptions import NotFound
@@ -16,8 +16,8 @@ from rest_framework.response import Response
 
 from loops.api import filters, inputs, outputs, pagination
 from loops.api.endpoint import Endpoint
-from loops.api.problems import MEDIA_TYPE
-from loops.engine import canonical
+from loops.api.schema import refused
+from loops.engine.encoding import canonical
 from loops.models import Agent, ModelConfig, Project, ProvenanceRecord, Run, Task, Workspace
 from loops.services.rollback import preview, roll_back_run
 from loops.services.steering import STEERING, send_message
@@ -25,8 +25,6 @@ from loops.services.submission import InvalidTask
 from loops.services.tasks import submit_task
 from loops.storage import reader
 
-PROBLEM = OpenApiResponse(outputs.ProblemOutput, description="Problem details")
-PROBLEMS = {(status, MEDIA_TYPE): PROBLEM for status in (400, 403, 404, 409, 413, 429)}
 KEY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key never makes two runs."
 )
@@ -86,7 +84,7 @@ class Tasks(Endpoint, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(
         request=inputs.TaskInput,
         parameters=[KEY],
-        responses={201: outputs.SubmissionOutput, 200: outputs.SubmissionOutput, **PROBLEMS},
+        responses={201: outputs.SubmissionOutput, 200: outputs.SubmissionOutput},
     )
     def create(self, request: Request) -> Response:
         """Submit a task: it is queued at once. 200 gives an earlier submission back, 201 makes a new one."""
@@ -146,7 +144,7 @@ class Runs(Endpoint, viewsets.ReadOnlyModelViewSet):
         """What the monitor saw of it from outside: circles, stalls, a worker that hangs, spending too fast."""
         return self._page(self.get_object().detections.all(), outputs.DetectionOutput)
 
-    @extend_schema(responses={200: outputs.FactsOutput, **PROBLEMS}, parameters=[AFTER, LIMIT], filters=False)
+    @extend_schema(responses={200: outputs.FactsOutput}, parameters=[AFTER, LIMIT], filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None)
     def facts(self, request: Request, pk: Any = None) -> Response:
         """The journal from a sequence number on: poll it to follow a run without gap or double."""
@@ -158,7 +156,7 @@ class Runs(Endpoint, viewsets.ReadOnlyModelViewSet):
         answer = {"results": facts, "next_after": facts[-1]["seq"] if facts else after, "ended": ended}
         return Response(outputs.FactsOutput(answer).data)
 
-    @extend_schema(responses={200: outputs.ProvenanceOutput, **PROBLEMS}, filters=False)
+    @extend_schema(responses={200: outputs.ProvenanceOutput}, filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None)
     def provenance(self, request: Request, pk: Any = None) -> Response:
         """The lineage of a committed result."""
@@ -172,7 +170,7 @@ class Runs(Endpoint, viewsets.ReadOnlyModelViewSet):
         }
         return Response(outputs.ProvenanceOutput(answer).data)
 
-    @extend_schema(responses={200: outputs.ResultOutput, **PROBLEMS}, filters=False)
+    @extend_schema(responses={200: outputs.ResultOutput}, filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None)
     def result(self, request: Request, pk: Any = None) -> Response:
         """What the run left at its end. 404 while it is under way."""
@@ -183,7 +181,7 @@ class Runs(Endpoint, viewsets.ReadOnlyModelViewSet):
         answer = {"run": run.pk, "status": run.status, "end_reason": run.end_reason, "report": report}
         return Response(outputs.ResultOutput(answer).data)
 
-    @extend_schema(request=inputs.SteerInput, responses={202: outputs.AcceptedOutput, **PROBLEMS}, filters=False)
+    @extend_schema(request=inputs.SteerInput, responses={202: outputs.AcceptedOutput}, filters=False)
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def steer(self, request: Request, pk: Any = None) -> Response:
         """Stop, pause or resume; try again what failed by a fault of AgentOps or its model (retry); have the confidence
@@ -196,13 +194,13 @@ class Runs(Endpoint, viewsets.ReadOnlyModelViewSet):
         item = STEERING[cleaned.validated_data["action"]](actor=request.user, run=self.get_object())
         return Response(outputs.AcceptedOutput(item).data, status=202)
 
-    @extend_schema(responses={200: outputs.RollbackOutput, **PROBLEMS}, filters=False)
+    @extend_schema(responses={200: outputs.RollbackOutput, **refused(409)}, filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None)
     def rollback(self, request: Request, pk: Any = None) -> Response:
         """What undoing an ended run would do, with the digest that an order carries back."""
         return Response(outputs.RollbackOutput(preview(self.get_object())).data)
 
-    @extend_schema(request=inputs.RollbackInput, responses={202: outputs.AcceptedOutput, **PROBLEMS}, filters=False)
+    @extend_schema(request=inputs.RollbackInput, responses={202: outputs.AcceptedOutput}, filters=False)
     @rollback.mapping.post
     def order_rollback(self, request: Request, pk: Any = None) -> Response:
         """Undo it, the latest effect first. Operators and admins of the project only."""
@@ -212,7 +210,7 @@ class Runs(Endpoint, viewsets.ReadOnlyModelViewSet):
         item = roll_back_run(actor=request.user, run=self.get_object(), digest=digest)
         return Response(outputs.AcceptedOutput(item).data, status=202)
 
-    @extend_schema(request=inputs.MessageInput, responses={202: outputs.AcceptedOutput, **PROBLEMS}, filters=False)
+    @extend_schema(request=inputs.MessageInput, responses={202: outputs.AcceptedOutput}, filters=False)
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def messages(self, request: Request, pk: Any = None) -> Response:
         """Tell the run something; it takes it up at its next step."""

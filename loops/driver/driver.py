@@ -1,6 +1,6 @@
 """Perform effects, write facts, obey people: the loop that drives one owned run.
 
-Facts gather on the desk and are committed right before the next effect that touches the world, together with its
+Facts gather in the session and are committed right before the next effect that touches the world, together with its
 INTENT: two commits a step, and nothing starts before what led to it is durable (SPEC A4, J1). The driver never decides:
 it asks ``decide``.
 """
@@ -11,30 +11,30 @@ import asyncio
 import contextlib
 import logging
 
-from loops.driver import folders
-from loops.driver.checks import run_checks
-from loops.driver.classifying import classify_failure
+from loops.driver import workspace
 from loops.driver.confidence import check_confidence
-from loops.driver.desk import Desk
+from loops.driver.failures import classify_failure
 from loops.driver.gates import open_gate
-from loops.driver.mail import facts_of
+from loops.driver.interrupts import Interrupted, Interrupts
 from loops.driver.model_calls import call_model, wait
 from loops.driver.outages import may_go_on
 from loops.driver.ports import Ports
 from loops.driver.pruning import prune
 from loops.driver.rollback import ask, roll_back
+from loops.driver.session import RunSession
+from loops.driver.signals import facts_of
 from loops.driver.specialist import find_specialist
 from loops.driver.tool_calls import ToolCalls
-from loops.driver.watch import Interrupted, Watch
+from loops.driver.verification import run_checks
 from loops.engine import effects as e
 from loops.engine import facts as f
-from loops.engine import guest
 from loops.engine import ports as p
-from loops.engine.context import Transcript
-from loops.engine.exits import REPORT_KINDS, report
-from loops.engine.lifecycle import Phase, transition
-from loops.engine.loop import decide
-from loops.engine.state import RunState
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.decide import decide
+from loops.engine.end_reports import REPORT_KINDS, report
+from loops.engine.state.lifecycle import Phase, transition
+from loops.engine.state.run import RunState
+from loops.engine.strategies import third_party
 
 log = logging.getLogger(__name__)
 
@@ -58,26 +58,26 @@ class Driver:
         sandbox_level: int = 0,
         slice_s: float = 120.0,
     ) -> None:
-        self._desk = Desk(ports, state, transcript)
-        self._watch = Watch(ports.journal)
-        self._calls = ToolCalls(self._desk, self._watch, sandbox_level)
-        self._slice_s = slice_s
+        self._session = RunSession(ports, state, transcript)
+        self._interrupts = Interrupts(ports.journal)
+        self._calls = ToolCalls(self._session, self._interrupts, sandbox_level)
+        self._slice_ends = ports.clock.now() + slice_s
 
     @property
     def state(self) -> RunState:
-        return self._desk.state
+        return self._session.state
 
     async def drive(self) -> str:
         """Returns why it stopped: "ended", "gate:<kind>", "paused", "message", "timer", "turn", "slice", "drain"
         or "lost"."""
-        self._watch.drives(asyncio.current_task())
-        watching = asyncio.create_task(self._watch.run())
+        self._interrupts.drives(asyncio.current_task())
+        watching = asyncio.create_task(self._interrupts.run())
         try:
             return await self._loop()
         except (p.LeaseLost, asyncio.CancelledError) as lost:
-            if isinstance(lost, asyncio.CancelledError) and self._watch.lost is None:
+            if isinstance(lost, asyncio.CancelledError) and self._interrupts.lost is None:
                 raise
-            log.info("run %s is not ours any more: %s", self.state.spec.run_id, self._watch.lost or lost)
+            log.info("run %s is not ours any more: %s", self.state.spec.run_id, self._interrupts.lost or lost)
             return "lost"
         finally:
             watching.cancel()
@@ -85,119 +85,125 @@ class Driver:
                 await watching
 
     async def _loop(self) -> str:
-        desk, clock = self._desk, self._desk.ports.clock
-        slice_ends, records = clock.now() + self._slice_s, 0
+        session, records = self._session, 0
         while True:
             self._take_mail()
-            effect = decide(desk.state)
+            effect = decide(session.state)
             records = records + 1 if isinstance(effect, e.Record) else 0
             if records > MOST_RECORDS:
-                effect = guest.broken(f"the execution loop {desk.state.spec.loop!r} only writes facts and never acts")
-            self._watch.expect(type(effect).__name__)
-            match effect:
-                case e.Rest(why):
-                    return self._give_back(why)
-                case _ if self._watch.draining():
-                    return self._give_back("drain", runnable=True)
-                case e.CallModel() if clock.now() > slice_ends:
-                    return self._give_back("slice", runnable=True)
-            if away := folders.awaited(desk, effect):
-                return self._give_back("folder", wake_at=away)
-            if parked := self._parked(effect):
-                return parked
+                effect = third_party.broken(
+                    f"the execution loop {session.state.spec.loop!r} only writes facts and never acts"
+                )
+            self._interrupts.expect(type(effect).__name__)
+            if why := self._stopped(effect):
+                return why
             with contextlib.suppress(Interrupted):
                 await self._perform(effect)
 
+    def _stopped(self, effect: e.Effect) -> str:
+        """Why the run was given back: it rests, the worker ends, its slice of time is over or it waits; "" to go on."""
+        match effect:
+            case e.Rest(why):
+                return self._give_back(why)
+            case _ if self._interrupts.draining():
+                return self._give_back("drain", runnable=True)
+            case e.CallModel() if self._session.ports.clock.now() > self._slice_ends:
+                return self._give_back("slice", runnable=True)
+        if away := workspace.awaited(self._session, effect):
+            return self._give_back("folder", wake_at=away)
+        return self._parked(effect)
+
     def _parked(self, effect: e.Effect) -> str:
         """Why the run was given back until a timer rings; "" when it need not wait."""
-        desk = self._desk
+        session = self._session
         match effect:
-            case e.Wait(until) if until - desk.now() > LONGEST_NAP_S * 1e6:
+            case e.Wait(until) if until - session.now() > LONGEST_NAP_S * 1e6:
                 return self._give_back("timer", wake_at=until)
-            case e.AwaitModel(until) if not may_go_on(desk, effect):
+            case e.AwaitModel(until) if not may_go_on(session, effect):
                 return self._give_back("timer", wake_at=until)
-            case e.AwaitTurn(model) if desk.ports.turns.take(model):
-                return self._give_back("turn", wake_at=desk.now() + int(LOOK_AGAIN_S * 1e6))
+            case e.AwaitTurn(model) if session.ports.turns.take(model):
+                return self._give_back("turn", wake_at=session.now() + int(LOOK_AGAIN_S * 1e6))
         return ""
 
     def _give_back(self, why: str, *, wake_at: int = 0, runnable: bool = False) -> str:
-        self._desk.flush()
-        self._desk.ports.journal.release(wake_at=wake_at, runnable=runnable)
-        turns = self._desk.ports.turns
+        self._session.flush()
+        self._session.ports.journal.release(wake_at=wake_at, runnable=runnable)
+        turns = self._session.ports.turns
         turns.parked() if why == "turn" else turns.leave()
         return why
 
     def _take_mail(self) -> None:
         """Turn what people asked for into facts, in the order they asked."""
-        if not self._watch.mail_waiting:
+        if not self._interrupts.mail_waiting:
             return
-        self._watch.mail_taken()
-        journal = self._desk.ports.journal
+        self._interrupts.mail_taken()
+        journal = self._session.ports.journal
         mail = journal.mail()
-        asked = self._desk.state.is_ended and self._desk.state.gate is not None
+        asked = self._session.state.is_ended and self._session.state.gate is not None
         for item in mail:
-            self._desk.note(*facts_of(item, self._desk.state))
+            self._session.note(*facts_of(item, self._session.state))
         if mail:
-            self._desk.flush(journal.read(mail), *self._withdrawn(asked))
+            self._session.flush(journal.read(mail), *self._withdrawn(asked))
 
     def _withdrawn(self, asked: bool) -> tuple[p.Within, ...]:
         """The question what is to become of an ended run falls away when somebody acted without answering it."""
-        state = self._desk.state
+        state = self._session.state
         if not asked or state.gate is not None:
             return ()
-        return (self._desk.ports.gatekeeper.withdraw(state.spec.run_id, "somebody acted without answering"),)
+        return (self._session.ports.gatekeeper.withdraw(state.spec.run_id, "somebody acted without answering"),)
 
     async def _perform(self, effect: e.Effect) -> None:  # noqa: C901, PLR0915 - one line for each kind of effect
-        desk, watch, calls = self._desk, self._watch, self._calls
+        session, interrupts, calls = self._session, self._interrupts, self._calls
         match effect:
             case e.Record(facts):
-                desk.note(*facts)
+                session.note(*facts)
             case e.CallModel():
                 await asyncio.sleep(0)  # a model that answers at once must not starve the watch
-                await call_model(desk, watch, effect)
+                await call_model(session, interrupts, effect)
             case e.JudgeCall(call):
                 await calls.judge(call)
             case e.RunTool():
                 await calls.run(effect)
             case e.RecoverTool():
                 if question := await calls.recover(effect):
-                    await open_gate(desk, calls, question)
+                    await open_gate(session, calls, question)
             case e.OpenGate():
-                await open_gate(desk, calls, effect)
+                await open_gate(session, calls, effect)
             case e.CheckConfidence():
-                await check_confidence(desk, watch, effect)
+                await check_confidence(session, interrupts, effect)
             case e.ClassifyFailure():
-                await classify_failure(desk, watch, effect)
+                await classify_failure(session, interrupts, effect)
             case e.FindSpecialist(call):
-                await find_specialist(desk, calls.context(call), effect)
+                await find_specialist(session, calls.context(call), effect)
             case e.PruneContext():
-                await prune(desk, watch, effect)
+                await prune(session, interrupts, effect)
             case e.RunChecks():
-                await run_checks(desk, calls, self._watch)
+                if question := await run_checks(session, calls, interrupts):
+                    await open_gate(session, calls, question)
             case e.Wait(until):
-                await wait(desk, watch, until)
+                await wait(session, interrupts, until)
             case e.AwaitTurn(model):
-                desk.note(f.TurnTaken(model=model))
+                session.note(f.TurnTaken(model=model))
             case e.AwaitModel():
-                desk.note(f.ModelAwaitEnded())
+                session.note(f.ModelAwaitEnded())
             case e.End():
                 self._end(effect)
             case e.AskRollback():
-                await ask(desk, calls)
+                await ask(session, calls)
             case e.RollBack():
-                await roll_back(desk, calls, watch)
+                await roll_back(session, calls, interrupts)
 
     def _end(self, effect: e.End) -> None:
         """The artifact of the terminal state, the last transition and the provenance, in one transaction (A5, N1)."""
-        desk, ports = self._desk, self._desk.ports
-        came_from = desk.state.phase
+        session, ports = self._session, self._session.ports
+        came_from = session.state.phase
         phase = transition(came_from, effect.event)
-        body = report(phase, desk.state, effect.reason, effect.detail)
-        desk.note(
+        body = report(phase, session.state, effect.reason, effect.detail)
+        session.note(
             f.PhaseEntered(phase=phase, event=effect.event, came_from=came_from),
             f.RunEnded(phase=phase, reason=effect.reason, report=body, report_kind=REPORT_KINDS[phase]),
         )
-        within = [ports.gatekeeper.withdraw(desk.state.spec.run_id, effect.reason)]
+        within = [ports.gatekeeper.withdraw(session.state.spec.run_id, effect.reason)]
         if phase is Phase.COMMIT:
-            within.append(ports.archive.commit(desk.state, body, desk.state.last_at))
-        desk.flush(*within)
+            within.append(ports.archive.commit(session.state, body, session.state.last_at))
+        session.flush(*within)

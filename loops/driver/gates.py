@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from loops.crash_points import CrashPoint, reach
-from loops.driver.desk import Desk
+from loops.driver.session import RunSession
 from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine import rollback as rb
-from loops.engine.codec import to_plain
-from loops.engine.cutting import cut, shortened
-from loops.engine.deeds import deed
+from loops.engine.encoding.codec import to_plain
+from loops.engine.rollback import plan as rb
+from loops.engine.text.truncation import cut, shortened
+from loops.engine.tool_calls.titles import deed
 from loops.engine.values import Json, ToolCall
 from loops.masking import known
 
@@ -25,51 +25,55 @@ FILES_AT_MOST = 500
 NOBODY_SAW = "its worker was lost while it ran"
 
 
-async def open_gate(desk: Desk, calls: ToolCalls, effect: e.OpenGate) -> None:
+async def open_gate(session: RunSession, calls: ToolCalls, effect: e.OpenGate) -> None:
     """Insert the gate and its fact in one transaction; the run then rests, and no worker waits (SPEC J5)."""
-    spec, call = desk.state.spec, effect.call
+    spec, call = session.state.spec, effect.call
     title, version = effect.title, spec.policy_version
     subject: Mapping[str, Json] = dict(effect.subject) | {
         "run": spec.run_id,
         "kind": effect.kind,
-        "seq": desk.state.seq,
+        "seq": session.state.seq,
     }
     view = dict(effect.view)
     if call is not None and effect.kind in ABOUT_AN_ACTION:
         judgement = await calls.judgement_of(call)
         title, subject, version = title or deed(call), judgement.subject, judgement.policy_version
-        view = _view(desk, call) | dict(judgement.view) | view
+        view = _view(session, call) | dict(judgement.view) | view
+    if effect.criterion:  # its command is the task's own: nobody edits it here
+        call, view = None, {**view, "criterion": effect.criterion}
     if effect.kind == "final_review":
-        view |= _left_behind(desk)
+        view |= _left_behind(session)
     request = p.GateRequest(
-        id=desk.ports.new_id(),
+        id=session.ports.new_id(),
         run_id=spec.run_id,
         project_id=spec.project_id,
         kind=effect.kind,
         title=shortened(known().text(title), TITLE_CHARS),
-        step=desk.state.step,
+        step=session.state.step,
         call_id=call.id if call else "",
-        tool=call.name if call else "",
+        tool=effect.call.name if effect.call else "",
         reasons=effect.reasons,
         confidence=effect.confidence,
         risk=effect.risk,
         recommended=effect.recommended,
         policy_version=version,
         subject=subject,
-        view=known().value(view | {"reasoning": cut(desk.state.last_text, REASONING_CHARS, "on the page of the run")}),
+        view=known().value(
+            view | {"reasoning": cut(session.state.last_text, REASONING_CHARS, "on the page of the run")}
+        ),
     )
     detail = {"limit": str(view["limit"])} if effect.kind == "limit_reached" else {}
-    desk.note(
+    session.note(
         f.GateOpened(gate=request.id, kind=request.kind, title=request.title, call_id=request.call_id, detail=detail)
     )
-    desk.flush(desk.ports.gatekeeper.open(request))
+    session.flush(session.ports.gatekeeper.open(request))
     reach(CrashPoint.GATE_OPENED)
 
 
-def _left_behind(desk: Desk) -> dict[str, Any]:
+def _left_behind(session: RunSession) -> dict[str, Any]:
     """The files that the result is about, by the states they had and have: an approval binds to exactly these bytes."""
-    desk.flush()
-    changes, unknown = rb.left_behind(desk.ports.journal.history(rb.LEDGER))
+    session.flush()
+    changes, unknown = rb.left_behind(session.ports.journal.history(rb.LEDGER))
     more, more_unknown = (max(0, len(some) - FILES_AT_MOST) for some in (changes, unknown))
     found: dict[str, Any] = {"changed": [], "more_changed": more, "unrecorded": [], "more_unrecorded": more_unknown}
     for one in changes[:FILES_AT_MOST]:
@@ -79,10 +83,10 @@ def _left_behind(desk: Desk) -> dict[str, Any]:
     return found
 
 
-def _view(desk: Desk, call: ToolCall) -> dict[str, Any]:
+def _view(session: RunSession, call: ToolCall) -> dict[str, Any]:
     """What a reviewer needs of any call: the whole arguments, and what kind of thing would happen."""
     view: dict[str, Any] = {"tool": call.name, "arguments": to_plain(call.arguments)}
-    for spec in desk.specs:
+    for spec in session.specs:
         if spec.name == call.name:
             view |= {"operation": spec.operation, "reversibility": spec.reversibility.value}
             view |= {"danger": spec.danger.value, "parameters_schema": to_plain(spec.parameters)}

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loops.driver.desk import Desk
+from loops.driver.session import RunSession
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine.breakers import MODEL, Refusal, model_is_at_fault
@@ -33,38 +33,38 @@ class Chosen:
     because: str = ""
 
 
-def choose(desk: Desk, role: ModelRole) -> Chosen | f.ModelAwaited:
+def choose(session: RunSession, role: ModelRole) -> Chosen | f.ModelAwaited:
     """The first model of the chain that may be asked; it may take a probe. The fact of being parked without one."""
-    wanted = desk.state.spec.model_for(role.value)
+    wanted = session.state.spec.model_for(role.value)
     refused: list[Refusal] = []
-    for model in _left(desk, wanted):
-        answer = desk.ports.breakers.admit(MODEL, model)
+    for model in _left(session, wanted):
+        answer = session.ports.breakers.admit(MODEL, model)
         if isinstance(answer, Refusal):
             refused.append(answer)
         elif model == wanted:
             return Chosen(model, answer.probe)
         else:
-            why = refused[0].why if refused else desk.state.outage.why
+            why = refused[0].why if refused else session.state.outage.why
             return Chosen(model, answer.probe, wanted, why)
-    return _parked(desk, role, refused)
+    return _parked(session, role, refused)
 
 
-def next_after(desk: Desk, role: ModelRole, model: str) -> str:
+def next_after(session: RunSession, role: ModelRole, model: str) -> str:
     """The model of the chain that is asked when ``model`` is given up; "" when none is left."""
-    wanted = desk.state.spec.model_for(role.value)
-    return next((other for other in _left(desk, wanted) if other != model), "")
+    wanted = session.state.spec.model_for(role.value)
+    return next((other for other in _left(session, wanted) if other != model), "")
 
 
-def may_go_on(desk: Desk, effect: e.AwaitModel) -> bool:
+def may_go_on(session: RunSession, effect: e.AwaitModel) -> bool:
     """Time has come, or a breaker was closed before its time."""
-    if desk.now() >= effect.until:
+    if session.now() >= effect.until:
         return True
-    return desk.ports.breakers.refuses(MODEL, desk.state.outage.model) is None
+    return session.ports.breakers.refuses(MODEL, session.state.outage.model) is None
 
 
-def heard(desk: Desk, model: str, error: ModelError, probe: bool) -> None:
+def heard(session: RunSession, model: str, error: ModelError, probe: bool) -> None:
     """Tell the breaker of a failed request. A request refused for what it says shows that the model works."""
-    breakers = desk.ports.breakers
+    breakers = session.ports.breakers
     if model_is_at_fault(error.kind):
         status = f" (HTTP {error.status})" if error.status else ""
         breakers.failed(MODEL, model, f"{error.code}{status}", error.retry_after_s or 0.0)
@@ -72,16 +72,16 @@ def heard(desk: Desk, model: str, error: ModelError, probe: bool) -> None:
         breakers.succeeded(MODEL, model)
 
 
-def _left(desk: Desk, wanted: str) -> Sequence[str]:
-    given_up = desk.state.outage.given_up
-    return [model for model in desk.ports.fallbacks(wanted) if model not in given_up] or [wanted]
+def _left(session: RunSession, wanted: str) -> Sequence[str]:
+    given_up = session.state.outage.given_up
+    return [model for model in session.ports.fallbacks(wanted) if model not in given_up] or [wanted]
 
 
-def _parked(desk: Desk, role: ModelRole, refused: Sequence[Refusal]) -> f.ModelAwaited:
-    now = desk.now()
+def _parked(session: RunSession, role: ModelRole, refused: Sequence[Refusal]) -> f.ModelAwaited:
+    now = session.now()
     first = min(refused, key=lambda refusal: refusal.until or now + WHILE_PROBED_S * 1e6)
     earliest = first.until if first.until else now + int(WHILE_PROBED_S * 1e6)
-    until = max(earliest, now + 1_000_000) + int(_share(f"{desk.state.spec.run_id}:{earliest}") * SPREAD_S * 1e6)
+    until = max(earliest, now + 1_000_000) + int(_share(f"{session.state.spec.run_id}:{earliest}") * SPREAD_S * 1e6)
     return f.ModelAwaited(role=role, model=first.name, until=until, reason=first.why)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from loops.engine import breakers as b
 from loops.engine import ports as p
-from loops.engine import turns as t
-from loops.engine.spec import RunSpec
+from loops.engine.model_calls import turns as t
+from loops.engine.state.spec import RunSpec
 
 NO_BREAKERS = b.AlwaysClosed()
 NO_LINE = t.NoLine()

@@ -13,17 +13,18 @@ from dataclasses import replace
 from typing import Any
 
 from loops.crash_points import CrashPoint, reach
-from loops.driver.desk import Desk
 from loops.driver.gates import open_gate
+from loops.driver.interrupts import Interrupts, TookTooLong
+from loops.driver.session import RunSession
 from loops.driver.tool_calls import ToolCalls
-from loops.driver.watch import TookTooLong, Watch
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine import rollback as rb
-from loops.engine.exits import REASONS, failure_behind
-from loops.engine.lifecycle import Phase
-from loops.engine.state import RunState
+from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.end_reports import failure_behind
+from loops.engine.rollback import plan as rb
+from loops.engine.state.lifecycle import Phase
+from loops.engine.state.run import RunState
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult
 
 log = logging.getLogger(__name__)
@@ -35,31 +36,31 @@ LONGEST_S = 600.0
 IN_DOUBT = "the worker was lost while it was being undone, and nobody can say whether it was: look before you try again"
 
 
-async def ask(desk: Desk, calls: ToolCalls) -> None:
+async def ask(session: RunSession, calls: ToolCalls) -> None:
     """Open the gate, unless nothing of what the run did is there any more. What a rollback could not undo is asked
     about as well: nobody has to find it by chance (SPEC O2)."""
-    desk.flush()
-    history = desk.ports.journal.history(rb.LEDGER)
+    session.flush()
+    history = session.ports.journal.history(rb.LEDGER)
     failed = [undo for undo in reversed(rb.ledger(history)) if undo.outcome in rb.LEFT]
     undos = rb.ledger([*history, f.RollbackRequested()])
-    view = await view_of(desk.ports.tools, _context(calls, "*"), undos)
+    view = await view_of(session.ports.tools, _context(calls, "*"), undos)
     if not view["files"] and not view["others"]:
-        desk.note(f.RollbackEnded(outcome=rb.NOTHING, asked=False))
-        desk.flush()
+        session.note(f.RollbackEnded(outcome=rb.NOTHING, asked=False))
+        session.flush()
         return
-    state = desk.state
+    state = session.state
     question = e.OpenGate(
         kind=rb.GATE,
         title=_title(state, view, failed=bool(failed)),
         reasons=reasons_of(failed)
-        or (REASONS.get(state.end_reason, state.end_reason), "What it did so far is still there."),
+        or (EXPLANATIONS.get(state.end_reason, state.end_reason), "What it did so far is still there."),
         risk="medium",
         recommended="keep" if state.phase is Phase.HALT or failed else "",
         subject={"undo": [{"call": undo.id, "tool": undo.compensation.tool} for undo in rb.pending(undos)]},
         view=view
         | {"choices": choices(state), "again": bool(failed), "failure": failure_behind(state, state.end_reason)},
     )
-    await open_gate(desk, calls, question)
+    await open_gate(session, calls, question)
 
 
 def reasons_of(failed: Sequence[rb.Undo]) -> tuple[str, ...]:
@@ -91,53 +92,55 @@ async def view_of(tools: p.Tools, context: p.CallContext, undos: Sequence[rb.Und
     return view | {"others": others}
 
 
-async def roll_back(desk: Desk, calls: ToolCalls, watch: Watch) -> None:
+async def roll_back(session: RunSession, calls: ToolCalls, interrupts: Interrupts) -> None:
     """Undo what is left, the latest effect first, and write the report anew. After LeaseLost the next owner goes on."""
-    desk.flush()
-    history = desk.ports.journal.history(rb.LEDGER)
+    session.flush()
+    history = session.ports.journal.history(rb.LEDGER)
     undos = rb.ledger(history)
     while undo := rb.next_undo(undos):
-        came = await _undo(desk, calls, watch, undo, undos)
+        came = await _undo(session, calls, interrupts, undo, undos)
         if came.outcome in rb.LEFT:
-            log.warning("run %s: %s was not undone: %s", desk.state.spec.run_id, undo.summary, came.message)
+            log.warning("run %s: %s was not undone: %s", session.state.spec.run_id, undo.summary, came.message)
         undos = rb.advanced(undos, came)
-        desk.note(came)
-        desk.flush()
+        session.note(came)
+        session.flush()
         reach(CrashPoint.BETWEEN_COMPENSATIONS)
-    _end(desk, history, undos)
+    _end(session, history, undos)
 
 
 async def _undo(
-    desk: Desk, calls: ToolCalls, watch: Watch, undo: rb.Undo, undos: Sequence[rb.Undo]
+    session: RunSession, calls: ToolCalls, interrupts: Interrupts, undo: rb.Undo, undos: Sequence[rb.Undo]
 ) -> f.CompensationCompleted:
     outcome, why = rb.obstacle(undo, undos)
     if outcome:
         return _came(undo, outcome, why, _paths(undo) if outcome in rb.LEFT else ())
     compensation, held = rb.to_perform(undo, undos)
     call = _call(undo.id, compensation)
-    key = rb.idempotency_key(desk.state.spec.run_id, undo)
+    key = rb.idempotency_key(session.state.spec.run_id, undo)
     context = replace(_context(calls, undo.id), idempotency_key=key)
-    if undo.open and (known := await _found(desk, call, context, undo)):
+    if undo.open and (known := await _found(session, call, context, undo)):
         return known
-    desk.note(
+    session.note(
         f.CompensationIntended(
             undoes=undo.id, tool=call.name, arguments=call.arguments, idempotency_key=key, attempt=undo.begun + 1
         )
     )
-    desk.flush()
-    work = desk.ports.tools.execute(call, context, lambda stream, chunk: None)
+    session.flush()
+    work = session.ports.tools.execute(call, context, lambda stream, chunk: None)
     try:
-        result = await watch.interruptible(work, NOBODY, what=call.name, within_s=LONGEST_S)
+        result = await interrupts.interruptible(work, NOBODY, what=call.name, within_s=LONGEST_S)
     except TookTooLong:
         return _came(undo, "failed", f"{call.name} did not end within {LONGEST_S:g} s and was stopped", _paths(undo))
     return _outcome(undo, result, held)
 
 
-async def _found(desk: Desk, call: ToolCall, context: p.CallContext, undo: rb.Undo) -> f.CompensationCompleted | None:
+async def _found(
+    session: RunSession, call: ToolCall, context: p.CallContext, undo: rb.Undo
+) -> f.CompensationCompleted | None:
     """What became of a compensation whose worker was lost; None when it may simply be made again."""
     if call.name == rb.RESTORE or undo.compensation.repeatable:
         return None
-    match await desk.ports.tools.verify(call, context):
+    match await session.ports.tools.verify(call, context):
         case p.Verified.DONE:
             return _came(undo, rb.UNDONE)
         case p.Verified.NOT_DONE:
@@ -167,17 +170,17 @@ def _came(undo: rb.Undo, outcome: str, why: str = "", left: tuple[str, ...] = ()
     return f.CompensationCompleted(undoes=undo.id, tool=tool, outcome=outcome, message=why, left=left)
 
 
-def _end(desk: Desk, history: Sequence[f.Fact], undos: Sequence[rb.Undo]) -> None:
+def _end(session: RunSession, history: Sequence[f.Fact], undos: Sequence[rb.Undo]) -> None:
     """The run stays as it ended; its report says from now on what was undone and what was not (SPEC A5)."""
     ended = next(fact for fact in reversed(history) if isinstance(fact, f.RunEnded))
     report = dict(ended.report) | {"rollback": rb.account(undos, rb.ordered_by(history))}
     counts = {name: sum(undo.outcome == name for undo in undos) for name in (rb.UNDONE, *rb.LEFT)}
     left = sum(counts[name] for name in rb.LEFT)
-    desk.note(
+    session.note(
         f.RollbackEnded(outcome=rb.outcome_of(undos), undone=counts[rb.UNDONE], left=left),
         f.RunEnded(phase=ended.phase, reason=ended.reason, report=report, report_kind=ended.report_kind, amends=True),
     )
-    desk.flush()
+    session.flush()
 
 
 def _context(calls: ToolCalls, undoes: str) -> p.CallContext:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loops.driver.desk import Desk
+from loops.driver.session import RunSession
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.values import Compensation, Reversibility, ToolCall, ToolSpec
@@ -11,8 +11,8 @@ from loops.engine.values import Compensation, Reversibility, ToolCall, ToolSpec
 class UndoPlans:
     """Of the calls of one run. A call that changes nothing costs nothing here."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, session: RunSession) -> None:
+        self._session = session
         self._planned: dict[str, Compensation] = {}
 
     async def plan(self, call: ToolCall, context: p.CallContext, attempt: int) -> Compensation | None:
@@ -20,7 +20,7 @@ class UndoPlans:
         spec = self._spec(call)
         if spec is not None and spec.reversibility is Reversibility.PURE:
             return None
-        tools = self._desk.ports.tools
+        tools = self._session.ports.tools
         planned = self._first(call) if attempt > 1 else await tools.plan_undo(call, context)
         if planned is not None:
             self._planned = {call.id: planned}
@@ -29,16 +29,16 @@ class UndoPlans:
     async def learn(self, call: ToolCall, context: p.CallContext) -> Compensation | None:
         """Right after the call, however it ended; None when the plan said it all."""
         planned = self._planned.pop(call.id, None)
-        return await self._desk.ports.tools.learn_undo(call, context, planned) if planned is not None else None
+        return await self._session.ports.tools.learn_undo(call, context, planned) if planned is not None else None
 
     async def learn_after_loss(self, call: ToolCall, context: p.CallContext) -> None:
         """What stands in the workspace now is what the lost worker's call left, as long as nothing else has run."""
         planned = self._first(call)
         if planned is None:
             return
-        learnt = await self._desk.ports.tools.learn_undo(call, context, planned)
+        learnt = await self._session.ports.tools.learn_undo(call, context, planned)
         if learnt is not None:
-            self._desk.note(f.UndoLearnt(call_id=call.id, compensation=learnt))
+            self._session.note(f.UndoLearnt(call_id=call.id, compensation=learnt))
 
     def reversibility(self, call: ToolCall, planned: Compensation | None) -> str:
         """Of this very call, for its INTENT."""
@@ -48,8 +48,8 @@ class UndoPlans:
         return spec.reversibility.value if spec is not None else ""
 
     def _first(self, call: ToolCall) -> Compensation | None:
-        intents = self._desk.ports.journal.history(("ToolIntended",))
+        intents = self._session.ports.journal.history(("ToolIntended",))
         return next((i.compensation for i in intents if isinstance(i, f.ToolIntended) and i.call_id == call.id), None)
 
     def _spec(self, call: ToolCall) -> ToolSpec | None:
-        return next((spec for spec in self._desk.specs if spec.name == call.name), None)
+        return next((spec for spec in self._session.specs if spec.name == call.name), None)

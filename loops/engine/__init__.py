@@ -1,1 +1,1 @@
-"""The pure heart of AgentOps: no Django, no I/O, no clock, no randomness (ARCHITECTURE: "two pure functions")."""
+"""The pure heart of AgentOps: no Django, no I/O, no clock, no randomness (architecture#engine)."""

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
 
-from loops.engine import texts
-from loops.engine.evolving import evolve
+from loops.engine import prompts
+from loops.engine.encoding.replace import evolve
 from loops.engine.values import FailureKind, ToolResult
 
 TOOL, MODEL = "tool", "model"
@@ -142,11 +142,11 @@ def model_is_at_fault(kind: FailureKind) -> bool:
 
 def told(refused: Refusal, now: int) -> str:
     """Why a tool was not run, for the model that wanted it."""
-    when = texts.fill("breaker_open_tried")
+    when = prompts.fill("breaker_open_tried")
     if refused.until:
         seconds = max(1, (refused.until - now) // 1_000_000)
-        when = texts.fill("breaker_open_until", until=_clock(refused.until), seconds=seconds)
-    return texts.fill("breaker_open", tool=refused.name, why=refused.why, since=_clock(refused.since), when=when)
+        when = prompts.fill("breaker_open_until", until=_clock(refused.until), seconds=seconds)
+    return prompts.fill("breaker_open", tool=refused.name, why=refused.why, since=_clock(refused.since), when=when)
 
 
 def _clock(at: int) -> str:

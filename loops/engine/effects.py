@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from loops.engine.errors.failure import Failure
 from loops.engine.facts import Fact
-from loops.engine.lifecycle import Event
+from loops.engine.state.failure import Failure
+from loops.engine.state.lifecycle import Event
 from loops.engine.values import Json, ModelRole, ToolCall
 
 
@@ -58,6 +58,8 @@ class OpenGate:
     subject: Mapping[str, Json] = field(default_factory=dict)
     view: Mapping[str, Json] = field(default_factory=dict)
     confidence: float | None = None
+    criterion: str = ""
+    """The acceptance criterion whose command ``call`` is: no call of the agent's."""
 
 
 @dataclass(frozen=True, slots=True)

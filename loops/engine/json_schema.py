@@ -18,7 +18,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from loops.engine.patterns import BadPattern, Pattern, regular_expression, work
+from loops.engine.text.patterns import BadPattern, Pattern, regular_expression, work
 
 BUDGET = 100_000_000
 """For one judgement: about two seconds of a processor. One keyword costs ``_KEYWORD``, a character to describe 1."""

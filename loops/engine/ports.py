@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, Protocol
 
 from loops.engine.facts import Fact
-from loops.engine.state import RunState
+from loops.engine.state.run import RunState
 from loops.engine.values import (
     Access,
     Compensation,
@@ -59,7 +59,7 @@ class CallContext:
     """Who calls, from where. ``workspace`` is an absolute path; tools open it once and work by descriptor.
 
     ``lease_ends`` is when the caller's ownership of the run ends, in seconds of a clock nobody sets; nothing may touch
-    the world after it (RELIABILITY 3.1). ``expects`` is what INTENT recorded of the world: hashes by path, "before"
+    the world after it (reliability#lease). ``expects`` is what INTENT recorded of the world: hashes by path, "before"
     and "after" the call, where they could be known.
     """
 
@@ -84,7 +84,7 @@ class Judgement:
 
     ``access`` DENY covers unknown tools and schema errors as well (``invalid`` is then true and ``reasons`` are
     precise enough for the model to correct itself). ``subject`` is the exact action an approval would bind to
-    (RELIABILITY 3.3): canonical, JSON, complete. ``gate_kind`` is set when ``access`` is ASK.
+    (reliability#approvals): canonical, JSON, complete. ``gate_kind`` is set when ``access`` is ASK.
     """
 
     call_id: str
@@ -136,6 +136,10 @@ class Tools(Protocol):
 
     async def look(self, call: ToolCall, context: CallContext) -> Mapping[str, Json]:
         """What stands where the call writes: SHA-256 by path, "" for nothing, "directory" for one. Changes nothing."""
+        ...
+
+    def obeyed(self, context: CallContext) -> str:
+        """SHA-256 over all that a command would obey now; "" where that cannot be told whole (SPEC Q5)."""
         ...
 
     async def verify(self, call: ToolCall, context: CallContext) -> Verified:
@@ -208,7 +212,7 @@ class LeaseLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class Signal:
     """One mailbox item: stop, pause, resume, message {"text"}, decision {...}; ``by`` is a person's name."""
 
     id: str
@@ -236,6 +240,10 @@ class Journal(Protocol):
         """Leave word that this owner hangs, for the people who watch and for the next owner."""
         ...
 
+    def told_to_end(self) -> None:
+        """Leave word that this owner's worker is to end: whoever finds it gone knows that it did not die of the run."""
+        ...
+
     def history(self, kinds: Sequence[str]) -> Sequence[Fact]:
         """The committed facts of these kinds, in order: for what no state holds."""
         ...
@@ -244,9 +252,9 @@ class Journal(Protocol):
         """Kinds of the unread mailbox items."""
         ...
 
-    def mail(self) -> Sequence[Mail]: ...
+    def mail(self) -> Sequence[Signal]: ...
 
-    def read(self, mail: Sequence[Mail]) -> Within:
+    def read(self, mail: Sequence[Signal]) -> Within:
         """Mark as turned into facts."""
         ...
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeGuard, TypeVar
 
-from loops.engine.standing import Counts, Measured
-from loops.engine.state import RunState
+from loops.engine.state.measures import Counts, Measured
+from loops.engine.state.run import RunState
 from loops.engine.values import Json, ToolResult
 
 C = TypeVar("C", bound=Counts)

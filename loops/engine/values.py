@@ -92,11 +92,11 @@ class ToolSpec:
 
     ``parameters`` is a JSON Schema (draft 2020-12) of an object; ``additionalProperties`` is false in every built-in.
     ``timeout_s`` bounds one execution in seconds. ``retriable`` means that running the very same call again after an
-    unknown outcome is harmless (RELIABILITY 3.2); a tool that is not retriable goes to a human instead.
+    unknown outcome is harmless (reliability#calls); a tool that is not retriable goes to a human instead.
 
     What a tool does not declare is taken at its worst: it does something that nobody named, cannot be undone, and a
     person is asked before each call. ``default_access`` is what holds where no rule of the matrix names the tool or its
-    operation; there, ALLOW counts for tools that end a step only (``loops.tools.matrix.without_rule``).
+    operation; there, ALLOW counts for tools that end a step only (``loops.tools.policy.without_rule``).
     """
 
     name: str
@@ -225,7 +225,7 @@ class ModelReply:
     duration_ms: int = 0
 
 
-# --- what a model streams while it answers: transient, never stored (ARCHITECTURE 7) --------------------------------
+# --- what a model streams while it answers: transient, never stored (architecture#live) ----------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Models: providers, requests and streams, prices, context windows."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from loops.engine.values import Json
-from loops.llm.clean import clean_text, is_clean
+from loops.llm.text import clean_text, is_clean
 
 MAX_DEPTH = 64
 MAX_INTEGER = 2**53

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal
 
-Provider = Literal["anthropic", "openai", "scripted", "replay"]
+Provider = str
+"""The name of one of ``loops.llm.providers``, or of an installed package."""
 
 
 @dataclass(frozen=True, slots=True)

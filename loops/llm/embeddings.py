@@ -18,8 +18,8 @@ import httpx2
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind
 from loops.llm.config import ModelConfig
-from loops.llm.connecting import AddressRefused, guard
-from loops.llm.failures import configuration_failure, http_failure, wire_failure
+from loops.llm.connections import AddressRefused, guard
+from loops.llm.transport_errors import configuration_failure, http_failure, wire_failure
 
 DEFAULT_URL = "https://api.openai.com/v1"
 WITHIN_S = 5.0

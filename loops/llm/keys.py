@@ -12,9 +12,8 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from loops.llm.addresses import is_never_a_model
+from loops.llm.providers import OURS
 
-OWN_ADDRESS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
-"""Where a model without an address of its own is asked."""
 OF_PROVIDERS = {
     "ANTHROPIC_API_KEY": "https://api.anthropic.com",
     "DEEPSEEK_API_KEY": "https://api.deepseek.com",
@@ -46,7 +45,8 @@ class Pair:
 def pair_of(provider: str, key: str, url: str) -> Pair:
     """Return what a model with these fields sends where. Raises ValueError with a sentence for an address that no model
     has."""
-    return Pair(key, origin_of(url or OWN_ADDRESS.get(provider, "")))
+    own = OURS[provider].address if provider in OURS else ""
+    return Pair(key, origin_of(url or own))
 
 
 def origin_of(url: str) -> str:

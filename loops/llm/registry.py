@@ -7,33 +7,19 @@ SDKs are imported then and not before: importing this module costs nothing.
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
-from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from loops.engine.ports import ModelError
-from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest
+from loops.engine.values import FailureKind, ModelReply, ModelRequest
+from loops.llm import providers
 from loops.llm.config import ModelConfig
-from loops.llm.failures import configuration_failure
 from loops.llm.fallback import chain
 from loops.llm.prices import cost_microusd
-
-OnEvent = Callable[[ModelEvent], None]
-
-
-class Adapter(Protocol):
-    """What every provider's adapter can do."""
-
-    async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
-        """Answer one request."""
-        ...
-
-    async def close(self) -> None:
-        """Close the connections."""
-        ...
+from loops.llm.providers import Adapter, OnEvent, UnknownProvider, unknown
+from loops.llm.transport_errors import configuration_failure
 
 
 class ModelService:
@@ -48,8 +34,8 @@ class ModelService:
         config = self.config(request.model)
         if request.thinking == "off" and config.thinking != "off":
             request = replace(request, thinking=config.thinking)
-        await _load_sdk(config.provider)
-        reply = await self._adapter(config).call(request, on_event)
+        adapter = await self._adapter(config)
+        reply = await adapter.call(request, on_event)
         cost = cost_microusd(reply.usage, reply.model_id, config)
         return replace(reply, usage=replace(reply.usage, cost_microusd=cost))
 
@@ -79,61 +65,29 @@ class ModelService:
         for adapter in self._adapters.pop(asyncio.get_running_loop(), {}).values():
             await adapter.close()
 
-    def _adapter(self, config: ModelConfig) -> Adapter:
+    async def _adapter(self, config: ModelConfig) -> Adapter:
         adapters = self._adapters.setdefault(asyncio.get_running_loop(), {})
         if config.name not in adapters:
-            adapters[config.name] = build_adapter(config)
+            await _load_provider(config.provider)
+            if config.name not in adapters:
+                adapters[config.name] = build_adapter(config)
         return adapters[config.name]
 
 
 def build_adapter(config: ModelConfig) -> Adapter:
-    """One file per provider, imported here and only when it is needed."""
+    """That of the model's provider. Raises ModelError where it cannot be made."""
     if config.refused:
         raise configuration_failure("address_not_allowed", f"model {config.name!r} is not asked: {config.refused}")
     config = replace(config, api_key=config.api_key.strip())
     if not (config.api_key.isascii() and config.api_key.isprintable()):
         raise configuration_failure("bad_api_key", f"the key of model {config.name!r} holds characters no key has")
-    match config.provider:
-        case "anthropic":
-            from loops.llm.anthropic_messages import AnthropicModel
-
-            return AnthropicModel(config)
-        case "openai":
-            from loops.llm.openai_chat import OpenAIModel
-
-            return OpenAIModel(config)
-        case "scripted":
-            from loops.llm.scripted import ScriptedModel
-            from loops.llm.scripts import find_script
-
-            return ScriptedModel(_found(find_script, config), config.pace)
-        case "replay":
-            from loops.llm.replay import ReplayModel, find_recording
-
-            return ReplayModel(_found(find_recording, config))
-    raise _unknown(config, f"no provider named {config.provider!r}")
-
-
-_WITH_SDK = {"anthropic": "loops.llm.anthropic_messages", "openai": "loops.llm.openai_chat"}
-
-
-async def _load_sdk(provider: str) -> None:
-    """Off the loop, once a process: it takes seconds on a busy machine, and a person's stop must not wait for it."""
-    module = _WITH_SDK.get(provider, "")
-    if module and module not in sys.modules:
-        await asyncio.to_thread(import_module, module)
-
-
-T = TypeVar("T")
-
-
-def _found(find: Callable[[str], T], config: ModelConfig) -> T:
     try:
-        return find(config.model_id)
-    except (KeyError, OSError) as error:
-        raise _unknown(config, str(error)) from error
+        return providers.get(config.provider).build(config)
+    except UnknownProvider as error:
+        raise unknown(config, str(error)) from error
 
 
-def _unknown(config: ModelConfig, why: str) -> ModelError:
-    message = f"model {config.name!r} can't be used: {why}"
-    return ModelError(message, kind=FailureKind.UNRECOVERABLE, code="unknown_model")
+async def _load_provider(name: str) -> None:
+    """Off the loop: importing an SDK takes seconds on a busy machine, and a person's stop must not wait for it."""
+    with suppress(UnknownProvider):  # whoever builds its adapter says so
+        await asyncio.to_thread(providers.get, name)

@@ -24,9 +24,9 @@ from loops.engine.values import (
     ToolCall,
 )
 from loops.llm.arguments import parse_arguments
-from loops.llm.clean import clean_json, clean_text
-from loops.llm.scripted import PREFIX, Turn, events_of, reply_of
-from loops.llm.turns import tool_results, turn_number
+from loops.llm.conversation import tool_results, turn_number
+from loops.llm.scripted.adapter import PREFIX, Turn, events_of, reply_of
+from loops.llm.text import clean_json, clean_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What the commands share: printing to a terminal, watching a run."""

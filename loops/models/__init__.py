@@ -10,6 +10,7 @@ from loops.models.policies import AccessRule, ComplexityProfile, Policy, PolicyV
 from loops.models.provenance import AuditEvent, ProvenanceRecord
 from loops.models.retention import CondemnedBlob, Tombstone
 from loops.models.runs import Artifact, ModelCall, Run, Step, ToolCallRecord
+from loops.models.seals import Seal
 from loops.models.tasks import Task, Workspace
 from loops.models.tokens import ApiToken
 from loops.models.turns import ModelTurn
@@ -42,6 +43,7 @@ __all__ = [
     "Project",
     "ProvenanceRecord",
     "Run",
+    "Seal",
     "Step",
     "Task",
     "Tombstone",

@@ -28,6 +28,8 @@ def _price(of: str, help_text: str) -> models.DecimalField:
 
 class ModelConfig(models.Model):
     class Provider(models.TextChoices):
+        """Our own; installed packages bring more (``loops.llm.providers``)."""
+
         ANTHROPIC = "anthropic", "Anthropic"
         OPENAI = "openai", "OpenAI-compatible"
         SCRIPTED = "scripted", "Scripted (no language model)"
@@ -161,6 +163,12 @@ class Agent(models.Model):
     name = models.CharField(max_length=120)
     agent_type = models.SlugField(default="general", help_text="Row of the tool access matrix that applies.")
     execution_loop = models.CharField(max_length=40, default="react", help_text="Name of a registered loop.")
+    program = models.CharField(
+        max_length=40,
+        blank=True,
+        default="",
+        help_text="The agent of an installed package that leads its runs. Empty: the execution loop alone does.",
+    )
     instructions = models.TextField(blank=True, help_text="Added to the system prompt.")
     actor_model = models.ForeignKey(ModelConfig, on_delete=models.PROTECT, related_name="+")
     planner_model = models.ForeignKey(ModelConfig, on_delete=models.PROTECT, related_name="+", null=True, blank=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.indexes import BrinIndex
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
@@ -101,6 +102,7 @@ class BreakerEvent(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        indexes = [BrinIndex(fields=["at"], name="breaker_event_at", autosummarize=True)]
 
     def __str__(self) -> str:
         return f"{self.name}: {self.get_what_display()}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
 from loops.models.runs import Run
@@ -29,6 +30,7 @@ class Fork(models.Model):
 
     class Meta:
         ordering = ["-run_id"]
+        indexes = [BrinIndex(fields=["created_at"], name="fork_made", autosummarize=True)]
         constraints = [
             models.UniqueConstraint(
                 fields=["parent", "created_by", "idempotency_key"],

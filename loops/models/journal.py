@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
 from loops.ids import new_id
@@ -27,6 +28,7 @@ class Fact(models.Model):
 
     class Meta:
         ordering = ["run_id", "seq"]
+        indexes = [BrinIndex(fields=["at"], name="fact_at", autosummarize=True)]
 
     def __str__(self) -> str:
         return f"{self.seq} {self.kind}"
@@ -61,14 +63,17 @@ class Checkpoint(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        indexes = [models.Index(fields=["run", "-k"], name="checkpoint_latest")]
+        indexes = [
+            models.Index(fields=["run", "-k"], name="checkpoint_latest"),
+            BrinIndex(fields=["created_at"], name="checkpoint_made", autosummarize=True),
+        ]
 
     def __str__(self) -> str:
         return f"{self.run_id} at {self.k}"
 
 
 class MailboxItem(models.Model):
-    """Something the outside wants of a run: only the lease holder turns it into a fact (ARCHITECTURE 3)."""
+    """Something the outside wants of a run: only the lease holder turns it into a fact (architecture#journal)."""
 
     class Kind(models.TextChoices):
         STOP = "stop", "Stop"

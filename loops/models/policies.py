@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.indexes import BrinIndex
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from loops.engine.state.limits import DEFAULTS, LIMITS
 from loops.ids import new_id
 from loops.models.people import Project
+
+MOST_OPEN_RUNS = 100
+"""Of one person in one project, until an admin says otherwise."""
+
+
+def _amount(name: str, default: int | None = None) -> models.PositiveIntegerField[int, int]:
+    """A field for a limit, with the bounds that hold for everybody who sets it."""
+    row = LIMITS[name]
+    bounds = [MinValueValidator(row.low), MaxValueValidator(row.high)]
+    return models.PositiveIntegerField(
+        default=getattr(DEFAULTS, name) if default is None else default, validators=bounds, help_text=row.help
+    )
 
 
 class ComplexityProfile(models.Model):
@@ -15,39 +29,19 @@ class ComplexityProfile(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     name = models.SlugField(unique=True)
-    max_steps = models.PositiveIntegerField(default=20, validators=[MinValueValidator(1), MaxValueValidator(10_000)])
-    max_seconds = models.PositiveIntegerField(default=600, validators=[MinValueValidator(10)])
-    max_failures = models.PositiveIntegerField(default=3, validators=[MinValueValidator(1)], help_text="In a row.")
-    max_tokens = models.PositiveIntegerField(default=500_000, validators=[MinValueValidator(1000)])
-    max_cost_usd = models.DecimalField(max_digits=8, decimal_places=2, default=5)
-    max_repairs = models.PositiveIntegerField(
-        default=3, validators=[MaxValueValidator(20)], help_text="Repairs of a result before a person is asked."
+    max_steps = _amount("max_steps")
+    max_seconds = _amount("max_seconds")
+    max_failures = _amount("max_failures")
+    max_tokens = _amount("max_tokens")
+    max_cost_usd = models.DecimalField(
+        max_digits=8, decimal_places=2, default=5, validators=[MinValueValidator(0), MaxValueValidator(100_000)]
     )
-    max_attempts = models.PositiveIntegerField(
-        default=3,
-        validators=[MinValueValidator(1), MaxValueValidator(100)],
-        help_text="Failed steps in a row before the agent has to give up an approach.",
-    )
-    reflect_after = models.PositiveIntegerField(
-        default=3,
-        validators=[MaxValueValidator(100)],
-        help_text="Tool errors in a row before the agent has to reflect; 0: never.",
-    )
-    max_backtracks = models.PositiveIntegerField(
-        default=5,
-        validators=[MinValueValidator(1), MaxValueValidator(100)],
-        help_text="Approaches given up before a person is asked.",
-    )
-    confirm_after = models.PositiveIntegerField(
-        default=20,
-        validators=[MaxValueValidator(10_000)],
-        help_text="Steps without a person before one is asked whether to go on; 0: never.",
-    )
-    max_extensions = models.PositiveIntegerField(
-        default=20,
-        validators=[MaxValueValidator(100)],
-        help_text="How often people may let a run go on past a limit or out of a loop, in all.",
-    )
+    max_repairs = _amount("max_repairs")
+    max_attempts = _amount("max_attempts")
+    reflect_after = _amount("reflect_after")
+    max_backtracks = _amount("max_backtracks")
+    confirm_after = _amount("confirm_after", 20)
+    max_extensions = _amount("max_extensions")
 
     class Meta:
         ordering = ["max_steps"]
@@ -88,6 +82,18 @@ class Policy(models.Model):
         default=0.5,
         validators=[MinValueValidator(0), MaxValueValidator(1)],
         help_text="Below this a person is asked whether the run goes on.",
+    )
+
+    task_limits = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text='The most that a task gets unless an admin submits it, like {"max_steps": 200, "max_cost_usd": 60}. '
+        "What is not named here: the largest amount of any complexity profile.",
+    )
+    open_runs_per_person = models.PositiveIntegerField(
+        default=MOST_OPEN_RUNS,
+        validators=[MinValueValidator(1), MaxValueValidator(10_000)],
+        help_text="How many runs of one person may be queued, at work or waiting at the same time.",
     )
 
     class Meta:
@@ -137,6 +143,7 @@ class PolicyVersion(models.Model):
 
     class Meta:
         ordering = ["-number"]
+        indexes = [BrinIndex(fields=["created_at"], name="policy_version_made", autosummarize=True)]
         constraints = [models.UniqueConstraint(fields=["project", "number"], name="policy_version_once")]
 
     def __str__(self) -> str:

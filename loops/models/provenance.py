@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
 from loops.ids import new_id
@@ -24,6 +25,7 @@ class ProvenanceRecord(models.Model):
 
     class Meta:
         ordering = ["number"]
+        indexes = [BrinIndex(fields=["created_at"], name="provenance_made", autosummarize=True)]
 
     def __str__(self) -> str:
         return f"Provenance of {self.run_id}"
@@ -44,6 +46,7 @@ class AuditEvent(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        indexes = [BrinIndex(fields=["at"], name="audit_at", autosummarize=True)]
 
     def __str__(self) -> str:
         return self.kind

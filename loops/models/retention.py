@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
 from loops.models.runs import Run
@@ -23,6 +24,7 @@ class Tombstone(models.Model):
 
     class Meta:
         ordering = ["-at"]
+        indexes = [BrinIndex(fields=["at"], name="tombstone_at", autosummarize=True)]
 
     def __str__(self) -> str:
         return f"{self.run_id} pruned"

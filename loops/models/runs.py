@@ -1,7 +1,7 @@
-"""Runs, steps and calls: what people and SQL read. All of it is a projection of the journal (ARCHITECTURE 3).
+"""Runs, steps and calls: what people and SQL read. All of it is a projection of the journal (architecture#journal).
 
 Their foreign keys to the run carry no constraint of their own: ``journal_append`` has locked the run's row before it
-writes any of them, and a check per row would double the cost of a step (PERFORMANCE 1).
+writes any of them, and a check per row would double the cost of a step (benchmarks.md).
 
 Rows here are written by ``loops.storage.journal`` in the same transaction as the facts they come from, and can be
 rebuilt from them. Only ``Run`` is made by a service (submission). Table and column names of the first two are

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from loops.engine.detection.thresholds import THRESHOLDS, Thresholds
+from loops.engine.state.thresholds import THRESHOLDS, Thresholds
 
 
 @dataclass(frozen=True, slots=True)

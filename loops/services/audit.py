@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loops.engine.canonical import clean_json
+from loops.engine.encoding.canonical import clean_json
 from loops.masking import known
 from loops.models import AuditEvent, Project, Run
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from loops.engine import rollback as rb
-from loops.engine.rollback import FileChange, Undo
+from loops.engine.rollback import plan as rb
+from loops.engine.rollback.plan import FileChange, Undo
 from loops.models import Blob, Run
-from loops.storage import journal, ledger
-from loops.tools.changes import difference
+from loops.storage import facts_by_kind, journal
+from loops.tools.file_changes import difference
 from loops.tools.snapshots import FOLDER, NOTHING, hash_of
 
 READ_BYTES = 16 * 1024 * 1024
@@ -42,7 +42,7 @@ class Recorded:
 def recorded(run: Run) -> Recorded:
     """Out of the journal; nothing where retention has taken its long parts away."""
     try:
-        history = ledger.read(journal.raw_connection(), run.pk, rb.LEDGER)
+        history = facts_by_kind.read(journal.raw_connection(), run.pk, rb.LEDGER)
     except KeyError:
         return Recorded([], {}, [])
     net, unknown = rb.left_behind(history)

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-from loops.engine import canonical
-from loops.engine.codec import from_plain
-from loops.engine.context.turns import Turn
+from loops.engine.context_window.messages import Turn
+from loops.engine.encoding import canonical
+from loops.engine.encoding.codec import from_plain
 from loops.engine.values import ModelRequest, ToolSpec
-from loops.llm import anthropic_request, openai_request
+from loops.llm import providers
 from loops.models import ModelCall, Run
 from loops.services.models import model_configs
-from loops.storage.conversations import Told
+from loops.storage.conversations import ReplayedRequest
 
 
-def said(told: Told, *, whole: bool) -> list[dict[str, Any]]:
+def said(told: ReplayedRequest, *, whole: bool) -> list[dict[str, Any]]:
     """System prompt (number 0) and messages; without ``whole`` only what the latest request sent. {"number", "role",
     "content": blocks}, clean for display."""
     turns = told.transcript.turns
@@ -32,7 +33,7 @@ def counted(run: Run, seq: int) -> ModelCall | None:
     return found
 
 
-def as_sent(told: Told) -> dict[str, Any]:
+def as_sent(told: ReplayedRequest) -> dict[str, Any]:
     """The latest request as its provider takes it, by today's configuration of the model; a script, and a model that is
     gone, have no form of their own."""
     asked = told.asked
@@ -50,10 +51,9 @@ def as_sent(told: Told) -> dict[str, Any]:
         thinking=config.thinking if config else "off",
     )
     body = {"system": made.system, "tools": list(told.tools), "messages": list(sent), "max_tokens": made.max_tokens}
-    if config is not None and config.provider == "anthropic":
-        body = anthropic_request.request_body(made, config, xml=config.xml_tools)
-    if config is not None and config.provider == "openai":
-        body = openai_request.request_body(made, config, xml=config.xml_tools)
+    provider = providers.OURS.get(config.provider) if config else None
+    if provider and provider.request:
+        body = import_module(provider.request).request_body(made, config, xml=config.xml_tools)
     clean: dict[str, Any] = canonical.clean_json(body, levels=10**6)
     return clean
 

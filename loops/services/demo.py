@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import transaction
 
-from loops.llm.scripts import find_script
+from loops.llm.scripted.scripts import find_script
 from loops.models import AccessRule, Agent, Membership, ModelConfig, Project, Workspace
 from loops.services import models, policies
 from loops.services.steering import STEERING

@@ -17,7 +17,6 @@ from loops.llm.addresses import is_inward, is_private
 from loops.models import ModelAddress, ModelConfig
 from loops.services import audit
 
-ASKED = (ModelConfig.Provider.ANTHROPIC, ModelConfig.Provider.OPENAI)
 TO_ALLOW = "A superuser can allow it in Admin, Models: open the model, tick “Send it there”, and save."
 
 
@@ -33,7 +32,7 @@ class Book:
 
     def refusal(self, row: ModelConfig) -> str:
         """Why the model may not be asked, for people; "" where it may."""
-        if row.provider not in ASKED:
+        if row.is_scripted:
             return ""
         try:
             pair = keys.pair_of(row.provider, row.api_key_env, row.base_url)
@@ -49,7 +48,7 @@ class Book:
 
     def may_be_inward(self, row: ModelConfig) -> bool:
         """May its address lead to this machine or its networks?"""
-        if row.provider not in ASKED or is_private(row.base_url):
+        if row.is_scripted or is_private(row.base_url):
             return True
         try:
             pair = keys.pair_of(row.provider, row.api_key_env, row.base_url)
@@ -66,7 +65,7 @@ class Book:
 def has_to_be_allowed(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> str:
     """What a superuser has to say yes to before ``row`` is saved, as a sentence; "" for nothing. Raises ValueError for
     what nobody can allow."""
-    if row.provider not in ASKED:
+    if row.is_scripted:
         return ""
     pair = keys.pair_of(row.provider, row.api_key_env, row.base_url)
     if row.api_key_env and keys.NO_KEYS.fullmatch(row.api_key_env):

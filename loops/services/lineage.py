@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Case, Q, When
 
 from loops.models import Fact, Fork, Run
-from loops.storage import ancestry
+from loops.storage import lineage
 
 MOST = 20
 """Forks named at the head of a run; a run with more says so."""
@@ -54,7 +54,7 @@ def shared(one: Run, other: Run) -> Shared:
 def _reach(run: Run, cursor: Any) -> dict[uuid.UUID, int]:
     """The run and those it descends from, nearest first, each with its last fact that the run has."""
     reach, until = {run.pk: run.head_seq}, run.head_seq
-    for origin in ancestry.line(cursor, run.pk):
+    for origin in lineage.line(cursor, run.pk):
         until = min(until, origin["seq"])
         reach[uuid.UUID(origin["run"])] = until
     return reach

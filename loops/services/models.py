@@ -13,9 +13,9 @@ from loops import masking
 from loops.engine.values import ModelRole
 from loops.llm import config
 from loops.llm.addresses import is_private, origin
-from loops.llm.asking import ask_models, ask_window
-from loops.llm.scripts import find_script, script_names
-from loops.llm.windows import default_window, is_known
+from loops.llm.context_window_discovery import ask_models, ask_window
+from loops.llm.context_windows import default_window, is_known
+from loops.llm.scripted.scripts import find_script, script_names
 from loops.models import ModelConfig
 from loops.services.keys import Book
 

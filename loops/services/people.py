@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 from django.utils.text import slugify
 
+from loops.masking import LEAVE_OUT, known
 from loops.models import Membership, Project
 from loops.querysets import ADMINISTER
 from loops.services import access, audit, policies
@@ -47,6 +48,8 @@ def create_project(*, actor: Any, name: str, slug: str = "", is_demo: bool = Fal
     if actor is not None and not actor.is_superuser:
         audit.record("access.refused", actor=actor, detail={"what": "create projects"})
         raise access.NotAllowed("Only a superuser can create projects.")
+    if known().is_in([name, slug]):
+        raise NotPossible(LEAVE_OUT)
     slug = slug or slugify(name)[:50] or f"project-{secrets.token_hex(3)}"
     if Project.objects.filter(slug=slug).exists():
         raise NotPossible(f"A project with the address “{slug}” exists already.")

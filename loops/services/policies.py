@@ -9,10 +9,10 @@ from typing import Any
 from django.db import transaction
 from django.forms.models import model_to_dict
 
-from loops.engine import canonical
+from loops.engine.encoding import canonical
 from loops.models import AccessRule, Agent, ComplexityProfile, ModelConfig, Policy, PolicyVersion, Project
 from loops.services import audit
-from loops.tools.matrix import DEFAULT_MATRIX
+from loops.tools.policy import DEFAULT_MATRIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,8 @@ def _latest(project: Project) -> PolicyVersion | None:
 def _plain(row: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
     fields = model_to_dict(row, exclude=("id", *skip))
     return {
-        name: value if isinstance(value, bool | int | float | list) else str(value) for name, value in fields.items()
+        name: value if isinstance(value, bool | int | float | list | dict) else str(value)
+        for name, value in fields.items()
     }
 
 
@@ -124,6 +125,7 @@ def _agent(agent: Agent) -> dict[str, Any]:
     return {
         "type": agent.agent_type,
         "loop": agent.execution_loop,
+        **({"program": agent.program} if agent.program else {}),
         "instructions_sha256": canonical.sha256(agent.instructions),
         "models": {role: model.name for role, model in chosen.items() if model is not None},
     }

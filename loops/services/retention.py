@@ -19,10 +19,10 @@ from django.db import connection, transaction
 from django.db.models import DateTimeField, ExpressionWrapper, F, Func, Q
 from django.db.models.functions import Now
 
-from loops.engine.lifecycle import RETRIABLE
+from loops.engine.state.lifecycle import RETRIABLE
 from loops.models import Project, Run, Tombstone
 from loops.services import audit, workspaces
-from loops.storage import reach
+from loops.storage import blob_references
 
 AT_ONCE = 500
 """Runs a pass: what a pass holds in memory, and how far it gets before it looks again."""
@@ -105,7 +105,7 @@ def survey(at_most: int = AT_ONCE) -> Survey:
         return found
     found.heads = _heads()  # before the long look: whoever moves on is looked at again
     needed = _needed_by_others({run.pk for run in runs}, found.heads)
-    wanted = {run.pk: reach.bodies([run.pk]) for run in runs}
+    wanted = {run.pk: blob_references.bodies([run.pk]) for run in runs}
     left = Counter(name for names in wanted.values() for name in names)
     for run in runs:
         left.subtract(wanted[run.pk].keys())
@@ -186,7 +186,7 @@ def _prune(old: Old, found: Survey, actor: Any, spared: set[str]) -> int | None:
 def _look_again(found: Survey, spared: set[str]) -> None:
     """Spare what those runs need that wrote, or began, since the last look."""
     heads = _heads()
-    spared.update(reach.bodies(run for run, seq in heads.items() if found.heads.get(run) != seq))
+    spared.update(blob_references.bodies(run for run, seq in heads.items() if found.heads.get(run) != seq))
     found.heads = heads
 
 
@@ -200,7 +200,7 @@ def _needed_by_others(going: set[uuid.UUID], heads: dict[uuid.UUID, int]) -> dic
     """Bodies that must stay: of every run that is kept whole, and the final reports of the others."""
     pruned = set(Tombstone.objects.values_list("run_id", flat=True))
     whole = [run for run in heads if run not in going and run not in pruned]
-    return reach.bodies(whole) | reach.bodies([*going, *pruned], only_the_end=True)
+    return blob_references.bodies(whole) | blob_references.bodies([*going, *pruned], only_the_end=True)
 
 
 def _folder(run: Run) -> Path | None:

@@ -12,14 +12,14 @@ from django.db import transaction
 from loops.driver.rollback import view_of
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine import rollback as rb
-from loops.engine.canonical import sha256
+from loops.engine.encoding.canonical import sha256
+from loops.engine.rollback import plan as rb
 from loops.models import MailboxItem, Run
 from loops.querysets import OPERATE
+from loops.runs.composition import tools_of
 from loops.services import access, audit
 from loops.services.steering import NotPossible
-from loops.storage import journal, ledger, mailbox, reader
-from loops.wiring import tools_of
+from loops.storage import facts_by_kind, inbox, journal, reader
 
 Status = Run.Status
 UNDOABLE = (Status.FAILED, Status.INTERRUPTED, Status.ESCALATED)
@@ -56,7 +56,7 @@ def preview(run: Run) -> Preview:
     if reader.is_pruned(run.pk):
         raise NotPossible("What this run changed was pruned with its long texts, and cannot be undone any more.")
     connection = journal.raw_connection()
-    history = [*ledger.read(connection, run.pk, rb.LEDGER), f.RollbackRequested()]
+    history = [*facts_by_kind.read(connection, run.pk, rb.LEDGER), f.RollbackRequested()]
     context = p.CallContext(
         run_id=str(run.pk),
         step=0,
@@ -76,13 +76,13 @@ def roll_back_run(*, actor: Any, run: Run, digest: str) -> MailboxItem:
     try:
         now = preview(run)
         if now.is_empty:
-            raise NotPossible("Nothing of what this run did is left to undo.")
+            raise NotPossible("Nothing is left to undo.")
         if now.digest != digest:
             raise NotPossible(CHANGED)
     except NotPossible as refusal:
         audit.record("run.rollback_refused", actor=actor, run=run, detail={"status": run.status, "why": str(refusal)})
         raise
     with transaction.atomic():
-        item = mailbox.put(run.pk, MailboxItem.Kind.ROLLBACK, actor=actor)
+        item = inbox.put(run.pk, MailboxItem.Kind.ROLLBACK, actor=actor)
         audit.record("run.rollback", actor=actor, run=run, detail={"mailbox": str(item.pk), "digest": digest})
     return item

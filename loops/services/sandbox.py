@@ -9,8 +9,8 @@ from functools import cache
 import redis
 from django.conf import settings
 
-from loops.engine.codec import to_plain
-from loops.tools.sandbox.levels import CONFINED, FULL, SandboxLevel
+from loops.engine.encoding.codec import to_plain
+from loops.tools.sandbox.capability import CONFINED, FULL, SandboxLevel
 
 KEY = "agentops:sandbox"
 _PATIENCE_S = 0.3

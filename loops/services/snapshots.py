@@ -9,10 +9,10 @@ import os
 from pathlib import Path
 
 from loops.engine import facts as f
-from loops.engine import rollback
+from loops.engine.rollback import plan
 from loops.models import Blob, Run
 from loops.models import Fact as FactRow
-from loops.storage import journal, ledger
+from loops.storage import facts_by_kind, journal
 from loops.tools.snapshots import from_body, hash_of
 
 KEPT = ("directory", "file", "link")
@@ -21,19 +21,19 @@ KEPT = ("directory", "file", "link")
 def states_at(run: Run, seq: int) -> dict[str, str] | None:
     """Path to state (words of ``loops.tools.snapshots``) after fact ``seq``; None where that is not known for sure."""
     connection = journal.raw_connection()
-    started = ledger.read(connection, run.pk, ("RunStarted",))
+    started = facts_by_kind.read(connection, run.pk, ("RunStarted",))
     if not started or not isinstance(started[0], f.RunStarted) or not started[0].snapshot:
         return None
     listed = Blob.objects.filter(pk=started[0].snapshot).values_list("body", flat=True).first()
     if listed is None:
         return None
-    seqs = FactRow.objects.filter(run=run, kind__in=rollback.LEDGER).order_by("seq").values_list("seq", flat=True)
+    seqs = FactRow.objects.filter(run=run, kind__in=plan.LEDGER).order_by("seq").values_list("seq", flat=True)
     history = [
-        fact for at, fact in zip(seqs, ledger.read(connection, run.pk, rollback.LEDGER), strict=True) if at <= seq
+        fact for at, fact in zip(seqs, facts_by_kind.read(connection, run.pk, plan.LEDGER), strict=True) if at <= seq
     ]
-    if not rollback.is_known(history):
+    if not plan.is_known(history):
         return None
-    states = rollback.workspace_after(from_body(bytes(listed)).states, history)
+    states = plan.workspace_after(from_body(bytes(listed)).states, history)
     return states if all(state.partition(":")[0] in KEPT for state in states.values()) else None
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from django.db import transaction
 
-from loops.engine.lifecycle import RETRIABLE
-from loops.engine.stopping import wants_to_stop
+from loops.engine.people.stop_phrases import wants_to_stop
+from loops.engine.state.lifecycle import RETRIABLE
 from loops.models import MailboxItem, Run
 from loops.querysets import OPERATE
-from loops.services import access, audit
+from loops.services import access, audit, open_runs
 from loops.services.submission import unstorable
-from loops.storage import mailbox
+from loops.storage import inbox
 
 MAX_MESSAGE = 20_000
 Kind = MailboxItem.Kind
@@ -111,7 +111,7 @@ def obstacle(kind: str, status: str, end_reason: str = "") -> str:
         possible = status == Status.FAILED and (end_reason in RETRIABLE or end_reason == UNREADABLE)
         return "" if possible else f"This run ({label}) did not fail by a fault of AgentOps or its model."
     if status in FINAL:
-        return f"This run has already ended ({label}). Submit a new task to go on."
+        return f"This run has already ended ({label}). Submit a new task to continue."
     if kind == Kind.RESUME and status not in RESUMABLE:
         return f"This run is not paused ({label}), so there is nothing to resume."
     if kind == Kind.STOP and status == Status.INTERRUPTED:
@@ -133,9 +133,19 @@ def _steer(actor: Any, run: Run, kind: str, payload: dict[str, Any] | None = Non
     if why_not:
         audit.record(f"run.{kind}_refused", actor=actor, run=run, detail={"status": status, "why": why_not})
         raise NotPossible(why_not)
+    try:
+        return _put(actor, run, kind, payload, status)
+    except open_runs.TooManyOpen as error:
+        open_runs.note(actor, run.project, error, run)
+        raise NotPossible(f"{error}.") from error
+
+
+def _put(actor: Any, run: Run, kind: str, payload: dict[str, Any] | None, status: str) -> MailboxItem:
     with transaction.atomic():
-        item = mailbox.put(run.pk, Kind.RESUME if kind == RETRY else kind, payload, actor=actor)
-        if kind == RETRY:
+        if kind in (Kind.RESUME, RETRY) and status in Run.ENDED:
+            open_runs.take_place(open_runs.owner_of(run), run.project, again=run)
+        item = inbox.put(run.pk, Kind.RESUME if kind == RETRY else kind, payload, actor=actor)
+        if kind in (RETRY, Kind.RESUME):
             _forgive(run)
         detail = {"status": status, "mailbox": str(item.pk), **(payload or {})}
         audit.record(f"run.{kind}", actor=actor, run=run, detail=detail)
@@ -143,7 +153,7 @@ def _steer(actor: Any, run: Run, kind: str, payload: dict[str, Any] | None = Non
 
 
 def _forgive(run: Run) -> None:
-    """Workers lost so far count no more. A condemned run has no fact of its end: only its row said so."""
+    """A person looked: workers lost so far count no more. A condemned run has no fact of its end: its row said so."""
     Run.objects.filter(pk=run.pk).update(recoveries=0)
     alive = {"status": Status.QUEUED, "final_status": "", "end_reason": "", "completed_at": None, "waiting_on": ""}
     Run.objects.filter(pk=run.pk, end_reason=UNREADABLE).update(escalation_reason="", **alive)

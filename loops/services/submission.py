@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loops.engine import canonical, complexity, json_schema
+from loops.engine import json_schema
+from loops.engine.encoding import canonical
+from loops.engine.limits import complexity
+from loops.engine.state.limits import FIELD_OF, LIMITS
+from loops.masking import LEAVE_OUT, known
 
 MAX_GOAL = 200_000
 MAX_CONSTRAINTS = 20_000
@@ -18,20 +22,6 @@ MAX_COMMAND = 4_000
 MAX_KEY = 200
 MAX_SCHEMA = 100_000
 MAX_DEPTH = 32
-LIMITS = {
-    "max_steps": (1, 10_000),
-    "max_seconds": (10, 7 * 24 * 3600),
-    "max_tokens": (1_000, 1_000_000_000),
-    "max_cost_microusd": (0, 10_000_000_000),
-    "allow_unknown_cost": (0, 1),
-    "max_failures": (1, 100),
-    "max_repairs": (0, 20),
-    "max_attempts": (1, 100),
-    "reflect_after": (0, 100),
-    "max_backtracks": (1, 100),
-    "confirm_after": (0, 10_000),
-    "max_extensions": (0, 100),
-}
 FINAL_REVIEWS = ("", "always", "unless_verified", "never")
 MICRO = 1_000_000
 
@@ -97,6 +87,8 @@ def clean_key(key: str | None) -> str | None:
     """An idempotency key: short printable ASCII, or none at all."""
     if key is None or key == "":
         return None
+    if known().is_in(key):
+        raise InvalidTask({"idempotency_key": LEAVE_OUT})
     if len(key) > MAX_KEY or not (key.isascii() and key.isprintable()):
         raise InvalidTask({"idempotency_key": f"use at most {MAX_KEY} printable ASCII characters"})
     return key
@@ -172,23 +164,24 @@ def _limits(value: Any, faults: dict[str, str]) -> dict[str, int]:
         faults["limits"] = "must be an object"
         return {}
     given = dict(value)
-    if "max_cost_usd" in given:
-        given["max_cost_microusd"] = _micro(given.pop("max_cost_usd"))
+    for shown, name in FIELD_OF.items():
+        if shown != name and shown in given:
+            given[name] = _scaled(given.pop(shown), LIMITS[name].scale)
     return {name: amount for name, amount in given.items() if amount is not None and _within(name, amount, faults)}
 
 
-def _micro(usd: Any) -> Any:
+def _scaled(amount: Any, scale: int) -> Any:
     try:
-        return round(float(usd) * MICRO)
+        return round(float(amount) * scale)
     except (TypeError, ValueError, OverflowError):
-        return usd
+        return amount
 
 
 def _within(name: str, amount: Any, faults: dict[str, str]) -> bool:
     if name not in LIMITS:
-        faults[f"limits.{name[:40]}"] = f"no such limit; known are {', '.join(LIMITS)}, max_cost_usd"
+        faults[f"limits.{name[:40]}"] = f"no such limit; known are {', '.join({**LIMITS, **FIELD_OF})}"
         return False
-    low, high = LIMITS[name]
+    low, high = LIMITS[name].low, LIMITS[name].high
     if isinstance(amount, int) and not isinstance(amount, bool) and low <= amount <= high:
         return True
     faults[f"limits.{name}"] = f"must be a whole number from {low:,} to {high:,}"

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
 
+from loops.agents import packages
 from loops.crash_points import CrashPoint, reach
-from loops.engine import loops
-from loops.engine.complexity import estimate
+from loops.engine import strategies
+from loops.engine.limits.ceilings import held
+from loops.engine.limits.complexity import estimate
 from loops.engine.values import ModelRole
 from loops.masking import holds_mark, known
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
-from loops.services import access, audit, policies, workspaces
+from loops.services import access, audit, open_runs, policies, policy_floor, workspaces
+from loops.services.idempotency import insert_or_read
 from loops.services.models import offers, windows
-from loops.services.once import insert_or_read
-from loops.services.pricing import models_of, require_prices
-from loops.services.submission import MICRO, Content, InvalidTask, clean, clean_key
-from loops.storage import bell
+from loops.services.submission import Content, InvalidTask, clean, clean_key
+from loops.services.unpriced_models import models_of, require_prices
+from loops.storage import dispatch
 
 __all__ = ["IdempotencyConflict", "InvalidTask", "Submission", "run_spec", "submit_task"]
 
@@ -78,7 +81,7 @@ def submit_task(  # noqa: PLR0913 - the fields of a task
                 "execution_loop": execution_loop,
             }
         ),
-        (*loops.names(), *(each.name for each in loops.broken())),
+        (*strategies.names(), *(each.name for each in strategies.broken())),
     )
     _must_be_what_was_typed(content.criteria)
     _must_belong(project, agent, workspace)
@@ -95,21 +98,37 @@ def submit_task(  # noqa: PLR0913 - the fields of a task
     )
     earlier = _by_key(draft) or (_by_content(draft) if dedupe_content else None)
     if earlier is None:
+        policy_floor.require(actor, project, content.limits, content.final_review)
         require_prices(content.limits, models_of(agent))
-    return earlier or insert_or_read(lambda: _create(draft), lambda: _by_key(draft))
+    try:
+        return earlier or insert_or_read(lambda: _create(draft), lambda: _by_key(draft))
+    except open_runs.TooManyOpen as error:
+        raise open_runs.refusal(actor, project, error) from error
 
 
-def run_spec(run: Run) -> dict[str, Any]:
-    """Everything the engine needs to begin: the fields of ``loops.engine.spec.RunSpec`` as plain values."""
+def run_spec(run: Run, inherited: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Everything the engine needs to begin: the fields of ``loops.engine.state.spec.RunSpec`` as plain values.
+
+    ``inherited`` are the limits with which a fork wants to begin. The policy is asked once more here, whoever wrote the
+    rows (ADR 0045).
+    """
     task, agent = run.task, run.agent
     policy = Policy.objects.get(project_id=run.project_id)
     level, reason = _complexity(task)
-    limits = {**_limits(task, level), "warn_at": policy.warn_at, "calls_per_reply": policy.calls_per_reply}
+    wanted = _limits(task, level) if inherited is None else inherited
+    limits, final_review = policy_floor.hold(run, open_runs.owner_of(run), wanted, task.final_review)
+    limits = {**limits, "warn_at": policy.warn_at, "calls_per_reply": policy.calls_per_reply}
     return {
         "run_id": str(run.pk),
         "task_id": task.pk,
         "project_id": run.project_id,
-        "agent": {"id": agent.pk, "type": agent.agent_type, "name": agent.name, "instructions": agent.instructions},
+        "agent": {
+            "id": agent.pk,
+            "type": agent.agent_type,
+            "name": agent.name,
+            "instructions": agent.instructions,
+            **({"program": agent.program} if agent.program else {}),
+        },
         "goal": task.goal,
         "workspace": run.workspace_path,
         "loop": task.execution_loop or agent.execution_loop,
@@ -119,7 +138,7 @@ def run_spec(run: Run) -> dict[str, Any]:
         "limits": limits,
         "models": models_by_role(agent),
         "windows": windows(),
-        "final_review": task.final_review or policy.final_review,
+        "final_review": final_review,
         "policy_version": run.policy_version,
         "complexity": level,
         "complexity_reason": reason,
@@ -157,6 +176,12 @@ def models_by_role(agent: Agent) -> dict[str, str]:
 
 @transaction.atomic
 def _create(task: Task) -> Submission:
+    try:
+        open_runs.take_place(task.created_by, task.project)
+    except open_runs.TooManyOpen:
+        if earlier := _by_key(task):  # the same submission, made while this one waited for its place
+            return earlier
+        raise
     task.save(force_insert=True)
     level, reason = _complexity(task)
     run = Run.objects.create(
@@ -172,7 +197,7 @@ def _create(task: Task) -> Submission:
     detail = {"task": task.pk, "title": task.title, "complexity": reason, "content_sha256": task.content_sha256}
     audit.record("task.submitted", actor=task.created_by, project=task.project, run=run, detail=detail)
     transaction.on_commit(lambda: reach(CrashPoint.SUBMITTED))
-    bell.ring(run.pk)
+    dispatch.ring(run.pk)
     return Submission(task, run, created=True)
 
 
@@ -205,11 +230,15 @@ def _must_be_what_was_typed(criteria: list[dict[str, str]]) -> None:
 
 
 def _must_have_its_loop(stated: str, agent: Agent) -> None:
-    """A loop that a package was to bring and did not is refused here, with the reason, not by a worker."""
+    """What a package was to bring and did not is refused here, with the reason, not by a worker."""
     try:
-        loops.get(stated or agent.execution_loop)
-    except loops.UnknownLoop as error:
+        strategies.get(stated or agent.execution_loop)
+        if agent.program:
+            packages.get(agent.program)
+    except strategies.UnknownLoop as error:
         raise InvalidTask({"execution_loop" if stated else "agent": str(error)}) from error
+    except packages.UnknownAgent as error:
+        raise InvalidTask({"agent": str(error)}) from error
 
 
 def _by_key(draft: Task) -> Submission | None:
@@ -249,20 +278,9 @@ def _complexity(task: Task) -> tuple[str, str]:
 
 
 def _limits(task: Task, level: str) -> dict[str, int]:
-    """The profile's limits, overridden by those stated with the task."""
-    profile = ComplexityProfile.objects.get(name=level)
-    return {
-        "max_steps": profile.max_steps,
-        "max_seconds": profile.max_seconds,
-        "max_tokens": profile.max_tokens,
-        "max_cost_microusd": int(profile.max_cost_usd * MICRO),
-        "max_failures": profile.max_failures,
-        "max_repairs": profile.max_repairs,
-        "max_attempts": profile.max_attempts,
-        "reflect_after": profile.reflect_after,
-        "max_backtracks": profile.max_backtracks,
-        "confirm_after": profile.confirm_after,
-        "max_extensions": profile.max_extensions,
-        "allow_unknown_cost": int("max_cost_microusd" not in task.limits),  # asked only where a person set the limit
-        **task.limits,
-    }
+    """The profile's limits as the policy lets them be, overridden by those stated with the task."""
+    profile = policy_floor.amounts(ComplexityProfile.objects.get(name=level))
+    profile["allow_unknown_cost"] = int(
+        "max_cost_microusd" not in task.limits
+    )  # asked only where a person set the limit
+    return {**held(policy_floor.floor_of(task.project_id), profile), **task.limits}

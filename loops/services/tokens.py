@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models.signals import pre_save
 from django.utils import timezone
 
+from loops.masking import LEAVE_OUT, known
 from loops.models import ApiToken
 from loops.services import audit
 from loops.services.people import NotPossible
@@ -41,6 +42,8 @@ def new_token(*, actor: Any, user: Any, name: str = "", days: int = DAYS) -> tup
     name = name.strip() or "default"
     if len(name) > LONGEST_NAME or not name.isprintable():
         raise NotPossible(f"A token's name has at most {LONGEST_NAME} characters that can be printed.")
+    if known().is_in(name):
+        raise NotPossible(LEAVE_OUT)
     if not 1 <= days <= MOST_DAYS:
         raise NotPossible(f"A token works for 1 to {MOST_DAYS} days.")
     token = PREFIX + secrets.token_urlsafe(30)

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from loops.engine import breakers as b
-from loops.engine.cutting import shortened
+from loops.engine.text.truncation import shortened
 from loops.ids import new_id
 
 FRESH_S = 1.0

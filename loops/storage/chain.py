@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
-from loops.engine import canonical
+from loops.engine.encoding import canonical
 from loops.models import Artifact, Blob, Fact, ProvenanceRecord, Run, Tombstone
-from loops.storage import ancestry
+from loops.storage import lineage
+from loops.storage.blob_references import REPORTS
 from loops.storage.encoding import link, references
-from loops.storage.reach import REPORTS
 
 BATCH = 2000
 
@@ -27,6 +27,8 @@ class ChainReport:
     records: int = 0
     pruned: int = 0
     """Bodies that retention took away, with a tombstone that explains it."""
+    gone: set[str] = field(default_factory=set)
+    """Their names."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -44,8 +46,10 @@ def verify(run_id: uuid.UUID | str | None = None) -> ChainReport:
     for run in runs.only("id", "head_seq", "head_hash").iterator(chunk_size=200):
         _verify_run(run, report, pruned=run.pk in pruned)
     _verify_tombstones(report, run_id)
-    report.problems.extend(ancestry.faults(run_id))
+    report.problems.extend(lineage.faults(run_id))
     _verify_records(report, run_id)
+    if run_id is None:
+        _verify_all_blobs(report)
     return report
 
 
@@ -66,7 +70,7 @@ def _verify_run(run: Run, report: ChainReport, *, pruned: bool) -> None:
         if b'"fact":"%s"' % fact.kind.encode() not in body:
             report.problems.append(f"run {run.pk}: fact {fact.seq} is labelled {fact.kind} but is something else")
         commits = commits or (fact.kind == "RunEnded" and b'"phase":"COMMIT"' in body)
-        wanted.update(named := references(body))
+        wanted.update(named := _references(fact, body, report))
         final.update(named if fact.kind == "RunEnded" else ())
         prev, epoch = bytes(fact.hash), fact.epoch
     report.facts += seq
@@ -75,6 +79,15 @@ def _verify_run(run: Run, report: ChainReport, *, pruned: bool) -> None:
     if commits and not ProvenanceRecord.objects.filter(run_id=run.pk).exists():
         report.problems.append(f"run {run.pk}: the provenance of its result is missing")
     report.pruned += _verify_blobs(run, wanted, report, may_be_gone=wanted - final if pruned else set())
+
+
+def _references(fact: Fact, body: bytes, report: ChainReport) -> set[str]:
+    """Bodies that a fact names; none where somebody made it unreadable, which is told."""
+    try:
+        return set(references(body))
+    except ValueError:
+        report.problems.append(f"run {fact.run_id}: fact {fact.seq} is unreadable")
+        return set()
 
 
 def _artifacts(run: Run) -> tuple[set[str], set[str]]:
@@ -91,7 +104,25 @@ def _verify_blobs(run: Run, wanted: set[str], report: ChainReport, may_be_gone: 
         if hashlib.sha256(bytes(body)).hexdigest() != sha256:
             report.problems.append(f"run {run.pk}: blob {sha256} was changed")
     report.problems.extend(f"run {run.pk}: blob {sha256} is missing" for sha256 in sorted(wanted - may_be_gone))
+    report.gone |= wanted & may_be_gone
     return len(wanted & may_be_gone)
+
+
+def _verify_all_blobs(report: ChainReport) -> None:
+    """Those that no fact names too; and that no more are gone than tombstones say, since runs share bodies."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MISNAMED)
+        report.problems.extend(f"loops_blob: {sha256} is not what its name says" for (sha256,) in cursor.fetchall())
+    explained = sum(Tombstone.objects.values_list("blobs", flat=True))
+    if len(report.gone) > explained:
+        report.problems.append(
+            f"loops_blob: {len(report.gone)} bodies of pruned runs are gone, tombstones say {explained}"
+        )
+
+
+_MISNAMED = """
+    SELECT sha256 FROM loops_blob WHERE encode(sha256(body), 'hex') <> sha256 OR size <> length(body) ORDER BY sha256
+"""
 
 
 def _verify_tombstones(report: ChainReport, run_id: uuid.UUID | str | None) -> None:
@@ -122,7 +153,11 @@ def _verify_records(report: ChainReport, run_id: uuid.UUID | str | None) -> None
 
 def _verify_anchor(record: ProvenanceRecord, body: bytes, report: ChainReport) -> None:
     """The record names a fact of the run's journal by hash: they vouch for each other."""
-    journal = canonical.decode(body)["journal"]
+    try:
+        journal = canonical.decode(body)["journal"]
+    except (ValueError, KeyError, TypeError):
+        report.problems.append(f"provenance {record.number} (run {record.run_id}) is unreadable")
+        return
     found = Fact.objects.filter(run_id=record.run_id, seq=journal["seq"]).values_list("hash", flat=True).first()
     if found is None or bytes(found).hex() != journal["head"]:
         report.problems.append(

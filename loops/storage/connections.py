@@ -1,4 +1,4 @@
-"""What a worker's connections may hold, and for how long: a frozen owner must not keep a run's row (RELIABILITY 3.1).
+"""What a worker's connections may hold, and for how long: a frozen owner must not keep a run's row (reliability#lease).
 
 An owner that freezes inside a transaction would keep the lock on its run for as long as it stays frozen, and no lease
 could ever pass on. So the server ends such a session well within the lease.

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loops.engine import canonical
 from loops.engine import facts as f
-from loops.engine.context import Transcript, extend
-from loops.engine.context.telling import HEARD
+from loops.engine.context_window.conversation import HEARD, extend
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.encoding import canonical
 from loops.models import Fact as FactRow
 from loops.storage.encoding import decode_fact
 from loops.storage.reader import Blobs
@@ -31,7 +31,7 @@ class Pruning:
 
 
 @dataclass(slots=True)
-class Told:
+class ReplayedRequest:
     """A conversation up to some fact. ``asked`` is the latest request in it. ``matches``: is that request, made again,
     the very one that the journal names? None where it cannot be told."""
 
@@ -51,9 +51,9 @@ def requests(run_id: uuid.UUID | str) -> list[tuple[int, int]]:
     return list(rows.values_list("seq", "step"))
 
 
-def told(run_id: uuid.UUID | str, until: int | None = None) -> Told:
+def told(run_id: uuid.UUID | str, until: int | None = None) -> ReplayedRequest:
     """The conversation as it stands, or as the request ``until`` sent it. Raises MissingBlob."""
-    made, first, offered, own = Told(), None, "", True
+    made, first, offered, own = ReplayedRequest(), None, "", True
     for seq, step, fact in _facts(run_id, until):
         if isinstance(fact, f.RunStarted):
             first, offered, own = fact, fact.tools_sha256, fact.forked_from is None

@@ -1,4 +1,4 @@
-"""Facts as stored bytes: hashed, chained, with long parts moved to blobs (ARCHITECTURE 3, SPEC J7, N1)."""
+"""Facts as stored bytes: hashed, chained, with long parts moved to blobs (architecture#journal, SPEC J7, N1)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loops.engine import canonical
+from loops.engine.encoding import canonical
 from loops.engine.facts import KINDS, Fact
-from loops.engine.recorded import LABEL, fact_bytes, keep, labelled, read_fact
+from loops.engine.facts.encoding import LABEL, fact_bytes, keep, labelled, read_fact
 
 INLINE_BYTES = 4096
 """A fact up to this size is stored whole; above it, heavy fields move to blobs."""

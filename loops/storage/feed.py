@@ -1,4 +1,4 @@
-"""Tell watchers that something happened: pointers and live pieces over one Redis channel (PERFORMANCE 2).
+"""Tell watchers that something happened: pointers and live pieces over one Redis channel (benchmarks.md).
 
 Publishing runs on a thread of its own, so that a slow or absent broker never delays a run. What is lost here costs a
 watcher a re-read: the truth is in Postgres.

@@ -1,7 +1,7 @@
-"""The journal of one owned run: claim, append with fence, renew, mailbox, release (SPEC J3, ARCHITECTURE 3, 4).
+"""The journal of one owned run: claim, append with fence, renew, mailbox, release (SPEC J3, architecture#journal).
 
 Every method is one short transaction on Django's own connection, as one prepared call of a SQL function
-(PERFORMANCE 1): no ORM on this path. Time that decides about ownership is the database's clock only.
+(benchmarks.md): no ORM on this path. Time that decides about ownership is the database's clock only.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ import orjson
 import psycopg
 from django.db import connection
 
-from loops.engine import canonical
 from loops.engine import facts as f
-from loops.engine.codec import from_plain, to_plain
-from loops.engine.context import Transcript, extend
-from loops.engine.fold import apply, initial
-from loops.engine.ports import LeaseLost, Mail, Within
-from loops.engine.state import RunState
+from loops.engine.apply import apply, initial
+from loops.engine.context_window.conversation import extend
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.encoding import canonical
+from loops.engine.encoding.codec import from_plain, to_plain
+from loops.engine.ports import LeaseLost, Signal, Within
+from loops.engine.state.run import RunState
 from loops.ids import new_id
 from loops.models import Checkpoint
-from loops.storage import bell, ledger, reader
+from loops.storage import dispatch, facts_by_kind, reader
 from loops.storage.encoding import encode_fact
 from loops.storage.feed import Publisher
-from loops.storage.projections import project
+from loops.storage.rows import project
 from loops.storage.status import final_status, status
 from loops.uptime import uptime
 
@@ -61,9 +62,12 @@ _CONDEMN = (
     "lease_until = NULL, runnable = false WHERE id = %s AND epoch = %s"
 )
 _FENCE = "SELECT 1 FROM agent_execution_history WHERE id = %s AND epoch = %s FOR UPDATE"
-_HANG = (
+HUNG, TOLD_TO_END = "run.hung", "run.worker_told_to_end"
+WORDS = (HUNG, TOLD_TO_END)
+"""What an owner leaves word of for the next one."""
+_WORD = (
     "INSERT INTO loops_auditevent (id, at, kind, project_id, run_id, detail) "
-    "VALUES (%s, clock_timestamp(), 'run.hung', %s, %s, %s::jsonb)"
+    "VALUES (%s, clock_timestamp(), %s, %s, %s, %s::jsonb)"
 )
 _RENEW = "SELECT journal_renew(%s, %s, make_interval(secs => %s))"
 _RELEASE = "SELECT journal_release(%s, %s, %s, %s)"
@@ -262,8 +266,14 @@ class PgJournal:
         return self._ends
 
     def hang(self, what: str) -> None:
+        self._leave_word(HUNG, what)
+
+    def told_to_end(self) -> None:
+        self._leave_word(TOLD_TO_END, "the worker was told to end")
+
+    def _leave_word(self, kind: str, what: str) -> None:
         detail = json.dumps({"what": what, "epoch": self._epoch})
-        self._cursor().execute(_HANG, [new_id(), self._project, self._run, detail])
+        self._cursor().execute(_WORD, [new_id(), kind, self._project, self._run, detail])
 
     def renew(self) -> None:
         asked = uptime()
@@ -273,17 +283,17 @@ class PgJournal:
         self._ends = asked + self._ttl
 
     def history(self, kinds: Sequence[str]) -> list[f.Fact]:
-        return ledger.read(self.connection, self._run, kinds)
+        return facts_by_kind.read(self.connection, self._run, kinds)
 
     def mail_kinds(self) -> frozenset[str]:
         rows = self._cursor().execute(_MAIL_KINDS, [self._run], prepare=True).fetchall()
         return frozenset(kind for (kind,) in rows)
 
-    def mail(self) -> list[Mail]:
+    def mail(self) -> list[Signal]:
         rows = self._cursor().execute(_MAIL, [self._run], prepare=True).fetchall()
-        return [Mail(str(id_), kind, from_jsonb(payload) or {}, by) for id_, kind, payload, by in rows]
+        return [Signal(str(id_), kind, from_jsonb(payload) or {}, by) for id_, kind, payload, by in rows]
 
-    def read(self, mail: Sequence[Mail]) -> Within:
+    def read(self, mail: Sequence[Signal]) -> Within:
         ids, seq = [uuid.UUID(item.id) for item in mail], self._seq
         return lambda cursor: cursor.execute(_READ, [seq, ids])
 
@@ -292,7 +302,7 @@ class PgJournal:
         wake = _datetime(wake_at) if wake_at else None
         row = self._cursor().execute(_RELEASE, [self._run, self._epoch, wake, runnable], prepare=True).fetchone()
         if row and row[0]:
-            bell.ring_now(self._run)
+            dispatch.ring_now(self._run)
 
 
 def condemn(held: Claim, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Who owns a run, in words that let another worker prove that the owner is gone (RELIABILITY 3.1)."""
+"""Who owns a run, in words that let another worker prove that the owner is gone (reliability#lease)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import socket
 import threading
 from pathlib import Path
 
-_PARTS = 6
+_PARTS = (6, 7)
+"""Owners of earlier versions do not name their parent."""
 
 
 def me() -> str:
-    """``host:process:thread:boot:namespace:birth`` of the calling thread. The last three tell this process from every
-    other one that ever had its number: the machine's start, its process namespace, its own start."""
-    pid = os.getpid()
+    """``host:process:thread:boot:namespace:birth:parent`` of the calling thread. Boot, namespace and birth tell this
+    process from every other one that ever had its number: the machine's start, its process namespace, its own start.
+    ``parent`` is ``process.birth`` of whoever started it."""
+    pid, parent = os.getpid(), os.getppid()
     here = (socket.gethostname(), str(pid), str(threading.get_native_id()))
-    return ":".join((*here, _boot(), _namespace(), _birth(pid) or ""))
+    return ":".join((*here, _boot(), _namespace(), _birth(pid) or "", f"{parent}.{_birth(parent) or ''}"))
 
 
 def is_dead(owner: str) -> bool:
@@ -23,13 +25,21 @@ def is_dead(owner: str) -> bool:
 
     False whenever it cannot be proven from here: another machine, another container, an owner of an older version.
     """
-    parts = owner.rsplit(":", _PARTS - 1)
-    if len(parts) != _PARTS or not parts[1].isdigit() or not all(parts):
+    parts = owner.split(":")
+    if len(parts) not in _PARTS or not parts[1].isdigit() or not all(parts):
         return False
-    host, pid, _, boot, namespace, birth = parts
+    host, pid, _, boot, namespace, birth = parts[:6]
     if (host, boot) != (socket.gethostname(), _boot()) or not boot:
         return False
     return namespace == _namespace() and _is_gone(int(pid), birth)
+
+
+def died_alone(owner: str) -> bool:
+    """Is the process of ``owner`` proven to be gone while the one that started it lives on? Then not everything was
+    ended at once, as a machine or a service is."""
+    pid, _, birth = owner.rpartition(":")[2].partition(".")
+    is_named = owner.count(":") + 1 == _PARTS[1] and pid.isdigit() and bool(birth)
+    return is_named and is_dead(owner) and not _is_gone(int(pid), birth)
 
 
 def _is_gone(pid: int, birth: str) -> bool:

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from loops.crash_points import CrashPoint, reach
-from loops.engine import canonical
-from loops.engine.codec import to_plain
+from loops.engine.encoding import canonical
+from loops.engine.encoding.codec import to_plain
 from loops.engine.ports import Within
-from loops.engine.state import RunState
+from loops.engine.state.run import RunState
 from loops.engine.values import Json
-from loops.storage import ancestry
+from loops.storage import lineage
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext('loops_provenancerecord'))"
 _LAST = "SELECT hash FROM loops_provenancerecord ORDER BY number DESC LIMIT 1"
@@ -64,7 +64,7 @@ def _record(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -
         "schema": 1,
         "task": {"id": spec.task_id, "goal_sha256": canonical.sha256(spec.goal), "project": spec.project_id},
         "run": run_id,
-        "forked_from": ancestry.line(cursor, run_id),
+        "forked_from": lineage.line(cursor, run_id),
         "agent": to_plain(spec.agent),
         "plan_sha256": canonical.sha256({"loop": spec.loop, "nodes": [spec.goal]}),
         "evidence": [],

@@ -1,4 +1,4 @@
-"""Reads of the journal: histories to resume, conversations and raw facts for people. Primary only (RELIABILITY 2)."""
+"""Reads of the journal: histories to resume, conversations, raw facts. Primary only (reliability#lease)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from loops.engine import canonical
-from loops.engine.context import Transcript, extend
+from loops.engine.context_window.conversation import extend
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.encoding import canonical
 from loops.engine.facts import Fact
 from loops.models import Artifact, Blob, Tombstone
 from loops.models import Fact as FactRow

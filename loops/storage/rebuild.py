@@ -1,4 +1,4 @@
-"""Make a run's rows again from its facts, and say where they differ from the stored ones (ARCHITECTURE 3, SPEC J2).
+"""Make a run's rows again from its facts, and say where they differ from those stored (architecture#journal, SPEC J2).
 
 Rows are for people and SQL; the journal is the truth. The same ``project`` that served the appends serves here.
 """
@@ -15,11 +15,11 @@ from typing import Any
 from django.db import connection, transaction
 
 from loops.engine import facts as f
-from loops.engine.fold import apply, initial
-from loops.engine.state import RunState
+from loops.engine.apply import apply, initial
+from loops.engine.state.run import RunState
 from loops.models import Run
 from loops.storage import reader
-from loops.storage.projections import NOT_PAUSED, project
+from loops.storage.rows import NOT_PAUSED, project
 from loops.storage.status import final_status, status
 
 TABLES = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from loops.engine.lifecycle import Phase
-from loops.engine.state import RunState
-from loops.engine.verification import EVIDENCE
+from loops.engine.state.lifecycle import Phase
+from loops.engine.state.run import RunState
+from loops.engine.verification.checks import EVIDENCE
 from loops.storage.breakers import waiting_for
 from loops.storage.turns import LINE, waiting_at
 

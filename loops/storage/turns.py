@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from loops.ids import new_id
-from loops.storage.bell import ring_now
+from loops.storage.dispatch import ring_now
 
 LOOK_AGAIN_S = 20
 GONE_AFTER_S = 3 * LOOK_AGAIN_S

@@ -1,0 +1,1 @@
+"""The tool access service: registry, access matrix, judging and execution (SPEC I1-I3)."""

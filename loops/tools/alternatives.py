@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from loops.engine.ports import Specialist
 from loops.engine.values import Access, ToolSpec
-from loops.tools.matrix import AccessRule, evaluate
+from loops.tools.policy import AccessRule, evaluate
 
 RANK = {"read": 0, "write": 1, "delete": 2, "execute": 3, "network": 4}
 """Operations by how much they can do. One that is not here compares with nothing but itself."""

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from loops.engine.ports import OnOutput
 from loops.engine.values import ArtifactRef, FailureKind, Json, ToolResult
-from loops.tools.clean import clean_text, sha256_hex, show
 from loops.tools.diffs import DiffError
 from loops.tools.fence import LeaseOver
+from loops.tools.output import clean_text, sha256_hex, show
 from loops.tools.registry import ArgumentError, Arguments, Tool, ToolRun
-from loops.tools.sandbox.beneath import PathRefused
+from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.sandbox.user import NoUserNamespace
 
 _GRACE_S = 5.0

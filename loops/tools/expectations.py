@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loops.tools.registry import ToolRun
-from loops.tools.sandbox.beneath import relative
+from loops.tools.sandbox.safe_paths import relative
 
 
 def expected(run: ToolRun, when: str, path: str) -> str | None:

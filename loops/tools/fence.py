@@ -1,9 +1,10 @@
-"""No effect after the lease: whoever was frozen past it dies before it can act (SPEC J2, J3; RELIABILITY 1 fact 7).
+"""No effect after the lease: whoever was frozen past it dies before it can act (SPEC J2, J3; reliability#measured, 5).
 
 A look at the clock is not enough, since a process may be frozen between the look and the act. So a kernel timer, whose
 signal ends the process, is armed first, then the clock is looked at, then the effect happens. A thread that wakes up
 late finds the signal pending and never comes to the effect. The timer belongs to the thread that acts, so this holds
-in a pool of threads as in a pool of processes. Commands are held by a process of their own (``sandbox/leash.py``).
+in a pool of threads as in a pool of processes. Commands are held by a process of their own
+(``sandbox/lease_wrapper.py``).
 
 A tool that acts over the network does its last step before the bytes leave inside ``Fence.armed``.
 """

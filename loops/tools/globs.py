@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import re2  # type: ignore[import-untyped]
 
-from loops.engine.patterns import Pattern, regular_expression
+from loops.engine.text.patterns import Pattern, regular_expression
 
 
 def matches(pattern: str, text: str) -> bool:

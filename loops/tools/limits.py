@@ -19,6 +19,15 @@ PROTECTED = (
 )
 """Paths that steer agents or run by themselves; nobody but a person changes them, not even when they are missing."""
 
+ON_SIGHT = (
+    *(".envrc", ".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json", ".exrc", ".nvimrc", ".nvim.lua"),
+    *(".hg/hgrc", ".husky", ".githooks", ".yarnrc", ".yarnrc.yml", ".npmrc", ".pnpmfile.cjs"),
+    *(".Rprofile", ".irbrc", ".pryrc", ".ghci", ".gdbinit", ".lldbinit", ".dir-locals.el"),
+    *("GEMINI.md", ".gemini", ".cursor", ".cursorrules", ".windsurfrules", ".clinerules", ".codex", ".aider.conf.yml"),
+)
+"""What programs of people, or other agents, obey as soon as somebody uses a folder, at any depth. A command that makes
+one has it taken away afterwards (`docs/adr/0048`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -48,4 +57,4 @@ class Limits:
     processes: int = 128
     open_files: int = 1_024
     tmp_bytes: int = 256 * MIB
-    protected: tuple[str, ...] = PROTECTED
+    protected: tuple[str, ...] = (*PROTECTED, *ON_SIGHT)

@@ -1,8 +1,8 @@
 """The tools there are, by exact name, and what each can do besides running (SPEC I2).
 
 Add a tool: write one file in ``builtin/`` with functions and a ``TOOLS`` tuple, name it in ``builtin/__init__.py``.
-Another package offers tools through the entry point group ``agentops.tools``: a function ``register(registry)``; see
-``agentops/docs/extending.md``.
+Another package offers tools through the entry point group ``agentops.tools``: a module with functions decorated with
+``tool``, one of them, or a function ``register(registry)``; see ``agentops/docs/guides/tool.md``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from loops.engine import packages
@@ -18,9 +19,9 @@ from loops.engine.packages import Broken, UnfitError
 from loops.engine.ports import CallContext, OnOutput, Verified
 from loops.engine.values import Access, Compensation, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.canonical import digest
-from loops.tools.clean import SaveBlob
 from loops.tools.limits import Limits
-from loops.tools.sandbox.levels import SandboxLevel
+from loops.tools.output import SaveBlob
+from loops.tools.sandbox.capability import SandboxLevel
 from loops.tools.schema import Validator
 from loops.tools.workspace import Workspace
 
@@ -178,15 +179,27 @@ class ToolRegistry:
 
     def _take(self, name: str, load: Callable[[], Any]) -> None:
         before, found = dict(self._tools), load()
-        if not callable(found):
-            raise UnfitError(f"it names a {type(found).__name__}; it takes a function register(registry)")
+        offered = _offered(found)
+        if not offered and not callable(found):
+            kinds = "a module with tools, a tool or a function register(registry)"
+            raise UnfitError(f"it names a {type(found).__name__} without tools; it takes {kinds}")
         try:
-            found(self)
+            for tool in offered:
+                self.add(tool)
+            if not offered:
+                found(self)
         except BaseException:
             self._tools = before
             raise
         if self._tools.keys() == before.keys():
             raise UnfitError("its function register(registry) added no tool")
+
+
+def _offered(found: object) -> tuple[Tool, ...]:
+    """Those of a function that is decorated with ``tool``, or of all such functions in a module."""
+    each = vars(found).values() if isinstance(found, ModuleType) else (found,)
+    declared = {id(one): offered for one in each if isinstance(offered := getattr(one, "offered", None), tuple)}
+    return tuple(tool for offered in declared.values() for tool in offered if isinstance(tool, Tool))
 
 
 def _undeclarable(tool: Tool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from loops.engine import json_schema
 from loops.engine.json_schema import BadSchema
 from loops.engine.values import Json
-from loops.tools.clean import clean_text
+from loops.tools.output import clean_text
 
 _MOST_ERRORS = 5
 _LONGEST_ERROR = 300

@@ -8,7 +8,8 @@
     other                  a pipe, a socket, a name that no tool accepts
 
 Two states are the same when the words are. Folders that are never of interest (.git, node_modules, caches) are left
-out: what happens in there is neither seen nor undone. Placeholders of protected paths (sandbox/guarded.py) are nothing.
+out: what happens in there is neither seen nor undone. Placeholders of protected paths (sandbox/protected_files.py) are
+nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from loops.engine import canonical
-from loops.tools.clean import clean_text, sha256_hex
+from loops.engine.encoding import canonical
+from loops.tools.output import clean_text, sha256_hex
 from loops.tools.registry import ToolRun
-from loops.tools.sandbox.beneath import PathRefused, relative
-from loops.tools.sandbox.guarded import is_placeholder
+from loops.tools.sandbox.protected_files import is_placeholder
+from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.workspace import SKIPPED, Workspace
 
 NOTHING, FOLDER, OTHER = "", "directory", "other"

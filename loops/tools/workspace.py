@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from loops.tools.clean import sha256_hex
 from loops.tools.fence import Fence
 from loops.tools.limits import Limits
-from loops.tools.protected import protecting
-from loops.tools.sandbox.beneath import Beneath, PathRefused, kind, relative
+from loops.tools.output import sha256_hex
+from loops.tools.protected_paths import protecting
 from loops.tools.sandbox.command import ENVIRONMENT
+from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory, kind, relative
 from loops.tools.sandbox.user import file_owner
 
 CACHES = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
@@ -38,7 +38,7 @@ class Workspace:
         self.limits = limits
         self.fence = fence or Fence()
         self.owner = file_owner() if made else None
-        self.beneath = Beneath(root, links=made)
+        self.beneath = SafeDirectory(root, links=made)
 
     def close(self) -> None:
         self.beneath.close()

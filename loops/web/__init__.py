@@ -1,0 +1,1 @@
+"""Pages and the live stream (SPEC R, T1)."""

@@ -43,7 +43,7 @@ def breakers(request: HttpRequest) -> HttpResponse:
         "rules": BreakerRule.objects.all(),
         "default": BreakerRule(),
     }
-    return render(request, "console/breakers.html", context)
+    return render(request, "loops/breakers.html", context)
 
 
 @login_required
@@ -52,7 +52,7 @@ def breakers(request: HttpRequest) -> HttpResponse:
 def live(request: HttpRequest) -> HttpResponse:
     """The part that changes by itself."""
     members_only(request)
-    return render(request, "console/_breakers.html", _live(request))
+    return render(request, "loops/_breakers.html", _live(request))
 
 
 @login_required

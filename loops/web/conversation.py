@@ -12,11 +12,11 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from loops.engine import canonical
+from loops.engine.encoding import canonical
 from loops.models import Fact
 from loops.services import conversations as service
 from loops.storage import conversations, reader
-from loops.web import access, words
+from loops.web import access, formatting
 from loops.web.run import page
 
 SAID_PAGE = 60
@@ -35,7 +35,7 @@ def conversation(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     try:
         told, pruned = conversations.told(run.pk, until), False
     except reader.Pruned:
-        told, pruned = conversations.Told(), True
+        told, pruned = conversations.ReplayedRequest(), True
     said = service.said(told, whole=until is None)
     end = min(_number(request.GET.get("until", "")) or len(said), len(said))
     shown = said[max(0, end - SAID_PAGE) : end]
@@ -51,7 +51,7 @@ def conversation(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         "counted": service.counted(run, until) if until else None,
         "tools": [canonical.clean_json(tool) for tool in told.tools],
     }
-    return render(request, "console/run_conversation.html", page(request, run, "run-conversation", **more))
+    return render(request, "loops/run_conversation.html", page(request, run, "run-conversation", **more))
 
 
 @login_required
@@ -69,7 +69,7 @@ def left_out(request: HttpRequest, run_id: uuid.UUID, seq: int) -> HttpResponse:
     first = _number(request.GET.get("from", ""))
     numbered = [{"number": number, **message} for number, message in enumerate(gone, 1)]
     more = {"said": numbered[first : first + SAID_PAGE], "seq": seq, "next": first + SAID_PAGE}
-    return render(request, "console/_left_out.html", {"run": run, "rest": len(gone) > first + SAID_PAGE, **more})
+    return render(request, "loops/_left_out.html", {"run": run, "rest": len(gone) > first + SAID_PAGE, **more})
 
 
 @login_required
@@ -94,7 +94,7 @@ def as_sent(request: HttpRequest, run_id: uuid.UUID, number: int) -> HttpRespons
 
 
 def _sizes(asked: Any) -> list[tuple[str, str]]:
-    return [(label, words.compact(asked.tokens[part])) for part, label in PARTS if part in asked.tokens]
+    return [(label, formatting.compact(asked.tokens[part])) for part, label in PARTS if part in asked.tokens]
 
 
 def _number(text: str) -> int:

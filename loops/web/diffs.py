@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from loops.engine import canonical
-from loops.storage.projections import DATA_CHARS
+from loops.engine.encoding import canonical
+from loops.storage.rows import DATA_CHARS
 
 LONGEST = 3_000  # lines of one diff on a page
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)$")

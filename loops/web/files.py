@@ -15,11 +15,11 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from loops.engine import canonical
+from loops.engine.encoding import canonical
 from loops.models import Artifact, Fact, ProvenanceRecord, Run, ToolCallRecord
 from loops.services import changed_files
 from loops.services.changed_files import ChangedFile
-from loops.services.instructions import prompt_names, prompt_versions
+from loops.services.prompts import prompt_names, prompt_versions
 from loops.storage import chain, reader
 from loops.web import access, diffs
 from loops.web.run import page
@@ -82,7 +82,7 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     artifacts = list(left[: ARTIFACTS + 1])
     more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown}
     more |= {"artifacts": artifacts[:ARTIFACTS], "all": left.count() if len(artifacts) > ARTIFACTS else 0}
-    return render(request, "console/run_files.html", page(request, run, "run-files", **more))
+    return render(request, "loops/run_files.html", page(request, run, "run-files", **more))
 
 
 def _edits(run: Run, recorded: changed_files.Recorded) -> Iterator[tuple[str, Edit]]:
@@ -125,7 +125,7 @@ def provenance(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     body = canonical.clean_json(canonical.decode(bytes(record.body))) if record else None
     more = {"record": record, "body": body, "hash": bytes(record.hash).hex() if record else ""}
     more["prompts"] = _prompts(run)
-    return render(request, "console/run_provenance.html", page(request, run, "run-provenance", **more))
+    return render(request, "loops/run_provenance.html", page(request, run, "run-provenance", **more))
 
 
 def _prompts(run: Run) -> dict[str, Any]:
@@ -160,10 +160,10 @@ def verify(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     run = access.run_or_404(request, run_id)
     outcome = chain.verify(run.pk)
     if request.headers.get("HX-Request"):
-        return render(request, "console/_verified.html", {"outcome": outcome})
+        return render(request, "loops/_verified.html", {"outcome": outcome})
     record = ProvenanceRecord.objects.filter(run=run).first()
     return render(
-        request, "console/run_provenance.html", page(request, run, "run-provenance", record=record, outcome=outcome)
+        request, "loops/run_provenance.html", page(request, run, "run-provenance", record=record, outcome=outcome)
     )
 
 
@@ -191,7 +191,7 @@ def raw(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     facts = reader.raw(run.pk, after, RAW_PAGE)
     more = {"facts": facts, "after": after, "next": facts[-1]["seq"] if len(facts) == RAW_PAGE else 0}
     more["previous"] = max(0, after - RAW_PAGE) if after else None
-    return render(request, "console/run_raw.html", page(request, run, "run-raw", **more))
+    return render(request, "loops/run_raw.html", page(request, run, "run-raw", **more))
 
 
 def _number(text: str) -> int:

@@ -17,12 +17,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 from loops.engine import facts as f
 from loops.models import Fact, ModelCall, ModelConfig, Run, ToolCallRecord
 from loops.querysets import OPERATE
-from loops.services.forking import MAX_MESSAGE, ForkConflict, InvalidTask, Point, fork_run, point_of
-from loops.services.pricing import CONFIRMED
+from loops.services.forks import MAX_MESSAGE, ForkConflict, InvalidTask, Point, fork_run, point_of
+from loops.services.unpriced_models import CONFIRMED
 from loops.storage import reader
 from loops.web import access
-from loops.web.comparing import compare as side_by_side
-from loops.web.meters import limits_now
+from loops.web.comparison import compare as side_by_side
+from loops.web.limit_ranges import ranges
+from loops.web.limits_bar import limits_now
 from loops.web.tasks import LIMIT_FIELDS, as_limit
 
 _TOKENS = F("input_tokens") + F("output_tokens") + F("cache_read_tokens") + F("cache_write_tokens")
@@ -59,9 +60,9 @@ def fork(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
             faults = error.errors
         except ForkConflict as error:
             faults = {"message": str(error)}
-    context = {"run": run, "draft": draft, "faults": faults, **_choices(run, draft), **_previewed(run, draft)}
+    context = {"run": run, "draft": draft, "faults": faults, **_choices(request, run, draft), **_previewed(run, draft)}
     part = request.headers.get("HX-Target") == "fork-preview"
-    template = "console/_fork_preview.html" if part else "console/fork.html"
+    template = "loops/_fork_preview.html" if part else "loops/fork.html"
     return render(request, template, context, status=422 if faults else 200)
 
 
@@ -80,7 +81,7 @@ def compare(request: HttpRequest, one_id: uuid.UUID, other_id: uuid.UUID) -> Htt
     goes_on = not (one.is_ended and other.is_ended)
     context = {"one": one, "other": other, "sides": [(one, "A"), (other, "B")], "found": found, "goes_on": goes_on}
     part = request.headers.get("HX-Target") == "comparison"
-    return render(request, "console/_comparison.html" if part else "console/compare.html", context)
+    return render(request, "loops/_comparison.html" if part else "loops/compare.html", context)
 
 
 def _fork(request: HttpRequest, run: Run, draft: Mapping[str, Any]) -> Run:
@@ -122,12 +123,14 @@ def _instructions(run: Run) -> str:
     return first.spec.agent.instructions.replace("\r\n", "\n") if isinstance(first, f.RunStarted) else ""
 
 
-def _choices(run: Run, draft: Mapping[str, Any]) -> dict[str, Any]:
-    limits = limits_now(run)
+def _choices(request: HttpRequest, run: Run, draft: Mapping[str, Any]) -> dict[str, Any]:
+    limits, allowed = limits_now(run), ranges(request.user, run.project_id)
     now = {**asdict(limits), "max_cost_usd": f"{limits.max_cost_microusd / 1e6:g}"}
     return {
         "models": ModelConfig.objects.order_by("name").values_list("name", flat=True),
-        "limit_fields": [(*field, draft["limits"][field[0]], now[field[0]]) for field in LIMIT_FIELDS],
+        "limit_fields": [
+            (*field, draft["limits"][field[0]], now[field[0]], allowed[field[0]]) for field in LIMIT_FIELDS
+        ],
         "max_message": MAX_MESSAGE,
     }
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from loops.engine import canonical
-from loops.engine.bands import in_a_word
-from loops.engine.confidence import in_words
-from loops.engine.exits import REASONS
-from loops.engine.lifecycle import LABELS as PHASES
-from loops.engine.lifecycle import Phase
-from loops.web import circles, words
+from loops.engine.confidence.bands import in_a_word
+from loops.engine.confidence.score import in_words
+from loops.engine.encoding import canonical
+from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.state.lifecycle import LABELS as PHASES
+from loops.engine.state.lifecycle import Phase
+from loops.web import formatting, loop_detection
 
 Body = Mapping[str, Any]
 
@@ -87,13 +87,13 @@ def _backoff(body: Body) -> dict[str, Any]:
 
 
 def _voided(body: Body) -> dict[str, Any]:
-    return _say("wait", "rotate-ccw", "The approval no longer fitted; asked again", text=text_of(body.get("reason")))
+    return _say("wait", "rotate-ccw", "Approval invalidated; asked again", text=text_of(body.get("reason")))
 
 
 def _limit(verb: str) -> Callable[[Body], dict[str, Any]]:
     def say(body: Body) -> dict[str, Any]:
-        used, bound = words.amount(body["limit"], body["used"]), words.amount(body["limit"], body["bound"])
-        label = words.LIMITS.get(body["limit"], body["limit"])
+        used, bound = formatting.amount(body["limit"], body["used"]), formatting.amount(body["limit"], body["bound"])
+        label = formatting.LIMITS.get(body["limit"], body["limit"])
         look = "wait" if verb == "nearly used up" else "bad"
         return _say(look, "gauge", f"{label} {verb}", text=f"{used} of {bound}")
 
@@ -101,12 +101,13 @@ def _limit(verb: str) -> Callable[[Body], dict[str, Any]]:
 
 
 def _context_warned(body: Body) -> dict[str, Any]:
-    text = f"{words.compact(body['used'])} of {words.compact(body['window'])} tokens. Older parts are shortened soon."
+    used, window = formatting.compact(body["used"]), formatting.compact(body["window"])
+    text = f"{used} of {window} tokens. Older parts are shortened soon."
     return _say("wait", "gauge", "The model's context window is nearly full", text=text)
 
 
 def _context_pruned(body: Body) -> dict[str, Any]:
-    before, after = words.compact(body["before_tokens"]), words.compact(body["after_tokens"])
+    before, after = formatting.compact(body["before_tokens"]), formatting.compact(body["after_tokens"])
     if body.get("method", "none") == "none":
         return _say("bad", "gauge", "The conversation could not be made shorter", text=f"About {before} tokens remain.")
     done = [f"{body['dropped_messages']} messages summed up"] if body.get("dropped_messages") else []
@@ -114,13 +115,13 @@ def _context_pruned(body: Body) -> dict[str, Any]:
     by = f" The summary is by {body['model']}." if body.get("method") == "summarised" else ""
     by = f" No summary by {body['model']}: {body['why_no_model']}." if body.get("why_no_model") else by
     text = f"{' and '.join(done)}: about {before} tokens became {after}.{by} Conversation shows what it reads now."
-    return _say("idle", "book-open", "The conversation was shortened for the model", text=words.capital(text))
+    return _say("idle", "book-open", "The conversation was shortened for the model", text=formatting.capital(text))
 
 
 _TRIGGERS = {
     "every_steps": "Judged every few steps",
     "uncertain": "The agent said that it is uncertain",
-    "request": "A person asked for it",
+    "request": "Requested by a person",
 }
 
 
@@ -129,7 +130,7 @@ def _confidence(body: Body) -> dict[str, Any]:
     how = "judged by a model" if body["method"] == "model" else "measured"
     lines = [f"{_TRIGGERS.get(body['trigger'], body['trigger'])}.", text_of(body.get("reason"))]
     if body.get("raw_score") is not None and body["raw_score"] > score:
-        lines.append(f"The model thought better of it; what was measured allows no more{_measured(body)}.")
+        lines.append(f"The model rated it higher; the measured score caps it{_measured(body)}.")
     lines += [f"No judgement of a model: {body['problem']}"] if body.get("problem") else []
     look = "bad" if score < threshold else "good"
     return _say(look, "gauge", f"Confidence {in_a_word(score, threshold)}, {how}", text="\n".join(lines))
@@ -145,7 +146,7 @@ def _denied(body: Body) -> dict[str, Any]:
     instead = "; ".join(body.get("alternatives") or ())
     match body["rung"]:
         case "alternatives":
-            said = f"It was told what it may use instead: {instead}" if instead else "Nothing else is open to it."
+            said = f"It was told which tools to use instead: {instead}" if instead else "Nothing else is open to it."
         case "specialist":
             who = text_of(body.get("specialist"))
             found = f"{who} may do it" if who else "nobody may do it"
@@ -158,7 +159,7 @@ def _denied(body: Body) -> dict[str, Any]:
 
 
 _FOLLOWS = {
-    "CONTINUE": "It may try another way.",
+    "CONTINUE": "The agent may try another way.",
     "BACKTRACK": "This approach is given up.",
     "FAIL_GRACEFULLY": "The run ends with a report.",
     "ESCALATE": "A person is asked.",
@@ -184,7 +185,7 @@ def _verdicts(body: Body) -> str:
         return said
     if not body.get("problem"):
         return f"{said} No rule was sure."
-    nobody = f"model {text_of(body['model'])} was of no help" if body.get("model") else "no model was asked"
+    nobody = f"model {text_of(body['model'])} gave no usable answer" if body.get("model") else "no model was asked"
     return f"{said} No rule was sure, and {nobody}: {text_of(body['problem'])}."
 
 
@@ -218,7 +219,7 @@ def _by(look: str, icon: str, title: str) -> Callable[[Body], dict[str, Any]]:
 
 def _turn_awaited(body: Body) -> dict[str, Any]:
     """``before`` is of the moment when it began to wait."""
-    title = f"Waits for its turn at {text_of(body.get('model'))}: {body.get('before', 0)} before it"
+    title = f"Waiting for its turn at {text_of(body.get('model'))}: {body.get('before', 0)} before it"
     return _say("wait", "hourglass", title, text="The endpoint answers only so many calls at once. No time is charged.")
 
 
@@ -239,17 +240,17 @@ NAMED = 12
 def _texts_changed(body: Body) -> dict[str, Any]:
     names = sorted(body["prompts"])
     text = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    return _say("idle", "info", "A worker of another version goes on: prompts new or worded otherwise", text=text)
+    return _say("idle", "info", "Continued by a worker of another version with new or changed prompts", text=text)
 
 
 _FOUND = {
-    "done": ("good", "Looked at the world: the interrupted call took effect"),
-    "not_done": ("wait", "Looked at the world: the interrupted call did not take effect, it is begun again"),
+    "done": ("good", "Verified: the interrupted call took effect"),
+    "not_done": ("wait", "Verified: the interrupted call did not take effect and is run again"),
 }
 
 
 def _verified(body: Body) -> dict[str, Any]:
-    look, title = _FOUND.get(str(body.get("found")), ("wait", "Looked at the world: it does not tell"))
+    look, title = _FOUND.get(str(body.get("found")), ("wait", "Outcome of the interrupted call could not be verified"))
     evidence = body.get("evidence") or {}
     lines = [f"{path} {when}: {sha or 'no file'}" for when, states in evidence.items() for path, sha in states.items()]
     return _say(look, "search", f"{title} ({text_of(body.get('tool'))})", text="\n".join(lines))
@@ -274,9 +275,9 @@ def _diagnosis(body: Body) -> dict[str, Any]:
 
 
 def _forked(body: Body) -> dict[str, Any]:
-    paid = words.usd(body.get("cost_microusd", 0) / 1e6, unknown=body.get("cost_unknown", False))
+    paid = formatting.usd(body.get("cost_microusd", 0) / 1e6, unknown=body.get("cost_unknown", False))
     lines = [f"Message: {text_of(body['message'])}"] if body.get("message") else []
-    lines += [f"{words.compact(body.get('tokens', 0))} tokens and {paid} so far were paid by that run."]
+    lines += [f"{formatting.compact(body.get('tokens', 0))} tokens and {paid} so far were paid by that run."]
     lines += [f"Changed: {', '.join(body['changed'])}."] if body.get("changed") else []
     lines += [text_of(body["workspace"])] if body.get("workspace") else []
     title = f"Forked here from another run, after its step {body['step']}"
@@ -304,7 +305,7 @@ def _ended(body: Body) -> dict[str, Any] | None:
         return None
     look = {"COMMIT": "good", "FAIL": "bad"}.get(body["phase"], "idle")
     icon = {"COMMIT": "circle-check", "FAIL": "circle-x"}.get(body["phase"], "circle-stop")
-    return _say(look, icon, REASONS.get(body["reason"], words.reason(body["reason"])))
+    return _say(look, icon, EXPLANATIONS.get(body["reason"], formatting.reason(body["reason"])))
 
 
 _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
@@ -317,12 +318,12 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "ModelInterrupted": _interrupted,
     "BackoffStarted": _backoff,
     "ApprovalVoided": _voided,
-    "Reminded": lambda body: _say("idle", "info", "AgentOps told the model", text=text_of(body.get("text"))),
+    "Reminded": lambda body: _say("idle", "info", "Note to the model", text=text_of(body.get("text"))),
     "LimitWarned": _limit("nearly used up"),
     "LimitReached": _limit("used up"),
-    "LoopDetected": circles.detected,
-    "LoopBroken": circles.broken,
-    "StallDetected": circles.stalled,
+    "LoopDetected": loop_detection.detected,
+    "LoopBroken": loop_detection.broken,
+    "StallDetected": loop_detection.stalled,
     "MessageReceived": _message,
     "StopWished": _by("idle", "square", "The message asks the run to stop"),
     "FailureClassified": _classified,
@@ -330,7 +331,7 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "ReflectionForced": _reflecting,
     "ReflectionGiven": _by("good", "brain", "Reflected; tools may be called again"),
     "ModelStopped": _stopped_calling,
-    "StopRequested": _by("idle", "square", "Stop asked for"),
+    "StopRequested": _by("idle", "square", "Stop requested"),
     "RunPaused": lambda body: _say(
         "wait", "pause", "Paused", by=text_of(body.get("by")), text=text_of(body.get("reason"))
     ),
@@ -338,11 +339,11 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "ResultProposed": _proposed,
     "ChecksCompleted": _checks,
     "DiagnosisMade": _diagnosis,
-    "RollbackRequested": _by("wait", "rotate-ccw", "Rollback asked for"),
+    "RollbackRequested": _by("wait", "rotate-ccw", "Rollback requested"),
     "CompensationCompleted": _compensated,
     "RollbackEnded": _rolled_back,
     "RunEnded": _ended,
-    "ConfidenceAsked": _by("idle", "gauge", "Check of the confidence asked for"),
+    "ConfidenceAsked": _by("idle", "gauge", "Confidence check requested"),
     "ConfidenceChecked": _confidence,
     "PermissionDenied": _denied,
     "SummaryRequested": lambda body: None,
@@ -350,8 +351,8 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "ContextPruned": _context_pruned,
     "ModelRequested": _asked_another,
     "ModelAwaited": _awaited,
-    "WorkspaceAwaited": lambda body: _say("wait", "folder", "Waits for its folder", text=text_of(body.get("why"))),
-    "WorkspaceFound": lambda body: _say("busy", "folder", "Its folder is there: it goes on"),
+    "WorkspaceAwaited": lambda body: _say("wait", "folder", "Waiting for the workspace", text=text_of(body.get("why"))),
+    "WorkspaceFound": lambda body: _say("busy", "folder", "Workspace available: the run continues"),
     "TurnAwaited": _turn_awaited,
     "PromptShortened": _prompt_shortened,
 }

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from loops.models import Run
 from loops.services import sandbox
-from loops.web import access, waiting
+from loops.web import access, open_gates
 
 LIVE = 12
 GATES = 6
@@ -45,17 +45,17 @@ def overview(request: HttpRequest) -> HttpResponse:
         return redirect("/review/")
     runs = Run.objects.visible_to(request.user)
     now = timezone.now()
-    kinds = _kinds(waiting.waiting_for(request.user), now)
+    kinds = _kinds(open_gates.waiting_for(request.user), now)
     gates = sum(kind["n"] for kind in kinds)
-    held_for_me = waiting.held_for(request.user)
+    held_for_me = open_gates.held_for(request.user)
     held = list(held_for_me.with_names().order_by("paused_at")[: HELD + 1])
     all_held = held_for_me.count() if len(held) > HELD else len(held)
-    stuck = list(waiting.held_by_others(request.user).with_names().order_by("paused_at")[:HELD])
+    stuck = list(open_gates.held_by_others(request.user).with_names().order_by("paused_at")[:HELD])
     live, failures = [*stuck, *_live(runs.exclude(pk__in=[run.pk for run in stuck]))], list(_failures(runs))
     context = {
         "roles": roles,
         "sandbox": sandbox.weak(),
-        "gates": waiting.waiting_for(request.user).ranked().with_names()[:GATES],
+        "gates": open_gates.waiting_for(request.user).ranked().with_names()[:GATES],
         "kinds": kinds,
         "needing": gates + all_held,
         "held": held[:HELD],
@@ -69,14 +69,14 @@ def overview(request: HttpRequest) -> HttpResponse:
         "more_failures": len(failures) > FAILURES,
         "now": now,
     }
-    template = "console/_overview.html" if request.headers.get("HX-Request") else "console/overview.html"
+    template = "loops/_overview.html" if request.headers.get("HX-Request") else "loops/overview.html"
     return render(request, template, context)
 
 
 def _kinds(gates: Any, now: Any) -> list[dict[str, Any]]:
     counts = {"n": Count("pk"), "oldest": Min("opened_at"), "late": Count("pk", Q(due_at__lt=now))}
     rows = gates.order_by().values("kind").annotate(**counts)
-    labels = dict(waiting.gates().Kind.choices)
+    labels = dict(open_gates.gates().Kind.choices)
     return [{**row, "label": labels[row["kind"]]} for row in sorted(rows, key=lambda row: -row["n"])]
 
 
@@ -108,7 +108,7 @@ def _figures(runs: Any, now: Any) -> dict[str, Any]:
 def _waits(user: Any, now: Any) -> dict[str, Any]:
     """How long gates waited for a decision, over a week."""
     waited = ExpressionWrapper(F("decided_at") - F("opened_at"), output_field=DurationField())
-    decided = waiting.gates().objects.visible_to(user).filter(decided_at__gte=now - WEEK)
+    decided = open_gates.gates().objects.visible_to(user).filter(decided_at__gte=now - WEEK)
     found: dict[str, Any] = decided.aggregate(n=Count("pk"), p50=Percentile(0.5, waited), p95=Percentile(0.95, waited))
     for name in ("p50", "p95"):
         found[name] = found[name].total_seconds() if found[name] is not None else None

@@ -38,4 +38,4 @@ def rollback(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         preview, why_not = None, str(refusal)
     changes = diffs.parse(str(preview.view["diff"])) if preview else []
     more = {"preview": preview, "view": preview.view if preview else {}, "why_not": why_not, "changes": changes}
-    return render(request, "console/run_rollback.html", page(request, run, "run-rollback", **more))
+    return render(request, "loops/run_rollback.html", page(request, run, "run-rollback", **more))

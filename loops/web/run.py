@@ -11,13 +11,14 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from loops.engine import canonical
+from loops.engine.encoding import canonical
 from loops.models import Fact, Run
 from loops.services import lineage
 from loops.storage import reader
-from loops.web import access, curve, fragments, machine, waiting
+from loops.web import access, lifecycle_diagram, open_gates, progress_chart
 from loops.web import timeline as trace
-from loops.web.heading import heading
+from loops.web.live import frames
+from loops.web.run_header import heading
 
 TABS = (
     ("run", "Timeline", "list"),
@@ -43,8 +44,8 @@ def timeline(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     run = access.run_or_404(request, run_id)
     cards = trace.latest(run)
     first = next((card.number for card in cards if card.step), 0)
-    more = {"cards": cards, "earlier": first if first > 1 else 0, "report": _report(run), **curve.drawing(run)}
-    return render(request, "console/run.html", page(request, run, "run", **more))
+    more = {"cards": cards, "earlier": first if first > 1 else 0, "report": _report(run), **progress_chart.drawing(run)}
+    return render(request, "loops/run.html", page(request, run, "run", **more))
 
 
 @login_required
@@ -60,7 +61,7 @@ def earlier(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     first = next((card.number for card in cards if card.step), 0)
     audience = access.roles(request).audience(run.project_id)
     context = {"run": run, "cards": cards, "earlier": first if first > 1 else 0, "audience": audience}
-    return render(request, "console/_earlier.html", context)
+    return render(request, "loops/_earlier.html", context)
 
 
 @login_required
@@ -75,7 +76,7 @@ def steps(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     gap = trace.Gap(first, min(last, run.total_steps))
     audience = access.roles(request).audience(run.project_id)
     parts = trace.within(run, gap, at) if first <= gap.last else []
-    return HttpResponse("".join(fragments.part(run, one, audience) for one in parts))
+    return HttpResponse("".join(frames.part(run, one, audience) for one in parts))
 
 
 def _number(text: str) -> int | None:
@@ -92,7 +93,7 @@ def step(request: HttpRequest, run_id: uuid.UUID, number: int) -> HttpResponse:
     if not cards:
         raise Http404
     audience = access.roles(request).audience(run.project_id)
-    return render(request, "console/_step_body.html", {"run": run, "card": cards[0], "audience": audience})
+    return render(request, "loops/_step_body.html", {"run": run, "card": cards[0], "audience": audience})
 
 
 @login_required
@@ -101,8 +102,10 @@ def step(request: HttpRequest, run_id: uuid.UUID, number: int) -> HttpResponse:
 def gate(request: HttpRequest, run_id: uuid.UUID, gate_id: uuid.UUID) -> HttpResponse:
     """The card of a gate, to be answered on the spot."""
     run = access.run_or_404(request, run_id)
-    found = get_object_or_404(waiting.gates().objects.visible_to(request.user).filter(run=run).with_names(), pk=gate_id)
-    if not waiting.has_cards():
+    found = get_object_or_404(
+        open_gates.gates().objects.visible_to(request.user).filter(run=run).with_names(), pk=gate_id
+    )
+    if not open_gates.has_cards():
         raise Http404
     return render(request, "gates/_card.html", {"gate": found, "place": "run"})
 
@@ -115,9 +118,9 @@ def lifecycle(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     run = access.run_or_404(request, run_id)
     entered = Fact.objects.filter(run=run, kind="PhaseEntered").order_by("seq").values_list("seq", "at", "body")
     passed = [{**canonical.decode(bytes(body)), "seq": seq, "at": at} for seq, at, body in entered]
-    drawing = machine.draw(run.phase, [entry["phase"] for entry in passed])
+    drawing = lifecycle_diagram.draw(run.phase, [entry["phase"] for entry in passed])
     more = {"drawing": drawing, "passed": passed[-200:]}
-    template = "console/_lifecycle.html" if request.headers.get("HX-Request") else "console/run_lifecycle.html"
+    template = "loops/_lifecycle.html" if request.headers.get("HX-Request") else "loops/run_lifecycle.html"
     return render(request, template, page(request, run, "run-lifecycle", **more))
 
 

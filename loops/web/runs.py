@@ -29,13 +29,13 @@ STATES = {
 DEAD = "dead"
 """Given up by AgentOps itself: wait for a person to try again."""
 STUCK = "stuck"
-"""Could not go on without a person: waiting for one now, or ended so."""
+"""Needed a person to continue: waiting for one now, or ended so."""
 HELD = "held"
 """Wait for a person to resume or stop them."""
 MORE_STATES = {
-    HELD: "Paused by the monitor",
-    STUCK: "Could not go on without a person",
-    DEAD: "Given up (dead letters)",
+    HELD: "Paused by AgentOps",
+    STUCK: "Needed a person to continue",
+    DEAD: "Dead letters",
 }
 PICKED = {HELD: RunQuerySet.held, STUCK: RunQuerySet.escalated, DEAD: RunQuerySet.dead_lettered}
 FILTERS = ("state", "q", "agent", "project")
@@ -64,7 +64,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "roles": roles,
         "any_to_steer": any(run.may_steer for run in shown),
     }
-    template = "console/_runs.html" if request.headers.get("HX-Target") == "runs" else "console/runs.html"
+    template = "loops/_runs.html" if request.headers.get("HX-Target") == "runs" else "loops/runs.html"
     return render(request, template, context)
 
 

@@ -20,11 +20,11 @@ from loops.services.steering import STEERING, InvalidMessage, NotPossible
 from loops.web import access
 
 DONE = {
-    "stop": "Stop asked for. What the run has done stays; it can be resumed later.",
-    "pause": "Pause asked for. It takes hold after what the run is doing now.",
-    "resume": "Resume asked for. The run goes on where it was.",
-    "check_confidence": "Check asked for. The confidence is judged before the run's next step.",
-    "retry": "Another try asked for. The run goes on where it was.",
+    "stop": "Stop requested. Completed work is kept; it can be resumed later.",
+    "pause": "Pause requested. It takes effect after the current action.",
+    "resume": "Resume requested. The run continues where it was.",
+    "check_confidence": "Confidence check requested. It runs before the next step.",
+    "retry": "Retry requested. The run continues where it was.",
 }
 MOST = 100
 

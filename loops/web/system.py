@@ -19,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from loops.models import Run
-from loops.web import access, circles
+from loops.web import access, loop_detection
 
 PACKAGES = ("django", "channels", "celery", "psycopg", "redis", "anthropic", "openai")
 LOOKS = {"ok": ("good", "circle-check"), "warning": ("wait", "triangle-alert"), "error": ("bad", "circle-x")}
@@ -44,7 +44,7 @@ def system(request: HttpRequest) -> HttpResponse:
         "versions": [("Python", platform.python_version()), *((name, _version(name)) for name in PACKAGES)],
         "counts": _counts(),
     }
-    return render(request, "console/system.html", context)
+    return render(request, "loops/system.html", context)
 
 
 @login_required
@@ -53,9 +53,12 @@ def system(request: HttpRequest) -> HttpResponse:
 def live(request: HttpRequest) -> HttpResponse:
     """Broker, clock, workers and sandbox: asked with short patience."""
     members_only(request)
-    detections, more = _or_fault(lambda: circles.standing(Run.objects.visible_to(request.user)))["answer"] or ([], 0)
+    detections, more = _or_fault(lambda: loop_detection.standing(Run.objects.visible_to(request.user)))["answer"] or (
+        [],
+        0,
+    )
     context = {"checks": _shown(_checks("moving")), "workers": _roll.latest(), "detections": detections, "more": more}
-    return render(request, "console/_system_live.html", context)
+    return render(request, "loops/_system_live.html", context)
 
 
 def _checks(name: str) -> Any:

@@ -12,31 +12,25 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from loops.engine import loops
-from loops.engine.complexity import estimate
+from loops.engine import strategies
+from loops.engine.limits.ceilings import held
+from loops.engine.limits.complexity import estimate
+from loops.engine.state.limits import FIELD_OF, LIMITS
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
-from loops.services import sandbox, workspaces
-from loops.services.pricing import CONFIRMED, models_of, unpriced
-from loops.services.submission import LIMITS, MAX_CRITERIA, MAX_GOAL, InvalidTask
+from loops.services import policy_floor, sandbox, workspaces
+from loops.services.submission import MAX_CRITERIA, MAX_GOAL, MICRO, InvalidTask
 from loops.services.tasks import IdempotencyConflict, submit_task
+from loops.services.unpriced_models import CONFIRMED, models_of, unpriced
 from loops.tools.limits import Limits
+from loops.web.limit_ranges import ranges
 
 BLANK_ROWS = 2
 TEXTS = ("title", "goal", "constraints_text", "complexity", "final_review", "execution_loop", "idempotency_key")
-LIMIT_FIELDS = (
-    ("max_steps", "Steps", "1"),
-    ("max_seconds", "Working time, seconds", "1"),
-    ("max_tokens", "Tokens", "1"),
-    ("max_cost_usd", "Cost, US dollars", "0.01"),
-    ("max_failures", "Failures in a row", "1"),
-    ("max_repairs", "Repairs", "1"),
-    ("max_attempts", "Failed steps before another approach", "1"),
-    ("reflect_after", "Tool errors before a reflection", "1"),
-    ("max_backtracks", "Approaches given up", "1"),
-    ("confirm_after", "Steps before a person confirms", "1"),
-    ("max_extensions", "Extensions by people", "1"),
+LIMIT_FIELDS = tuple(
+    (shown, row.form_label, row.step) for shown, name in FIELD_OF.items() if not (row := LIMITS[name]).is_switch
 )
+"""(name, label, step) of each number field."""
 
 
 @login_required
@@ -55,14 +49,16 @@ def new(request: HttpRequest) -> HttpResponse:
             faults = {"goal": str(error)}
     context = {**_choices(request, draft), "draft": draft, "faults": faults, "fault_lines": _fault_lines(faults)}
     context["sandbox"] = sandbox.weak()
-    return render(request, "console/new_task.html", context, status=422 if faults else 200)
+    return render(request, "loops/new_task.html", context, status=422 if faults else 200)
 
 
 @login_required
 @require_POST
 def preview(request: HttpRequest) -> HttpResponse:
     """What would happen: limits, gates and the estimated complexity. Nothing is stored."""
-    return render(request, "console/_preview.html", _preview(request, _posted(request)))
+    draft = _posted(request)
+    context = {**_preview(request, draft), "limit_fields": _limit_fields(request, draft), "swapped": True}
+    return render(request, "loops/_preview.html", context)
 
 
 def _submit(request: HttpRequest, draft: dict[str, Any]) -> Any:
@@ -99,7 +95,7 @@ def _workspace(project: Project, chosen: str) -> Workspace | None:
 def as_limit(name: str, value: str) -> Any:
     """A number where it is one; else the text, so that the service says what is wrong with it."""
     try:
-        return float(value) if name == "max_cost_usd" else int(value)
+        return float(value) if LIMITS[FIELD_OF[name]].scale > 1 else int(value)
     except ValueError:
         return value
 
@@ -161,13 +157,20 @@ def _choices(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
         "agents": agents,
         "workspaces": Workspace.objects.filter(project__in=projects).select_related("project"),
         "complexities": Task.Complexity.choices,
-        "loops": loops.names(),
+        "loops": strategies.names(),
         "reviews": Policy.FinalReview.choices,
-        "limit_fields": [(name, label, step, draft["limits"][name]) for name, label, step in LIMIT_FIELDS],
+        "limit_fields": _limit_fields(request, draft),
         "max_goal": MAX_GOAL,
         "criterion_s": Limits().command_s,
         **_preview(request, draft),
     }
+
+
+def _limit_fields(request: HttpRequest, draft: dict[str, Any]) -> list[tuple[str, str, str, str, str]]:
+    """(name, label, step, value, range) of every limit."""
+    project = _own_projects(request).filter(pk=draft["project"]).first()
+    allowed = ranges(request.user, project.pk) if project else {}
+    return [(name, label, step, draft["limits"][name], allowed.get(name, "")) for name, label, step in LIMIT_FIELDS]
 
 
 def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
@@ -181,7 +184,7 @@ def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
     return {
         "level": level,
         "why": "stated by you" if draft["complexity"] else guess.explained,
-        "profile": _bounds(profile, draft["limits"]) if profile else [],
+        "profile": _bounds(profile, policy, draft["limits"]) if profile else [],
         "asks": list(rules),
         "policy": policy,
         "review": dict(Policy.FinalReview.choices).get(review, review),
@@ -204,9 +207,11 @@ def _agent(request: HttpRequest, draft: dict[str, Any]) -> Agent | None:
     return found
 
 
-def _bounds(profile: ComplexityProfile, limits: dict[str, str]) -> list[tuple[str, str, bool]]:
-    """(label, value, overridden) of every limit."""
-    values = {name: getattr(profile, name) for name, _, _ in LIMIT_FIELDS}
+def _bounds(profile: ComplexityProfile, policy: Policy | None, limits: dict[str, str]) -> list[tuple[str, str, bool]]:
+    """(label, value, overridden) of every limit, as the policy lets the profile's be."""
+    amounts = policy_floor.amounts(profile)
+    amounts = held(policy_floor.floor_of(policy.project_id), amounts) if policy else amounts
+    values = {**amounts, "max_cost_usd": amounts["max_cost_microusd"] / MICRO}
     own = {name: value.strip() for name, value in limits.items()}
     return [(label, own[name] or f"{values[name]:,}", bool(own[name])) for name, label, _ in LIMIT_FIELDS]
 

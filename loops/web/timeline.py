@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from loops.models import Fact, ModelCall, Run, Step, ToolCallRecord
-from loops.web import waiting, words
+from loops.web import formatting, open_gates
 from loops.web.notes import NOTED, Note, note_of
 
 WINDOW = 50
@@ -73,9 +73,9 @@ class Card:
     def summary(self) -> str:
         """One line that tells the step apart from its neighbours."""
         if self.calls:
-            return words.one_line(self.calls[0].arguments)
+            return formatting.one_line(self.calls[0].arguments)
         text = (self.step.said or self.step.reasoning) if self.step else ""
-        return words.one_line(text)
+        return formatting.one_line(text)
 
     @property
     def tools(self) -> list[tuple[str, int]]:
@@ -171,7 +171,7 @@ def stored(run: Run, steps: Sequence[Step], *, first: int, last: int | None) -> 
 
 def gates_of(run: Run) -> Any:
     """The gates of a run as cards show them."""
-    gates = waiting.gates().objects.filter(run=run).select_related("decision__decided_by")
+    gates = open_gates.gates().objects.filter(run=run).select_related("decision__decided_by")
     return gates.defer("subject").order_by("id")
 
 

@@ -8,11 +8,11 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from loops import wiring
-from loops.engine import loops
+from loops.engine import strategies
 from loops.engine.values import Access, ToolSpec
 from loops.models import AccessRule, Project
-from loops.tools import matrix
+from loops.runs import composition
+from loops.tools import policy
 from loops.web import access
 
 
@@ -28,21 +28,21 @@ def tools(request: HttpRequest) -> HttpResponse:
         by_project.setdefault(rule.project.name, []).append((rule, _speaks(rule)))
     context = {
         "specs": _specs(),
-        "broken": wiring.broken_packages(),
-        "loops": [(name, loops.prompt(name)) for name in loops.names()],
+        "broken": composition.broken_packages(),
+        "loops": [(name, strategies.prompt(name)) for name in strategies.names()],
         "matrix": by_project,
         "roles": access.roles(request),
     }
-    return render(request, "console/tools.html", context)
+    return render(request, "loops/tools.html", context)
 
 
 def _speaks(rule: AccessRule) -> bool:
     """False for a row that allows without naming a tool or an operation: the matrix reads it as ask."""
-    read = matrix.AccessRule(Access(rule.access), tool=rule.tool, operation=rule.operation)
-    return read.access is not Access.ALLOW or matrix.may_allow(read)
+    read = policy.AccessRule(Access(rule.access), tool=rule.tool, operation=rule.operation)
+    return read.access is not Access.ALLOW or policy.may_allow(read)
 
 
 def _specs() -> list[tuple[ToolSpec, Access]]:
     """Registered tools by name, with what holds where no rule names each."""
-    specs = wiring.tool_registry().specs()
-    return [(spec, matrix.without_rule(spec)) for spec in sorted(specs, key=lambda spec: (spec.server, spec.name))]
+    specs = composition.tool_registry().specs()
+    return [(spec, policy.without_rule(spec)) for spec in sorted(specs, key=lambda spec: (spec.server, spec.name))]

@@ -22,6 +22,15 @@ export function badge(state) {
   else sentence.hidden = true;
 }
 
+// The sentence for a line that is away: the page's own, or why the server has none for it.
+function say(words) {
+  const sentence = document.getElementById("lost");
+  if (!sentence) return;
+  sentence.dataset.own ??= sentence.textContent;
+  const said = words ?? sentence.dataset.own;
+  if (sentence.textContent !== said) sentence.textContent = said;
+}
+
 export class Socket {
   constructor(address, { onFrame, query = () => "" }) {
     this.address = address;
@@ -71,7 +80,8 @@ export class Socket {
     if (ws !== this.ws) return;
     this.failures = 0;
     const frame = JSON.parse(event.data);
-    if (frame.t === "pong") { this.waiting = false; badge("live"); return; }
+    if (frame.t === "pong") { this.waiting = false; say(); badge("live"); return; }
+    if (frame.t === "refused") { say(frame.text); return; }
     this.got += 1;
     this.onFrame(frame);
   }

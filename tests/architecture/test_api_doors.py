@@ -10,7 +10,7 @@ from loops.api.endpoint import Endpoint
 from loops.api.filters import ScopedFilter
 from loops.api.pagination import NewestFirst
 from loops.api.parsers import StrictJSONParser
-from loops.api.throttles import Reading, Writing
+from loops.api.throttles import ReadThrottle, WriteThrottle
 from tests.addresses import Address, addresses
 
 DOORS = {address.path: address for address in addresses("api/")}
@@ -29,7 +29,7 @@ def test_every_view_has_the_parser_the_pace_and_the_cursor_of_all(door: Address)
     assert issubclass(view, Endpoint), f"{view.__name__} is no Endpoint"
     actions = getattr(door.view, "initkwargs", {})
     assert actions.get("parser_classes", view.parser_classes) == [StrictJSONParser]
-    assert actions.get("throttle_classes", view.throttle_classes) == [Reading, Writing]
+    assert actions.get("throttle_classes", view.throttle_classes) == [ReadThrottle, WriteThrottle]
     assert BrowsableAPIRenderer not in actions.get("renderer_classes", view.renderer_classes)
     cursor = actions.get("pagination_class", getattr(view, "pagination_class", None))
     assert cursor is None or issubclass(cursor, NewestFirst), f"{view.__name__} decodes cursors in a way of its own"

@@ -28,7 +28,7 @@ COMES_WITH = {
     "referencing": "jsonschema",  # whose registry we keep from the network
 }
 """Imported, and a part of the interface of a dependency: which version fits, that one knows better."""
-FOR_DEVELOPERS = {"agentops/management/commands/shots.py", "agentops/smoke/walk.py"}
+FOR_DEVELOPERS = {"agentops/management/commands/shots.py"}
 """Commands that need the developers' group, and say so."""
 
 
@@ -69,8 +69,8 @@ def _imported() -> set[str]:
 def _modules() -> Iterator[str]:
     for folder in SHIPPED:
         for file in (ROOT / folder).rglob("*.py"):
-            if "demo" in file.parts or str(file.relative_to(ROOT)) in FOR_DEVELOPERS:
-                continue  # the demo's repository is another project
+            if {"demo", "docs"} & {*file.parts} or str(file.relative_to(ROOT)) in FOR_DEVELOPERS:
+                continue  # the demo's repository and the packages of the guides are other projects
             for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.Import):
                     yield from (alias.name.partition(".")[0] for alias in node.names)

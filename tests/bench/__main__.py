@@ -7,7 +7,18 @@ import sys
 
 from tests.bench import breakdown, report, stack
 
-PARTS = ("context", "durable_step", "growth", "long_run", "throughput", "fanout", "detection", "sandbox", "members")
+PARTS = (
+    "context",
+    "durable_step",
+    "growth",
+    "long_run",
+    "throughput",
+    "fanout",
+    "detection",
+    "sandbox",
+    "members",
+    "neighbours",
+)
 
 
 def main(parts: list[str]) -> None:

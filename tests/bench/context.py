@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from loops.engine import facts as f
-from loops.engine.context import Transcript, extend
-from loops.engine.context.pruning import plan, pruned
+from loops.engine.context_window.conversation import extend
+from loops.engine.context_window.pruning import plan, pruned
+from loops.engine.context_window.transcript import Transcript
 from loops.engine.values import ModelRole, StopReason, ToolCall, ToolResult, Usage
-from loops.llm import anthropic_request, openai_request
+from loops.llm.anthropic import request as request_of_anthropic
 from loops.llm.config import ModelConfig
+from loops.llm.openai import request as request_of_openai
 from tests import fakes
 from tests.bench import report
 from tests.bench.work import ARGUMENTS, RESULTS
@@ -72,8 +74,8 @@ def talk(steps: int, each: Callable[[int, Transcript], None] = lambda step, tran
 def _requests() -> None:
     tools = tuple(fakes.Tools({"lookup": str}).specs())
     for name, memo, body in (
-        ("anthropic", anthropic_request.memo("bench", xml=False), anthropic_request.request_body),
-        ("openai", openai_request.memo(CONFIG, xml=False), openai_request.request_body),
+        ("anthropic", request_of_anthropic.memo("bench", xml=False), request_of_anthropic.request_body),
+        ("openai", request_of_openai.memo(CONFIG, xml=False), request_of_openai.request_body),
     ):
         took: dict[int, list[float]] = {}
 

@@ -1,4 +1,4 @@
-"""What a durable step costs beyond the disk: ours, LangGraph and DBOS against two bare commits (PERFORMANCE 1).
+"""What a durable step costs beyond the disk: ours, LangGraph and DBOS against two bare commits (benchmarks.md).
 
 All engines do the same work on the same server in turn, in another order each round; every ratio is taken inside a
 round, and the median of them is told.

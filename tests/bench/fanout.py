@@ -1,4 +1,4 @@
-"""What watching live costs: commit to frame, ours against a bare websocket hub on the same feed (PERFORMANCE 2).
+"""What watching live costs: commit to frame, ours against a bare websocket hub on the same feed (benchmarks.md).
 
 The real web process serves N logged-in watchers of one run while a real driver on the real journal commits 50 times a
 second. The bare hub is asyncio and websockets: no login, no database, no rendering; for every pointer it sends the
@@ -46,10 +46,10 @@ def publish(run_id: str, seconds: float) -> None:
     from loops.driver import Driver, Ports
     from loops.engine.values import ModelReply, StopReason, ToolCall, ToolResult, Usage
     from loops.models import Run
+    from loops.runs.composition import SystemClock, gatekeeper
     from loops.storage import journal
     from loops.storage.feed import Publisher
     from loops.storage.provenance import PgArchive
-    from loops.wiring import SystemClock, gatekeeper
     from tests import fakes
     from tests.bench.durable_step import ARGUMENTS, RESULTS
 
@@ -261,10 +261,10 @@ def role(*arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
 def new_run() -> str:
     """A run that has begun and belongs to nobody."""
     from loops.engine import facts as f
-    from loops.engine.fold import initial
-    from loops.engine.spec import Limits
+    from loops.engine.apply import initial
+    from loops.engine.state.limits import Limits
+    from loops.runs.composition import publisher
     from loops.storage import journal
-    from loops.wiring import publisher
     from tests import fakes
     from tests.bench import durable_step
 
@@ -304,7 +304,8 @@ def servers() -> Iterator[Bench]:
     web, bare_port, cookie = free_port(), free_port(), logged_in()
     frame = settings.PATHS.state / "frame.json"
     command = stack.web("127.0.0.1", web)
-    environ = {**command.environ, "BASE_URL": f"http://127.0.0.1:{web}", "PORT": str(web)}
+    many = {"AGENTOPS_SOCKETS_PER_PERSON": "100000"}
+    environ = {**command.environ, **many, "BASE_URL": f"http://127.0.0.1:{web}", "PORT": str(web)}
     hub = Command(
         "bare", [sys.executable, "-m", "tests.bench.fanout", "bare", str(bare_port), settings.REDIS_URL, frame]
     )

@@ -1,4 +1,4 @@
-"""What a long history costs: the loop beyond its journal, memory, and resuming (PERFORMANCE 3).
+"""What a long history costs: the loop beyond its journal, memory, and resuming (benchmarks.md).
 
 The longest run and its resumption have processes of their own, whose memory holds nothing else.
 """
@@ -39,7 +39,7 @@ def main() -> None:
 
 def loop_alone() -> None:
     """What the loop costs beyond the journal, and building the request that a provider is sent."""
-    from loops.llm.anthropic_request import memo, request_body
+    from loops.llm.anthropic.request import memo, request_body
     from loops.llm.config import ModelConfig
     from tests import fakes
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from loops.driver import Driver, Ports
 from loops.engine import facts as f
-from loops.engine.context import Transcript, extend
-from loops.engine.detection.thresholds import OFF
-from loops.engine.fold import initial
-from loops.engine.spec import Limits
+from loops.engine.apply import initial
+from loops.engine.context_window.conversation import extend
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.state.limits import Limits
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import ModelReply, ModelRequest, StopReason, ToolCall, ToolResult, Usage
 from tests import fakes
 from tests.bench.work import ARGUMENTS, RESULTS, Marks
@@ -66,8 +67,8 @@ def new_run() -> Any:
 
 def journal_of(run: Any) -> Any:
     """The run's journal, claimed as a worker does; belongs to the calling thread."""
+    from loops.runs.composition import publisher
     from loops.storage import journal
-    from loops.wiring import publisher
 
     held = journal.claim(run.pk, "bench")
     assert held is not None
@@ -76,8 +77,8 @@ def journal_of(run: Any) -> Any:
 
 def driver(run: Any, store: Any, marks: Marks, *, model: Any = None, tool: Any = lookup) -> Driver:
     """Ready to drive: RunStarted is written."""
+    from loops.runs.composition import SystemClock, gatekeeper
     from loops.storage.provenance import PgArchive
-    from loops.wiring import SystemClock, gatekeeper
 
     limits = replace(Limits(), max_steps=marks.steps + 10, circles=OFF, **ENOUGH)  # every step is alike on purpose
     spec = fakes.spec(run_id=str(run.pk), project_id=run.project_id, limits=limits)

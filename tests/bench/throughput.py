@@ -1,4 +1,4 @@
-"""Steps and whole runs a second of many runs at once, against as many threads that only commit (PERFORMANCE 1).
+"""Steps and whole runs a second of many runs at once, against as many threads that only commit (benchmarks.md).
 
 As in a worker, each run has a thread, an event loop and a connection of its own; one process has one interpreter lock,
 so the same runs are spread over two processes as well. A run is claimed, started, driven for 20 steps and ended;

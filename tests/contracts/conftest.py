@@ -12,7 +12,7 @@ from loops.engine import facts as f
 from loops.engine import ports as p
 from tests import fakes
 from tests.integration.storage import owned
-from tests.integration.storage.bells import app as bells
+from tests.integration.storage.dispatched import app as bells
 
 
 class JournalRig(Protocol):
@@ -40,7 +40,7 @@ class FakeJournal:
         self.journal.append(owned.entries(None, start))
 
     def entries(self, *facts: f.Fact) -> owned.Entries:
-        from loops.engine.loop import replay
+        from loops.engine.decide import replay
 
         return owned.entries(replay(self.journal.facts), *facts)
 
@@ -48,7 +48,7 @@ class FakeJournal:
         return list(self.journal.facts)
 
     def send(self, kind: str, by: str = "", **payload: Any) -> None:
-        self.journal.inbox.append(p.Mail(f"m{len(self.journal.inbox)}-{kind}", kind, payload, by))
+        self.journal.inbox.append(p.Signal(f"m{len(self.journal.inbox)}-{kind}", kind, payload, by))
 
     def lose(self) -> None:
         self.journal.lost = True
@@ -64,7 +64,7 @@ class RealJournal:
         self.people: dict[str, Any] = {"": None}
 
     def entries(self, *facts: f.Fact) -> owned.Entries:
-        from loops.engine.loop import replay
+        from loops.engine.decide import replay
 
         return owned.entries(replay(self.stored()), *facts)
 
@@ -74,12 +74,12 @@ class RealJournal:
         return reader.history(self.owned.run.pk)
 
     def send(self, kind: str, by: str = "", **payload: Any) -> None:
-        from loops.storage import mailbox
+        from loops.storage import inbox
         from tests import factories
 
         if by not in self.people:
             self.people[by] = factories.user(by)
-        mailbox.put(self.owned.run.pk, kind, payload, actor=self.people[by])
+        inbox.put(self.owned.run.pk, kind, payload, actor=self.people[by])
 
     def lose(self) -> None:
         owned.lapse(self.owned.run)
@@ -99,7 +99,7 @@ class RealJournal:
 )
 def rig(request: pytest.FixtureRequest, settings: Any) -> JournalRig:
     """A run that has begun, on either journal."""
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
     bells.rung, bells.broken = [], False
     made: Callable[[], JournalRig] = request.param
     return made()
@@ -148,7 +148,7 @@ class FakeGates:
 class RealGates:
     def __init__(self) -> None:
         from gates.gatekeeper import SqlGatekeeper
-        from tests.integration.gates.making import make_world
+        from tests.integration.gates.builders import make_world
 
         self.keeper = SqlGatekeeper()
         self.world = make_world()
@@ -161,7 +161,7 @@ class RealGates:
 
     def request(self, **changes: Any) -> p.GateRequest:
         from loops.ids import new_key
-        from tests.integration.gates.making import tool_view
+        from tests.integration.gates.builders import tool_view
 
         run = self.world.run
         key = new_key()

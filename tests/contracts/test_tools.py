@@ -11,7 +11,7 @@ import pytest
 
 from loops.engine import ports as p
 from loops.engine.values import Access, Reversibility, ToolCall, ToolResult, ToolSpec
-from loops.tools.matrix import AccessRule
+from loops.tools.policy import AccessRule
 from loops.tools.registry import Tool, ToolRegistry
 from tests import fakes
 from tests.unit.tools.harness import Desk

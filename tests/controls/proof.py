@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.controls import switch
 from tests.controls.guards import ROOT, Guard
 from tests.controls.switch import Stale, off
 
@@ -69,6 +70,8 @@ class Controls:
             return Row(guard, fault="nothing fails with it off")
         if issubclass(failed.error, CRASHES):
             return Row(guard, fault=f"switching it off breaks the code: {failed.error.__name__} in {failed.test}")
+        if switch.asked:
+            return Row(guard, fault=f"{switch.asked[0]} asks the very function that is off")
         return Row(guard, caught_by=failed.test)
 
     def _run(self, tests: Sequence[pytest.Item]) -> Failed | None:

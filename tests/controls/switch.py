@@ -16,7 +16,9 @@ from functools import reduce
 from types import CodeType, FunctionType
 from typing import Any
 
-from tests.controls.guards import Guard
+from tests.controls.guards import ROOT, Guard
+from tests.controls.mutations import Unfit, mutated
+from tests.controls.sql_mutations import mutated_sql
 
 
 class Stale(Exception):
@@ -30,11 +32,15 @@ KEEPERS = tuple(f"loops.tools.sandbox.{module}." for module in ("keeper", "landl
 TOLD = "AGENTOPS_TESTS_OFF"
 """Names the guard that is off in the environment of processes that tests start."""
 _held = ExitStack()
+_TESTS = f"{ROOT / 'tests'}/"
+asked = list[str]()
+"""Tests, and what belongs to them, that called the very function that is off."""
 
 
 @contextmanager
 def off(guard: Guard) -> Iterator[None]:
     """Without the guard while this lasts. Raises Stale."""
+    asked.clear()
     with off_here(guard), _off_in_keepers(guard) if guard.path.startswith(KEEPERS) else nullcontext():
         os.environ[TOLD] = repr(guard)
         try:
@@ -60,6 +66,16 @@ def off_here(guard: Guard) -> Iterator[None]:
             yield
         finally:
             _forget()
+
+
+def check(guard: Guard) -> None:
+    """Raises Stale where there is no such guard, or its mutation does not fit it."""
+    found = _find(guard.path)
+    function = _function(found)
+    if function is None:
+        _instead(guard, found)
+    else:
+        _source(guard, function)
 
 
 def _find(path: str) -> Any:
@@ -93,31 +109,28 @@ def _forget() -> None:
 @contextmanager
 def _off_in_keepers(guard: Guard) -> Iterator[None]:
     """In every one that starts while this lasts, before it does anything."""
-    from loops.tools.sandbox import confined
+    from loops.tools.sandbox import confinement
 
-    before = confined._MAIN
+    before = confinement._MAIN
     first = f"from tests.controls import guards, switch; held = switch.off_here(guards.{guard!r}); held.__enter__(); "
-    confined._MAIN = before.replace("main()", first.replace("{", "{{").replace("}", "}}") + "main()")
+    confinement._MAIN = before.replace("main()", first.replace("{", "{{").replace("}", "}}") + "main()")
     try:
         yield
     finally:
-        confined._MAIN = before
+        confinement._MAIN = before
 
 
 @contextmanager
 def _constant(guard: Guard, value: Any) -> Iterator[None]:
-    home, _, name = guard.path.rpartition(".")
-    instead = eval(guard.says, vars(sys.modules[home]) | {"was": value})
-    if instead == value:
-        raise Stale(f"{guard.path} is the same with {guard.says!r}")
-    holders = [module for module in list(sys.modules.values()) if vars(module).get(name) is value]
+    instead = _instead(guard, value)
+    holders = [module for module in list(sys.modules.values()) if vars(module).get(guard.name) is value]
     for module in holders:
-        setattr(module, name, instead)
+        setattr(module, guard.name, instead)
     try:
         yield
     finally:
         for module in holders:
-            setattr(module, name, value)
+            setattr(module, guard.name, value)
 
 
 @contextmanager
@@ -129,14 +142,44 @@ def _code(guard: Guard, function: FunctionType) -> Iterator[None]:
         function.__code__ = code
 
 
+def _instead(guard: Guard, value: Any) -> Any:
+    """What stands in place of the constant. Raises Stale."""
+    verb, _, expression = guard.off.partition(" ")
+    if verb == "is":
+        home = sys.modules[guard.path.rpartition(".")[0]]
+        instead = eval(expression, vars(home) | {"was": value})
+        if instead == value:
+            raise Stale(f"{guard.path} is that already: {expression}")
+        return instead
+    if not isinstance(value, str):
+        raise Stale(f"{guard.path} is no function and no SQL, and can only be something else")
+    with _fitting(guard):
+        return mutated_sql(value, guard.off)
+
+
 def _source(guard: Guard, function: FunctionType) -> str:
-    """What stands in place of the function."""
-    if guard.says:
-        return f"def {function.__name__}(*given, **named):\n    return {guard.says}\n"
-    source = textwrap.dedent(inspect.getsource(function))
-    if source.count(guard.was) != 1:
-        raise Stale(f"{guard.path} does not have {guard.was!r} once")
-    return source.replace(guard.was, guard.becomes)
+    """What stands in place of the function. Raises Stale."""
+    with _fitting(guard):
+        made = mutated(textwrap.dedent(inspect.getsource(function)), guard.off)
+    return made.replace("\n", f"\n    {_NOTED}\n", 1) if guard.off.startswith("returns ") else made
+
+
+_NOTED = f"__import__({__name__!r}).controls.switch.note()"
+
+
+def note() -> None:
+    """Called by what returns something else now: remember a test that asks it."""
+    caller = sys._getframe(2).f_code
+    if caller.co_filename.startswith(_TESTS):
+        asked.append(caller.co_filename.removeprefix(f"{ROOT}/"))
+
+
+@contextmanager
+def _fitting(guard: Guard) -> Iterator[None]:
+    try:
+        yield
+    except Unfit as unfit:
+        raise Stale(f"{guard.path}: {unfit}") from unfit
 
 
 def _compiled(source: str, function: FunctionType) -> CodeType:
@@ -148,7 +191,6 @@ def _compiled(source: str, function: FunctionType) -> CodeType:
     assert isinstance(around, ast.FunctionDef)
     definition = around.body[1]
     assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
-    definition.decorator_list = []
     names = dict(function.__globals__)
     exec(compile(tree, f"<{function.__name__} switched off>", "exec"), names)
     names["around"](*function.__code__.co_freevars)

@@ -1,11 +1,13 @@
-"""Every guard whose tests are quick is switched off once, and caught; the page of guards leaves out none that it must
-hold. What needs servers or the sandbox is for `make controls`."""
+"""Every guard whose tests are quick is switched off once, and caught; the tables of guards leave out none that they
+must hold, and every mutation finds its place. What needs servers or the sandbox is for `make controls`."""
 
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,14 +15,13 @@ from typing import Any
 import pytest
 
 from loops.engine.before_request import BEFORE
-from loops.engine.conditions import CONDITIONS
-from loops.engine.detection.detectors import DETECTORS
-from loops.monitor.noticing import LOOKS
+from loops.engine.end_reasons import END_REASONS
+from loops.engine.loop_detection.detectors import DETECTORS
+from loops.monitor.rules import LOOKS
 from tests.controls.guards import GUARDS, ROOT, Guard, Unreadable, read
-from tests.controls.switch import Stale, off
+from tests.controls.switch import Stale, check, off
 
 PATHS = {guard.path for guard in GUARDS}
-HEAD = "## `loops.engine`, tested in `tests/unit/engine`\n"
 
 
 def path_of(function: Callable[..., Any]) -> str:
@@ -38,42 +39,75 @@ def test_every_quick_guard_is_caught_when_it_is_off() -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        *(condition.guard for condition in CONDITIONS if not condition.guard.__name__.startswith("limit[")),
+        *(reason.holds for reason in END_REASONS if reason.holds),
         *BEFORE,
         *DETECTORS,
         *LOOKS,
     ],
     ids=path_of,
 )
-def test_the_page_leaves_out_no_guard_of_the_tables(function: Callable[..., Any]) -> None:
+def test_no_guard_is_left_out(function: Callable[..., Any]) -> None:
     assert path_of(function) in PATHS
 
 
-@pytest.mark.parametrize("line", ["| `limits.x` | D1 | off | `a.py::b` |", "| `limits.x` | says `1` | `a.py::b` |"])
-def test_a_line_that_cannot_be_read_is_an_error(line: str) -> None:
+def test_every_guard_is_there_and_its_mutation_fits() -> None:
+    faults = [fault for guard in GUARDS if (fault := _fault(guard))]
+    assert not faults, "\n".join(faults)
+
+
+def _fault(guard: Guard) -> str:
+    try:
+        check(guard)
+    except Stale as stale:
+        return str(stale)
+    return ""
+
+
+def test_the_tests_of_guards_are_there() -> None:
+    missing = {test for guard in GUARDS for test in guard.tests if not _is_there(test)}
+    assert not missing
+
+
+def _is_there(test: str) -> bool:
+    file, _, names = test.partition("[")[0].partition("::")
+    return (ROOT / file).is_file() and set(filter(None, names.split("::"))) <= _functions_of(file).keys()
+
+
+def test_no_row_is_there_twice() -> None:
+    assert [guard for guard, times in Counter(GUARDS).items() if times > 1] == []
+
+
+ROW = {"guard": "loops.engine.limits.guards.x", "row": "D1", "off": "returns 1", "tests": ["tests/unit/a.py::b"]}
+
+
+@pytest.mark.parametrize("change", [{"tests": []}, {"off": ""}, {"row": None}, {"was": "text of the source"}])
+def test_a_row_that_cannot_be_read_is_an_error(change: dict[str, Any]) -> None:
+    row = {key: value for key, value in (ROW | change).items() if value is not None}
     with pytest.raises(Unreadable):
-        read(HEAD + line)
+        read(f"guards = [{{ {', '.join(f'{key} = {json.dumps(value)}' for key, value in row.items())} }}]")
 
 
-def test_a_line_is_read_as_it_stands() -> None:
-    line = "| `limits.x` | D1 | ` and y` -> nothing | `../a.py::b` `c.py::d[e f]` |"
-    (guard,) = read(HEAD + line)
-    assert guard == Guard(
-        "loops.engine.limits.x", "D1", ("tests/unit/a.py::b", "tests/unit/engine/c.py::d[e f]"), was=" and y"
-    )
+def test_a_row_is_read_as_it_stands() -> None:
+    row = '{ guard = "loops.limits.x", row = "D1", off = "never a.b 2", tests = ["tests/unit/a.py::b", "tests/c.py"] }'
+    (guard,) = read(f"guards = [\n  {row},\n]")
+    tests = ("tests/unit/a.py::b", "tests/c.py")
+    assert guard == Guard("loops.limits.x", "D1", "never a.b 2", tests, slow=True)
 
 
 @pytest.mark.parametrize(
     "guard",
     [
-        Guard("loops.engine.nothing.here", "D1", (), says="None"),
-        Guard("loops.engine.limits.nothing_here", "D1", (), says="None"),
-        Guard("loops.engine.limits.reached", "D1", (), was="not in its source"),
-        Guard("loops.engine.stopping.LONGEST", "D1", (), says="was"),
+        Guard("loops.engine.nothing.here", "D1", "returns None"),
+        Guard("loops.engine.limits.guards.nothing_here", "D1", "returns None"),
+        Guard("loops.engine.limits.guards.reached", "D1", "never not_in_its_source"),
+        Guard("loops.engine.people.stop_phrases.LONGEST", "D1", "is was"),
+        Guard("loops.engine.people.stop_phrases.LONGEST", "D1", "never LONGEST"),
     ],
-    ids=lambda guard: guard.path,
+    ids=lambda guard: f"{guard.path} {guard.off}",
 )
 def test_a_guard_that_is_gone_is_an_error(guard: Guard) -> None:
+    with pytest.raises(Stale):
+        check(guard)
     with pytest.raises(Stale), off(guard):
         pytest.fail("it was switched off")
 
@@ -84,9 +118,9 @@ def test_no_guard_is_proven_by_asking_what_is_off() -> None:
     asked = [
         f"{guard.path}: {test}"
         for guard in GUARDS
-        if guard.says
+        if guard.off.startswith("returns ")
         for test in guard.tests
-        if guard.path.rpartition(".")[2] in _called_by(test)
+        if guard.name in _called_by(test)
     ]
     assert not asked, "\n".join(asked)
 
@@ -115,28 +149,33 @@ def _functions_of(file: str) -> dict[str, ast.AST]:
 
 
 def test_what_is_off_comes_back() -> None:
-    from loops.engine import limits
-    from loops.engine.stopping import LONGEST, wants_to_stop
+    from loops.engine.limits import guards
+    from loops.engine.people.stop_phrases import LONGEST, wants_to_stop
 
-    with off(Guard("loops.engine.stopping.wants_to_stop", "D1", (), says="False")):
+    with off(Guard("loops.engine.people.stop_phrases.wants_to_stop", "D1", "returns False")):
         assert not wants_to_stop("stop")
     assert wants_to_stop("stop")
-    with off(Guard("loops.engine.limits.SMALLEST_ANSWER", "D1", (), says="was + 1")):
-        assert limits.SMALLEST_ANSWER == 257
-    assert (limits.SMALLEST_ANSWER, LONGEST) == (256, 80)
+    with off(Guard("loops.engine.limits.guards.SMALLEST_ANSWER", "D1", "is was + 1")):
+        assert guards.SMALLEST_ANSWER == 257
+    assert (guards.SMALLEST_ANSWER, LONGEST) == (256, 80)
 
 
-WISH, OTHERS = "loops.engine.stopping.wants_to_stop", ("tests/unit/engine/test_stopping.py",)
+WISH, OTHERS = "loops.engine.people.stop_phrases.wants_to_stop", ("tests/unit/engine/test_stop_phrases.py",)
+WISHES = ("tests/unit/engine/test_stop_phrases.py::test_a_message_that_wants_it_stops_the_run",)
+CIRCLE = "loops.engine.loop_detection.detectors.repeated_call"
+ASKED = ("tests/unit/engine/test_loop_detection.py::test_a_circle_is_found_with_its_steps",)
+"""It holds the function under another name."""
 
 
 @pytest.mark.parametrize(
     ("guard", "fault"),
     [
-        (Guard(WISH, "E6", OTHERS, says="False"), "none of its tests is marked E6"),
-        (Guard("loops.engine.recovery.retry.CAP_S", "D1", OTHERS, says="0"), "nothing fails with it off"),
-        (Guard(WISH, "D1", OTHERS, says="1 + str()"), "switching it off breaks the code: TypeError"),
+        (Guard(WISH, "E6", "returns False", OTHERS), "none of its tests is marked E6"),
+        (Guard("loops.engine.model_calls.backoff.CAP_S", "D1", "is 0", OTHERS), "nothing fails with it off"),
+        (Guard(WISH, "D1", "returns 1 + str()", OTHERS), "switching it off breaks the code: TypeError"),
+        (Guard(CIRCLE, "F1", "returns None", ASKED), "test_loop_detection.py asks the very function that is off"),
     ],
-    ids=["another row", "another guard", "broken code"],
+    ids=["another row", "another guard", "broken code", "asked under another name"],
 )
 def test_what_proves_nothing_is_said(guard: Guard, fault: str) -> None:
     """The controls of the controls."""

@@ -14,7 +14,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from gates.models import Gate
-from loops.llm.scripts import find_script
+from loops.llm.scripted.scripts import find_script
 from loops.models import Agent, Project, Run, Workspace
 from loops.services import demo, people, steering
 from loops.services.tasks import submit_task

@@ -18,7 +18,7 @@ from agentops.embedded import process, stack
 from gates import services as gates
 from gates.models import Gate
 from loops import jobs
-from loops.llm import scripts
+from loops.llm.scripted import scripts
 from loops.models import Agent, Fact, ModelConfig, Project, Run, Workspace
 from loops.services.people import create_project
 from loops.services.tasks import submit_task

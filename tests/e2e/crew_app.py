@@ -13,21 +13,21 @@ import django
 django.setup()
 
 from agentops.celery import app  # noqa: E402 - after the setup
-from loops.driver import watch  # noqa: E402
+from loops.driver import interrupts  # noqa: E402
 from loops.engine.ports import Verified  # noqa: E402
 from loops.engine.values import Reversibility, ToolResult, ToolSpec  # noqa: E402
-from loops.llm import scripts  # noqa: E402
+from loops.llm.scripted import scripts  # noqa: E402
+from loops.runs.composition import tool_registry  # noqa: E402
 from loops.storage import connections, journal  # noqa: E402
 from loops.tools.execution import in_thread  # noqa: E402
 from loops.tools.registry import Arguments, Tool, ToolRun  # noqa: E402
-from loops.wiring import tool_registry  # noqa: E402
 
 __all__ = ["app"]
 LEASE_S = float(os.environ["AGENTOPS_CREW_LEASE_S"])
 
 journal.claim.__defaults__ = (LEASE_S,)
 journal.PgJournal.__init__.__defaults__ = (LEASE_S,)
-watch.RENEW_EVERY_S = 1.0
+interrupts.RENEW_EVERY_S = 1.0
 if os.environ.get("AGENTOPS_CREW_TIMEOUTS") == "off":
     connections._SERVER.update(idle_in_transaction_session_timeout=0, lock_timeout=0)
 scripts.__path__.append(str(Path(__file__).parent / "scripts"))

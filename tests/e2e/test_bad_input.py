@@ -98,15 +98,15 @@ BAD = {
     ),
     "link that leads out": Bad(
         OUTSIDE,
-        [("read_file", {"path": "etc/passwd"})],
-        before=[command("ln -s /etc etc")],
+        [("read_file", {"path": "system/os-release"})],
+        before=[command("ln -s /usr/lib system")],
         audited=True,
         breach=True,
     ),
     "write through a link": Bad(
         OUTSIDE,
         [("write_file", {"path": "t/must-not-exist", "content": "x"})],
-        before=[command("ln -s /tmp t")],
+        before=[command("ln -s /usr t")],
         audited=True,
         breach=True,
     ),
@@ -177,6 +177,7 @@ def test_what_a_model_or_a_tool_sends(house: House, wired: Callable[..., Agent],
     if bad.audited:
         assert AuditEvent.objects.filter(kind="tool.denied", run=run).count() == (2 if bad.breach else 1)
     assert not Path("/tmp/must-not-exist").exists()
+    assert not Path("/usr/must-not-exist").exists()
     assert chain.verify(run.pk).ok
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loops.models import Run
-from loops.storage import chain, mailbox
+from loops.storage import chain, inbox
 from tests.e2e import crew as crews
 from tests.e2e import plant
 from tests.e2e.crew import Crew, facts, owner
@@ -46,7 +46,7 @@ def test_runs_are_handed_over_at_once(crew: Crew, pool: str) -> None:
     assert time.monotonic() - began < 12
     assert new.poll() is None
     assert [len(set(seen)) <= 2 for seen in owners.values()] == [True] * 3
-    mailbox.put(backoff.pk, "stop")
+    inbox.put(backoff.pk, "stop")
     plant.wait_for_runs([run.pk for run in runs], 60)
     for run, status in zip(runs, ("completed", "completed", "interrupted"), strict=True):
         run.refresh_from_db()

@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth import get_user_model
 
-from agentops import onetime
+from agentops import login_links
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("X1", "T1")]
 LOOK = "() => { const s = getComputedStyle(document.querySelector('.door-card')); return [s.fontFamily, s.width] }"
@@ -23,7 +23,7 @@ def test_the_printed_link_looks_like_the_login_page(live_site: str, browser: Any
     page = context.new_page()
     page.goto(f"{live_site}/login/")
     expected = page.evaluate(LOOK)
-    link = live_site + onetime.issue(get_user_model().objects.create_superuser("admin"))
+    link = live_site + login_links.issue(get_user_model().objects.create_superuser("admin"))
     page.goto(link)
     for state in ("fresh", "used"):
         assert page.evaluate(LOOK) == expected
@@ -37,5 +37,5 @@ def test_the_printed_link_looks_like_the_login_page(live_site: str, browser: Any
             page.wait_for_url(f"{live_site}/")
             page.goto(link)
             page.get_by_role("button", name="Log in").click()
-            page.get_by_text("has been used or is too old").wait_for()
+            page.get_by_text("has been used or has expired").wait_for()
     context.close()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gates.models import Gate
-from gates.services import InvalidDecision, deciding
+from gates.services import InvalidDecision, decisions
 from loops.models import Fact, Run
 from loops.storage import chain
 from loops.storage.connections import IDLE_IN_TRANSACTION_MS
@@ -100,7 +100,7 @@ def check(run: Run, crew: Crew) -> None:
 
 
 class TestFrozenBetweenIntentAndEffect:
-    """A person lets the call run again while its first owner still sleeps (RELIABILITY 2.1, P5)."""
+    """A person lets the call run again while its first owner still sleeps (reliability#promises, 5)."""
 
     @pytest.mark.spec("J2", "J3")
     def test_the_first_owner_does_nothing(self, crew: Crew, monkeypatch: Any) -> None:
@@ -121,7 +121,7 @@ class TestFrozenBetweenIntentAndEffect:
         sweeping(lambda: Gate.objects.filter(run=run, status="open", kind="in_doubt").exists(), "the question")
         with pytest.raises(InvalidDecision, match="may still be at it"):
             crews.decide(run, "approve", crew)
-        monkeypatch.setattr(deciding, "again_from", lambda *words: None)  # a person who is wrong
+        monkeypatch.setattr(decisions, "again_from", lambda *words: None)  # a person who is wrong
         crews.decide(run, "approve", crew)
         plant.wait_for_runs([run.pk], 30)
         assert [fact.get("attempt", 1) for fact in facts(run, "ToolIntended")] == [1, 2]

@@ -28,7 +28,7 @@ def test_a_task_with_a_fault_comes_back_with_every_word(house: House, enter: Ent
     page.fill("#constraints_text", "Touch nothing else.")
     page.fill("input[name=criterion] >> nth=0", "There is a file")
     page.fill("input[name=command] >> nth=0", "test -s hello.txt")
-    page.locator("summary", has_text="Own limits").click()
+    page.locator("summary", has_text="Custom limits").click()
     page.fill("#max_steps", "0")
     page.get_by_role("button", name="Start the run").click()
     fault = page.locator("#fault-goal")
@@ -46,6 +46,10 @@ def test_a_task_with_a_fault_comes_back_with_every_word(house: House, enter: Ent
     page.fill("#goal", "Write hello.txt")
     page.fill("#max_steps", "5")
     page.get_by_role("button", name="Start the run").click()
+    card = page.locator("article[data-gate]")
+    card.wait_for()
+    assert "Acceptance criterion that it checks" in card.inner_text()
+    card.locator("[data-approve]").click()
     page.locator("#run-end .end-card").wait_for()
     assert page.locator("#run-head .state").inner_text().strip() == "Completed"
     assert Task.objects.get().limits == {"max_steps": 5}

@@ -99,6 +99,7 @@ def test_every_state_hears_people_within_a_second(crew: Crew) -> None:
 
 
 @pytest.mark.spec("I8", "K1")
+@pytest.mark.xdist_group("crowds")  # the kernel counts processes by user
 def test_a_stop_ends_whole_trees_of_processes(crew: Crew) -> None:
     """Double forks, sessions of their own, signals ignored; many at once."""
     times: list[float] = []

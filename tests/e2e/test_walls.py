@@ -51,7 +51,7 @@ def test_a_loop_is_broken_rung_by_rung_and_then_put_before_a_person(house: House
     card = asked(house, page, run, "loop_detected")
     rungs = kinds(run)
     assert rungs.index("LoopDetected") < rungs.index("LoopBroken") < rungs.index("GateOpened")
-    assert "in circles" in card.inner_text()
+    assert "Loop detected" in card.inner_text()
     advise(card, "There is no settings file. Say so.")
     assert ended(run).status == "completed"
 

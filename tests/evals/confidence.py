@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
-from loops.engine import confidence
+from loops.engine.apply import initial
+from loops.engine.confidence import score as confidence_score
 from loops.engine.facts import RunStarted
-from loops.engine.fold import initial
-from loops.engine.spec import Limits
-from loops.engine.standing import Confidence, Measured, StepSeen
-from loops.engine.state import RunState
+from loops.engine.state.limits import Limits
+from loops.engine.state.measures import Confidence, Measured, StepSeen
+from loops.engine.state.run import RunState
 from tests.evals.loops import WHOLE
 from tests.evals.trajectories import EXTRACT, Trajectory, read
 from tests.fakes import spec
@@ -47,13 +47,13 @@ class Point:
 
     @property
     def ceiling(self) -> float:
-        return confidence.ceiling_of(self.features, confidence.WEIGHTS)
+        return confidence_score.ceiling_of(self.features, confidence_score.WEIGHTS)
 
 
 def points_of(run: Trajectory) -> Iterable[Point]:
     for step, state in enumerate(_states(run), start=1):
         if step < len(run.steps):
-            yield Point(run.task, step, confidence.features(state), _lost(run, step))
+            yield Point(run.task, step, confidence_score.features(state), _lost(run, step))
 
 
 def _states(run: Trajectory) -> Iterable[RunState]:

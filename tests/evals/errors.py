@@ -13,9 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loops.engine.errors import Classified, Failure, Source, classify, is_open
-from loops.engine.errors.rule import Rule
-from loops.engine.errors.rules import RULES
+from loops.engine.failures.classify import classify
+from loops.engine.failures.llm_classifier import is_open
+from loops.engine.failures.rule import Rule
+from loops.engine.failures.rules import RULES
+from loops.engine.state.failure import (
+    Classified,
+    Failure,
+    Source,
+)
 from loops.engine.values import FailureKind
 
 TABLE = Path(__file__).parent.parent / "data" / "errors"

@@ -16,11 +16,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from loops.engine.detection.detectors import DETECTORS, INSIDE, OUTSIDE, Detector, detect, identical_errors
-from loops.engine.detection.finding import Finding
-from loops.engine.detection.fingerprints import exact_part
-from loops.engine.detection.thresholds import THRESHOLDS, Thresholds
-from loops.engine.detection.window import Window, observe
+from loops.engine.encoding.fingerprints import exact_part
+from loops.engine.loop_detection.detectors import (
+    DETECTORS,
+    INSIDE,
+    OUTSIDE,
+    Detector,
+    detect,
+    identical_errors,
+)
+from loops.engine.loop_detection.finding import Finding
+from loops.engine.state.step_window import Window, observe
+from loops.engine.state.thresholds import THRESHOLDS, Thresholds
 from tests.evals.trajectories import EXTRACT, Trajectory, read
 
 TAIL = 3

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import django
 
-from loops.engine.detection.detectors import DETECTORS, Detector
-from loops.engine.detection.meaning import same_meaning
+from loops.engine.loop_detection.detectors import DETECTORS, Detector
+from loops.engine.loop_detection.meaning import same_meaning
 from loops.llm.config import ModelConfig
 from loops.llm.embeddings import Embeddings
 from tests.evals.loops import WHOLE, combined, found_in, table
@@ -26,7 +26,7 @@ PATIENCE_S = 3600.0
 
 def by_meaning(runs: Sequence[Trajectory], embedder: Embeddings, similar: float) -> Detector:
     """``same_meaning`` as the monitor asks it, for every one of ``runs``. A step is known by its marks."""
-    from loops.monitor.meanings import meanings_of
+    from loops.monitor.embeddings import meanings_of
 
     texts = {(seen.action, seen.outcome): said for run in runs for seen, said in zip(run.steps, run.texts, strict=True)}
     known = meanings_of(embedder, texts)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loops.engine.detection.fingerprints import action_mark, error_signature, outcome_mark, result_mark
-from loops.engine.detection.window import Seen
+from loops.engine.encoding.fingerprints import action_mark, error_signature, outcome_mark, result_mark
+from loops.engine.state.step_window import Seen
 from loops.engine.values import ToolCall
 
 EXTRACT = Path(__file__).parents[1] / "data" / "runs"

@@ -30,6 +30,7 @@ SUITE: dict[str, tuple[str, int, int]] = {
     "P20": ("disks", 10, 1),
     "P21": ("poison", 45, 9),
     "P22": ("deploys", 10, 1),
+    "P23": ("traffic", 40, 3),
 }
 """In the order in which they run."""
 

@@ -9,6 +9,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 
+import psutil
+
 from agentops.embedded import process, stack
 from loops.models import Run
 from tests.faults import house, oracle, stand, workers
@@ -36,7 +38,7 @@ def check(count: int) -> list[Outcome]:
         workers.see_through([first], at_work, 60, sweep=False)
         for _ in range(count):
             for name, fault in faults.items():
-                seconds, found = suffered(fault, at_work, name)
+                seconds, found = suffered(fault, at_work, name, outcome)
                 outcome.found += found
                 slowest[name] = max(slowest.get(name, 0.0), seconds)
     told = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in slowest.items())
@@ -46,7 +48,7 @@ def check(count: int) -> list[Outcome]:
     return [outcome]
 
 
-def suffered(fault: Callable[[], Run], at_work: workers.Workers, name: str) -> tuple[float, Found]:
+def suffered(fault: Callable[[], Run], at_work: workers.Workers, name: str, outcome: Outcome) -> tuple[float, Found]:
     """Seconds from the broker's return until somebody owned the run, and what was lost."""
     found = Found()
     began = time.monotonic()
@@ -56,9 +58,19 @@ def suffered(fault: Callable[[], Run], at_work: workers.Workers, name: str) -> t
     seconds = stand.wait_for(lambda: Run.objects.filter(pk=run.pk, epoch__gt=0).exists(), 4 * allowed)
     if seconds < 0 or seconds > allowed:
         found.lost.append(f"{run.pk}: {name}, found after {seconds:.1f} s (fault took {back - began:.1f} s)")
+        outcome.notes.append(what_they_do())
     workers.see_through([run], at_work, 30, sweep=False)
     found += oracle.examine(run)
     return max(seconds, 0.0), found
+
+
+def what_they_do() -> str:
+    """The logs of workers and clock, and where each thread of a worker stands (Celery's answer to SIGUSR1)."""
+    for child in workers_of_the_stand():
+        os.kill(child.pid, signal.SIGUSR1)
+    stand.wait_for(lambda: "=== " in stand.tail(["worker"], lines=5), POLL_S)
+    open_runs = Run.objects.filter(completed_at=None).values_list("id", "status", "epoch", "owner")
+    return f"open runs: {list(open_runs)}\n{stand.tail(['worker'], lines=250)}\n{stand.tail(['beat'], lines=60)}"
 
 
 def kill() -> Run:
@@ -101,9 +113,7 @@ def submit_quickly() -> Run:
 @contextlib.contextmanager
 def frozen_workers() -> Iterator[None]:
     """All workers of the stand stand still."""
-    import psutil
-
-    stopped = [child for child in psutil.Process().children() if "celery" in " ".join(child.cmdline())]
+    stopped = workers_of_the_stand()
     for child in stopped:
         os.kill(child.pid, signal.SIGSTOP)
     time.sleep(POLL_S)
@@ -112,6 +122,10 @@ def frozen_workers() -> Iterator[None]:
     finally:
         for child in stopped:
             os.kill(child.pid, signal.SIGCONT)
+
+
+def workers_of_the_stand() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "celery" in " ".join(child.cmdline())]
 
 
 @contextlib.contextmanager

@@ -27,7 +27,9 @@ def check(count: int) -> list[Outcome]:
     for clock in ("ahead", "behind"):
         outcome.found += real_workers(clock)
     outcome.notes.append("workers an hour ahead, an hour behind, and with a clock that stands still")
-    outcome.control = first_harm(lambda: dispatch.at_the_same_moment(off=["own_clock", "ahead"]), "owners", 20)
+    outcome.control = first_harm(
+        lambda: dispatch.at_the_same_moment(off=["own_clock", "ahead"], pace=0.3), "owners", 20
+    )
     return [outcome]
 
 

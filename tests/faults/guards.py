@@ -15,17 +15,17 @@ VARIABLE = "AGENTOPS_FAULTS_OFF"
 
 def intent() -> None:
     """Effects begin before their INTENT is durable."""
-    from loops.driver.desk import Desk
+    from loops.driver.session import RunSession
     from loops.engine import facts as f
 
-    flush = Desk.flush
+    flush = RunSession.flush
 
     def late(self: Any, *within: Any) -> None:
         if not within and self._buffer and isinstance(self._buffer[-1][0], f.ToolIntended):
             return
         flush(self, *within)
 
-    Desk.flush = late  # type: ignore[method-assign]
+    RunSession.flush = late  # type: ignore[method-assign]
 
 
 def doubt() -> None:
@@ -48,7 +48,7 @@ def key() -> None:
 
 def claim() -> None:
     """Whoever asks becomes the owner."""
-    from loops.services import driving
+    from loops.runs import drive
     from loops.storage import journal
 
     def take(run_id: uuid.UUID, owner: str, ttl_s: float = journal.TTL_S) -> Any:
@@ -57,7 +57,7 @@ def claim() -> None:
         return original(run_id, owner, ttl_s)
 
     original = journal.claim
-    driving.journal.claim = take
+    drive.journal.claim = take
 
 
 def fence() -> None:
@@ -108,29 +108,29 @@ def rest() -> None:
 def undone() -> None:
     """A rollback that starts again forgets what it has undone, and no key says that it was the same."""
     from loops.engine import facts as f
-    from loops.engine import rollback
+    from loops.engine.rollback import plan
 
-    ledger = rollback.ledger
-    rollback.ledger = lambda history: ledger(  # type: ignore[assignment]
+    ledger = plan.ledger
+    plan.ledger = lambda history: ledger(  # type: ignore[assignment]
         fact for fact in history if not isinstance(fact, f.CompensationCompleted | f.CompensationIntended)
     )
-    rollback.idempotency_key = lambda run_id, undo: uuid.uuid4().hex  # type: ignore[assignment]
+    plan.idempotency_key = lambda run_id, undo: uuid.uuid4().hex  # type: ignore[assignment]
 
 
 def drain() -> None:
     """A worker that is told to end goes on as before."""
-    from loops import workers
     from loops.driver import drain
+    from loops.runs import worker
 
     drain.begin = lambda grace_s: None  # type: ignore[assignment]
-    workers.threading.Timer = lambda *_: workers.threading.Thread()  # type: ignore[misc, assignment]
+    worker.threading.Timer = lambda *_: worker.threading.Thread()  # type: ignore[misc, assignment]
 
 
 def newer() -> None:
     """No guard: another version of the code, with one tool more."""
     from dataclasses import replace
 
-    from loops.wiring import tool_registry
+    from loops.runs.composition import tool_registry
     from tests.faults import bank
 
     tool = next(tool for tool in bank.TOOLS if tool.spec.name == "notify")
@@ -139,12 +139,12 @@ def newer() -> None:
 
 def tomorrow() -> None:
     """No guard: code of a later version, which records more: a new kind of fact after every step."""
-    from loops.driver.desk import Desk
+    from loops.driver.session import RunSession
     from loops.engine import facts as f
     from loops.engine.facts.fact import Fact
 
     overlooks()
-    note, noticed = Desk.note, f.KINDS["CrewChanged"]
+    note, noticed = RunSession.note, f.KINDS["CrewChanged"]
 
     def note_more(self: Any, *facts: Fact) -> None:
         for fact in facts:
@@ -152,14 +152,14 @@ def tomorrow() -> None:
             if isinstance(fact, f.StepCompleted):
                 note(self, noticed())
 
-    Desk.note = note_more  # type: ignore[method-assign]
+    RunSession.note = note_more  # type: ignore[method-assign]
 
 
 def overlooks() -> None:
     """A fact of a later version means nothing, and so it is passed over."""
     from loops.engine import facts as f
     from loops.engine.facts.fact import Fact
-    from loops.engine.fold.parts import HANDLERS
+    from loops.engine.reducers import HANDLERS
 
     changed = type("CrewChanged", (Fact,), {})
     f.KINDS["CrewChanged"] = changed  # type: ignore[index]
@@ -168,38 +168,38 @@ def overlooks() -> None:
 
 def field() -> None:
     """No guard: code of a later version, whose steps have a field more."""
-    from loops.engine import recorded
+    from loops.engine.facts import encoding
     from loops.engine.facts.fact import Fact
 
-    labelled = recorded.labelled
+    labelled = encoding.labelled
 
     def with_more(fact: Fact) -> dict[str, Any]:
         more = {"mood": "hopeful"} if type(fact).__name__ == "StepCompleted" else {}
         return labelled(fact) | more
 
-    recorded.labelled = with_more  # type: ignore[assignment]
+    encoding.labelled = with_more  # type: ignore[assignment]
 
 
 def clean() -> None:
     """Rows for people are written as they come."""
-    from loops.storage import projections
+    from loops.storage import rows
 
-    projections.clean = lambda text: text
-    projections.clean_json = lambda value, longest=0: value
+    rows.clean = lambda text: text
+    rows.clean_json = lambda value, longest=0: value
 
 
 def say_why() -> None:
     """A worker that fails is like one that is killed: nobody knows where it was."""
-    from loops.services import recovering
+    from loops.runs import recovery
 
-    recovering.say_why = lambda held, error: None
+    recovery.say_why = lambda held, error: None
 
 
-def losses() -> None:
-    """A worker that is killed counts as one that fails."""
-    from loops.services import recovering
+def aside() -> None:
+    """A run that kills its workers is tried again."""
+    from loops.runs import recovery
 
-    recovering.LOSSES_AT_MOST = recovering.FAILURES_AT_MOST
+    recovery.put_aside = lambda state: None
 
 
 def disk() -> None:
@@ -229,7 +229,7 @@ def own_clock() -> None:
     import time
     from datetime import UTC, datetime
 
-    from loops.services import driving
+    from loops.runs import drive
     from loops.storage import journal
 
     original = journal.claim
@@ -239,7 +239,7 @@ def own_clock() -> None:
         journal.raw_connection().execute(steal, [run_id, datetime.fromtimestamp(time.time(), UTC)])
         return original(run_id, owner)
 
-    driving.journal.claim = by_own_clock
+    drive.journal.claim = by_own_clock
 
 
 def _clock(now: Callable[[float], float]) -> Callable[[], None]:
@@ -252,19 +252,27 @@ def _clock(now: Callable[[float], float]) -> Callable[[], None]:
     return skew
 
 
+def in_memory() -> None:
+    """Jobs are acknowledged in the broker, where a closing connection would put them back."""
+    from agentops.celery import app
+
+    app.conf.broker_transport_options = {**app.conf.broker_transport_options, "ack_emulation": True}
+
+
 def lease(seconds: float) -> None:
     """No guard, shorter times: a lost owner is noticed sooner, and a person may act sooner."""
-    from loops.driver import tool_calls, watch
+    from loops.driver import interrupts, tool_calls
     from loops.storage import journal
 
     journal.claim.__defaults__ = (seconds,)
     journal.PgJournal.__init__.__defaults__ = (seconds,)  # type: ignore[misc]
-    watch.RENEW_EVERY_S = seconds / 3
+    interrupts.RENEW_EVERY_S = seconds / 3
     tool_calls.LEASE_S = seconds
 
 
 GUARDS: dict[str, Callable[[], None]] = {
     "intent": intent,
+    "in_memory": in_memory,
     "doubt": doubt,
     "key": key,
     "claim": claim,
@@ -280,7 +288,7 @@ GUARDS: dict[str, Callable[[], None]] = {
     "field": field,
     "clean": clean,
     "say_why": say_why,
-    "losses": losses,
+    "aside": aside,
     "disk": disk,
     "refusal": refusal,
     "own_clock": own_clock,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -31,6 +32,16 @@ def boss() -> Any:
     from django.contrib.auth import get_user_model
 
     return get_user_model().objects.get(username="boss")
+
+
+def look_after(run: Run) -> None:
+    """A person tries a run again that was put aside because its workers died."""
+    from loops.runs import recovery
+    from loops.services import steering
+
+    if (run.status, run.paused_by) == ("paused", recovery.WATCHDOG):
+        with contextlib.suppress(steering.NotPossible):  # it goes on since it was read
+            steering.resume_run(actor=boss(), run=run)
 
 
 def agent(script: str, pace: float = 0.0) -> Agent:

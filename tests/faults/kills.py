@@ -146,6 +146,7 @@ def _step(run: Run, death: lean.Death | None, deaths: list[CrashPoint], off: Seq
     """One worker, or one person, goes on; False when nobody is to die any more."""
     if death is None:
         return False
+    house.look_after(run)
     gate = house.open_gate(run)
     if gate is None:
         ended = lean.drive(run, death=death, off=off)

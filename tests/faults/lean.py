@@ -89,7 +89,7 @@ def drive(run: Run, **how: Any) -> int:
 
 
 def start(run: Run, *, death: Death | None = None, off: Sequence[str] = (), setup: Any = None) -> int:
-    from loops.services.driving import drive
+    from loops.runs.drive import drive
     from loops.storage import owners
     from loops.storage.connections import guard_connections
     from loops.tools import fence
@@ -129,6 +129,7 @@ def finish(run: Run, *, off: Sequence[str] = (), setup: Any = None, rounds: int 
             return True
         if (gate := house.open_gate(run)) is not None:
             house.decide(gate)
+        house.look_after(run)
         lapse(run)
         drive(run, off=off, setup=setup)
     return False

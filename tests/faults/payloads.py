@@ -1,4 +1,4 @@
-"""What ordinary model output holds now and then, and no storage likes (RELIABILITY 1, fact 11)."""
+"""What ordinary model output holds now and then, and no storage likes (reliability#measured, 9)."""
 
 from __future__ import annotations
 

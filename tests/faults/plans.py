@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from loops.engine.values import ModelRequest
-from loops.llm.scripted import Script, Turn
-from loops.llm.turns import blocks_of, tool_results
+from loops.llm.conversation import blocks_of, tool_results
+from loops.llm.scripted.adapter import Script, Turn
 
 Call = tuple[str, Mapping[str, str]]
 

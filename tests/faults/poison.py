@@ -1,6 +1,7 @@
 """P21: whatever a model or a tool says is stored as it was said, and no worker goes round in circles over it.
 
-A worker that fails at one place ends the run after three times; workers that are killed may be more.
+A worker that fails at one place ends the run after three times. A run whose workers are killed waits for a person after
+two of them, and goes on as often as somebody lets it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 
 from loops.crash_points import CrashPoint
 from loops.engine import facts as f
-from loops.services import recovering
+from loops.runs import recovery
 from loops.storage import reader
 from tests.faults import house, lean, oracle
 from tests.faults.outcome import Found, Outcome, first_harm
@@ -22,7 +23,7 @@ WORKERS_AT_MOST = 8
 
 def check(count: int) -> list[Outcome]:
     """``count`` poisoned answers and tool results in turn, workers that fail at one place, workers that are killed."""
-    outcome = Outcome("P21", faults=2 * count + recovering.FAILURES_AT_MOST + recovering.LOSSES_AT_MOST)
+    outcome = Outcome("P21", faults=2 * count + recovery.FAILURES_AT_MOST + recovery.LOSSES_AT_MOST)
     if count >= 40:
         PAYLOADS["megabytes"] = lambda: "x" * HUGE
     kinds = [list(PAYLOADS)[number % len(PAYLOADS)] for number in range(count)]
@@ -33,7 +34,7 @@ def check(count: int) -> list[Outcome]:
     controls = [
         first_harm(lambda: survived("nul", off=["clean"]), "", 1),
         first_harm(lambda: given_up(off=["say_why"]), "", 1),
-        first_harm(lambda: only_lost(off=["losses"]), "", 1),
+        first_harm(lambda: only_lost(off=["aside"]), "", 1),
     ]
     outcome.control = "; ".join(controls) if all(controls) else ""
     return [outcome]
@@ -58,7 +59,7 @@ def survived(kind: str, off: Sequence[str] = ()) -> Found:
 def given_up(off: Sequence[str] = ()) -> Found:
     """Three workers fail at the same place; the next ends the run with a report that says where."""
     run = house.submit(SCRIPT, goal="Speak poison=bug please")
-    for _ in range(recovering.FAILURES_AT_MOST + 1):
+    for _ in range(recovery.FAILURES_AT_MOST + 1):
         lean.drive(run, off=off)
         lean.lapse(run)
     run.refresh_from_db()
@@ -69,9 +70,15 @@ def given_up(off: Sequence[str] = ()) -> Found:
 
 
 def only_lost(off: Sequence[str] = ()) -> Found:
-    """Workers that are killed say nothing about the run: so many of them, and it ends as it should."""
+    """After two workers that were killed over it a person is asked; let on each time, it ends as it should."""
     run = house.submit(SCRIPT, goal="Speak poison=nul please")
-    for _ in range(recovering.LOSSES_AT_MOST):
+    for number in range(recovery.LOSSES_AT_MOST):
+        if number and number % recovery.DEATHS_AT_MOST == 0:
+            lean.drive(run, off=off)
+            run.refresh_from_db()
+            if run.paused_by != recovery.WATCHDOG:
+                return Found(broken=[f"{run.pk}: after {number} workers that were killed over it it is {run.status}"])
+            house.look_after(run)
         lean.drive(run, off=off, death=lean.Death(CrashPoint.MODEL_ASKED))
         lean.lapse(run)
     lean.finish(run, off=off)

@@ -110,8 +110,8 @@ def running() -> Iterator[Stand]:
 
 def prepare() -> None:
     """Everything that forked children need, done once."""
-    from loops.services import driving  # noqa: F401 - imported before the forks
-    from loops.wiring import sandbox_level
+    from loops.runs import drive  # noqa: F401 - imported before the forks
+    from loops.runs.composition import sandbox_level
     from tests.faults import house
 
     offer()
@@ -123,8 +123,8 @@ def prepare() -> None:
 
 def offer() -> None:
     """The suite's own scripts and tools, in this process."""
-    from loops.llm import scripts
-    from loops.wiring import tool_registry
+    from loops.llm.scripted import scripts
+    from loops.runs.composition import tool_registry
     from tests.faults import bank
 
     scripts.__path__.append(str(Path(__file__).parent / "scripts"))

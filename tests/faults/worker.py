@@ -56,4 +56,3 @@ if short := float(os.environ.get("AGENTOPS_FAULTS_TTL", "0")):
 stand.offer()
 witness.attend()
 guards.off_by_environment()
-app.conf.broker_transport_options = {**app.conf.broker_transport_options, "visibility_timeout": 1}

@@ -80,6 +80,7 @@ def see_through(runs: Sequence[Run], workers: Workers, patience: float, *, sweep
         for run in open_runs:
             if (gate := house.open_gate(run)) is not None:
                 house.decide(gate)
+            house.look_after(run)
             if sweep and run.owner and not is_alive(run.owner):
                 lapse_at_once(run)
         if sweep and time.monotonic() - swept > 0.5:

@@ -20,9 +20,10 @@ import psutil
 import pytest
 import redis
 
-from agentops.embedded import handover, own_user, reach
+from agentops.embedded import handover, service_user, user_access
 from agentops.embedded.process import nobody
-from agentops.embedded.reach import User
+from agentops.embedded.user_access import User
+from agentops.evidence import anchors
 from agentops.health import BEAT_KEY
 from tests.stack import free_port, wait_until
 
@@ -138,9 +139,9 @@ def test_says_ready_when_it_answers(stack: Stack) -> None:
 def test_root_starts_it_and_another_user_runs_it_or_one_sentence_says_why_not(stack: Stack) -> None:
     users = set(stack.of_everyone(lambda process: process.uids().effective))
     files = {path.lstat().st_uid for path in (stack.state, *stack.state.iterdir())}
-    known = next((entry.pw_uid for entry in pwd.getpwall() if entry.pw_name == own_user.NAME), None)
-    other = User(own_user.NAME, *nobody())
-    why = (reach.lacking(other, stack.state) or reach.weaker_sandbox(other)) if os.geteuid() == 0 else ""
+    known = next((entry.pw_uid for entry in pwd.getpwall() if entry.pw_name == service_user.NAME), None)
+    other = User(service_user.NAME, *nobody())
+    why = (user_access.lacking(other, stack.state) or user_access.weaker_sandbox(other)) if os.geteuid() == 0 else ""
     if why:
         assert f"AgentOps runs as root: {why}." in stack.state.with_suffix(".err").read_text()
     else:
@@ -148,7 +149,8 @@ def test_root_starts_it_and_another_user_runs_it_or_one_sentence_says_why_not(st
 
 
 def test_all_that_lies_in_the_state_folder_is_known_to_a_handover(stack: Stack) -> None:
-    assert all(handover._is_ours(path.name) for path in stack.state.iterdir())
+    assert [path.name for path in stack.state.iterdir() if not handover._is_ours(path.name)] == []
+    assert handover._is_ours(anchors.FOLDER), "made half a minute after a start"
 
 
 def test_keeps_its_secrets_to_itself(stack: Stack) -> None:
@@ -229,7 +231,7 @@ def test_a_killed_supervisor_leaves_nothing(stack: Stack) -> None:
     stack.up.stdout.close()
     _, alive = psutil.wait_procs(family, timeout=20)
     assert not alive
-    assert stack.start() < 30
+    assert stack.start() < 120  # a bound on hanging: how long a start takes is measured elsewhere
     wait_until(stack.is_ready, "/readyz", 30)
 
 
@@ -245,7 +247,7 @@ def test_stops_cleanly_and_starts_warm(stack: Stack) -> None:
     family = stack.family()
     assert stack.stop() == 0
     assert not [process for process in family if process.is_running()]
-    assert stack.start() < 45  # 5 seconds on a quiet machine
+    assert stack.start() < 120  # 5 seconds on a quiet machine
     assert stack.get("/healthz")[0] == 200
 
 

@@ -77,5 +77,5 @@ def _wait(server: Server) -> None:
 
 def _corpus() -> str:
     """What agents read: the words of it are single tokens, as those of real models are."""
-    folders = (Path("loops/llm/prompts"), Path("loops/engine/texts/said"), Path("loops/tools/builtin"))
+    folders = (Path("loops/llm/prompts"), Path("loops/engine/prompts/said"), Path("loops/tools/builtin"))
     return "\n".join(file.read_text() for folder in folders for file in sorted(folder.iterdir()) if file.is_file())

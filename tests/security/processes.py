@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from tests.controls import switch
 from tests.unit.tools.harness import Desk
-from loops.tools.sandbox.levels import SandboxLevel
+from loops.tools.sandbox.capability import SandboxLevel
 switch.as_told()
 Desk(Path(sys.argv[1]), level=SandboxLevel(int(sys.argv[2]), "test")).shell(sys.argv[3], timeout_s=60)
 """

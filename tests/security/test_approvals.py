@@ -12,7 +12,7 @@ from django.db import connection
 from gates import services
 from gates.models import Decision, Gate
 from loops.models import AuditEvent, MailboxItem
-from tests.integration.gates.making import SUBJECT, make_world, open_gate
+from tests.integration.gates.builders import SUBJECT, make_world, open_gate
 from tests.integration.gates.test_gatekeeper import do, keeper
 
 pytestmark = pytest.mark.spec("Q5")
@@ -61,7 +61,7 @@ def test_without_the_lock_the_storm_is_not_orderly(monkeypatch: pytest.MonkeyPat
     """Negative control: without the row lock the database's unique key is the last wall, and losers crash into it."""
     from django.db import IntegrityError
 
-    from gates.services import deciding
+    from gates.services import decisions
 
     def unlocked(gate: Gate) -> Any:
         with connection.cursor() as cursor:
@@ -69,7 +69,7 @@ def test_without_the_lock_the_storm_is_not_orderly(monkeypatch: pytest.MonkeyPat
             return Gate.objects.select_related("run__task").get(pk=gate.pk), cursor.fetchone()[0]
 
     crashes: list[str] = []
-    monkeypatch.setattr(deciding, "locked_gate", unlocked)
+    monkeypatch.setattr(decisions, "locked_gate", unlocked)
     monkeypatch.setattr(threading, "excepthook", lambda args: crashes.append(args.exc_type.__name__))
     world = make_world()
     gate = open_gate(world)
@@ -140,7 +140,7 @@ def test_no_command_of_the_message_box_decides(text: str) -> None:
 @pytest.mark.parametrize("who", ["viewer", "author"])
 @pytest.mark.spec("Q6")
 def test_without_the_role_check_anybody_could_decide(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gates.services.deciding.objections_of", lambda *_: [])
+    monkeypatch.setattr("gates.services.decisions.objections_of", lambda *_: [])
     world = make_world()
     gate = open_gate(world)
     assert services.decide(actor=getattr(world, who), gate_id=gate.pk, verdict="approve", digest=gate.digest)
@@ -148,7 +148,7 @@ def test_without_the_role_check_anybody_could_decide(who: str, monkeypatch: pyte
 
 @pytest.mark.django_db
 def test_without_recomputing_a_rewritten_row_could_be_approved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gates.services.deciding._held", lambda gate: gate.digest)
+    monkeypatch.setattr("gates.services.decisions._held", lambda gate: gate.digest)
     world = make_world()
     gate = open_gate(world)
     Gate.objects.filter(pk=gate.pk).update(view={"arguments": {"path": "harmless"}})

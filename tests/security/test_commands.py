@@ -13,13 +13,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from loops.engine.values import Access, FailureKind
 from loops.tools.limits import MIB, Limits
-from loops.tools.matrix import AccessRule
-from loops.tools.sandbox import levels
+from loops.tools.policy import AccessRule
+from loops.tools.sandbox import capability
 from tests.security import processes
 from tests.unit.tools.harness import Desk
 
@@ -28,8 +27,8 @@ pytestmark = pytest.mark.spec("I7")
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    assert levels.probe().level == levels.FULL, levels.probe().warning
-    return Desk(tmp_path, level=levels.probe())
+    assert capability.probe().level == capability.FULL, capability.probe().warning
+    return Desk(tmp_path, level=capability.probe())
 
 
 # --- what a command can reach ---------------------------------------------------------------------------------------
@@ -132,7 +131,7 @@ def test_the_environment_is_clean_in_every_call(tmp_path: Path) -> None:
     """Row 31: names that run code are dropped, also from the project's own list; nothing lasts."""
     bad = {"BASH_ENV": "/workspace/evil", "LD_PRELOAD": "/workspace/x.so", "PATH": ".", "GIT_SSH_COMMAND": "evil"}
     bad |= {"PYTHONSTARTUP": "evil", "A B": "x", "PROMPT_COMMAND": "evil"}
-    desk = Desk(tmp_path, level=levels.probe(), environment={"MODE": "test", **bad})
+    desk = Desk(tmp_path, level=capability.probe(), environment={"MODE": "test", **bad})
     (desk.workspace / "evil").write_text("echo evil ran\n")
     (desk.workspace / "ls").write_text("#!/bin/bash\necho evil ran\n")
     (desk.workspace / "ls").chmod(0o755)
@@ -228,15 +227,15 @@ def test_threads_and_children_still_work(desk: Desk) -> None:
 # --- what a command can use up --------------------------------------------------------------------------------------
 
 
+@pytest.mark.xdist_group("crowds")  # the kernel counts processes by user
 def test_a_fork_bomb_is_contained(tmp_path: Path) -> None:
     """Row 33."""
-    desk = Desk(tmp_path, level=levels.probe(), limits=Limits(processes=40))
-    before = len(psutil.pids())
+    desk = Desk(tmp_path, level=capability.probe(), limits=Limits(processes=40))
     started = time.monotonic()
-    result = desk.shell("b() { b | b & }; b; sleep 30", timeout_s=2)
+    result = desk.shell("b() { b | b & }; b; sleep 30.25", timeout_s=2)
     assert time.monotonic() - started < 4
     assert not result.ok
-    assert len(psutil.pids()) < before + 30
+    assert processes.alive("30.25") == []
 
 
 def test_endless_output_is_stopped_while_reading(desk: Desk) -> None:
@@ -256,7 +255,7 @@ def test_memory_of_one_process_is_limited(desk: Desk) -> None:
 
 
 def test_memory_of_the_whole_tree_is_limited(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, level=levels.probe(), limits=Limits(memory_bytes=200 * MIB))
+    desk = Desk(tmp_path, level=capability.probe(), limits=Limits(memory_bytes=200 * MIB))
     code = "import os\nfor _ in range(4): os.fork()\nx = bytearray(50 << 20)\nimport time; time.sleep(20)"
     result = desk.run("run_command", argv=["python3", "-c", code], timeout_s=20)
     assert "bytes of memory, the limit is" in result.error
@@ -264,7 +263,7 @@ def test_memory_of_the_whole_tree_is_limited(tmp_path: Path) -> None:
 
 
 def test_a_busy_loop_ends(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, level=levels.probe(), limits=Limits(cpu_s=1))
+    desk = Desk(tmp_path, level=capability.probe(), limits=Limits(cpu_s=1))
     result = desk.shell("while :; do :; done", timeout_s=10)
     assert not result.ok
     assert result.duration_ms < 4_000
@@ -279,7 +278,7 @@ def test_a_sparse_file_of_five_gigabytes(desk: Desk) -> None:
 
 
 def test_many_files_are_stopped(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, level=levels.probe(), limits=Limits(workspace_files=2_000))
+    desk = Desk(tmp_path, level=capability.probe(), limits=Limits(workspace_files=2_000))
     code = "import time\nfor n in range(1_000_000): open(f'f{n}', 'w').close()\ntime.sleep(20)"
     result = desk.run("run_command", argv=["python3", "-c", code], timeout_s=20)
     assert "more than 2000 files" in result.error
@@ -287,7 +286,7 @@ def test_many_files_are_stopped(tmp_path: Path) -> None:
 
 
 def test_temporary_folders_have_a_size(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, level=levels.probe(), limits=Limits(tmp_bytes=MIB))
+    desk = Desk(tmp_path, level=capability.probe(), limits=Limits(tmp_bytes=MIB))
     for place in ("/tmp", "~", "/dev/shm"):
         assert "No space left" in desk.shell(f"head -c 3000000 /dev/zero > {place}/x").content
 
@@ -312,7 +311,7 @@ def test_cancelling_kills_the_whole_tree_within_a_second(desk: Desk) -> None:
 @pytest.mark.spec("I8")
 def test_kill_nine_of_the_worker_leaves_nothing(tmp_path: Path) -> None:
     """Row 34."""
-    with processes.worker(tmp_path, levels.FULL, "985.125", 3) as worker:
+    with processes.worker(tmp_path, capability.FULL, "985.125", 3) as worker:
         worker.kill()
         processes.wait_until_gone("985.125", 2)
 
@@ -348,7 +347,7 @@ def test_commands_cannot_change_what_steers_agents(desk: Desk, command: str) -> 
 
 
 def test_control_without_the_list_the_command_changes_them(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, level=levels.probe(), limits=Limits(protected=()))
+    desk = Desk(tmp_path, level=capability.probe(), limits=Limits(protected=()))
     assert desk.shell("echo x > AGENTS.md").ok
     assert (desk.workspace / "AGENTS.md").exists()
 
@@ -363,7 +362,7 @@ def test_git_works_beside_the_masks(desk: Desk) -> None:
 @pytest.mark.spec("Q5")
 def test_approved_bytes_run_or_nothing(tmp_path: Path) -> None:
     """Row 2: the script is rewritten while the approval waits."""
-    desk = Desk(tmp_path, [AccessRule(Access.ASK)], level=levels.probe())
+    desk = Desk(tmp_path, [AccessRule(Access.ASK)], level=capability.probe())
     script = desk.workspace / "run.sh"
     script.write_text("echo approved\n")
     judgement = desk.judge("run_command", command="bash run.sh")
@@ -381,7 +380,7 @@ def test_approved_bytes_run_or_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.spec("Q5")
 def test_every_script_that_changed_is_named(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, [AccessRule(Access.ASK)], level=levels.probe())
+    desk = Desk(tmp_path, [AccessRule(Access.ASK)], level=capability.probe())
     names = ("one.sh", "same.sh", "two.sh")
     for name in names:
         (desk.workspace / name).write_text("echo approved\n")
@@ -395,7 +394,7 @@ def test_every_script_that_changed_is_named(tmp_path: Path) -> None:
 @pytest.mark.spec("Q5")
 def test_a_script_swapped_after_the_check_does_not_run(tmp_path: Path) -> None:
     """The command itself swaps the file first: the sealed bytes are mounted over the name."""
-    desk = Desk(tmp_path, [AccessRule(Access.ASK)], level=levels.probe())
+    desk = Desk(tmp_path, [AccessRule(Access.ASK)], level=capability.probe())
     (desk.workspace / "run.sh").write_text("echo approved\n")
     command = "(echo 'echo evil' > run.sh; rm -f run.sh; mv x run.sh) 2>/dev/null; bash run.sh"
     desk.judge("run_command", command=command)
@@ -427,32 +426,32 @@ def test_wrappers_are_held_too(desk: Desk, command: str) -> None:
 
 
 def test_the_probe_tries_every_wall_and_says_so() -> None:
-    level = levels.probe(fresh=True)
+    level = capability.probe(fresh=True)
     assert (level.level, level.warning) == (3, "")
     assert all(check.passed for check in level.checks)
     assert len(level.checks) >= 15
 
 
-@pytest.mark.parametrize("name", [name for name in levels._DETAIL if name != "system_calls"])
+@pytest.mark.parametrize("name", [name for name in capability._DETAIL if name != "system_calls"])
 def test_one_leak_is_enough_to_refuse_commands(name: str) -> None:
-    level = levels._find_level(lambda: dict.fromkeys(levels._DETAIL, True) | {name: False}, dict)
-    assert level.level == levels.FILES_ONLY
+    level = capability._find_level(lambda: dict.fromkeys(capability._DETAIL, True) | {name: False}, dict)
+    assert level.level == capability.FILES_ONLY
     assert name in level.warning
 
 
 def test_a_leak_leaves_the_weaker_sandbox_and_says_so() -> None:
-    level = levels._find_level(
-        lambda: dict.fromkeys(levels._DETAIL, True) | {"network": False},
-        lambda: dict.fromkeys(levels._CONFINED_DETAIL, True),
+    level = capability._find_level(
+        lambda: dict.fromkeys(capability._DETAIL, True) | {"network": False},
+        lambda: dict.fromkeys(capability._CONFINED_DETAIL, True),
     )
-    assert level.level == levels.CONFINED
+    assert level.level == capability.CONFINED
     assert "the sandbox leaks (network)" in level.warning
 
 
 def test_without_any_sandbox_commands_are_refused_loudly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(levels, "bwrap_path", lambda: "")
-    monkeypatch.setattr(levels.confined, "missing", lambda: "Landlock is missing")
-    level = levels._find_level()
+    monkeypatch.setattr(capability, "bwrap_path", lambda: "")
+    monkeypatch.setattr(capability.confinement, "missing", lambda: "Landlock is missing")
+    level = capability._find_level()
     assert (level.level, "bubblewrap is not installed" in level.warning) == (1, True)
     assert not Desk(tmp_path, level=level).shell("touch made").ok
     assert not (tmp_path / "ws-1" / "made").exists()
@@ -460,22 +459,22 @@ def test_without_any_sandbox_commands_are_refused_loudly(monkeypatch: pytest.Mon
 
 def test_control_the_probe_notices_a_sandbox_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the probe's script without bwrap: most walls must be reported open."""
-    original = levels.prepare
+    original = capability.prepare
 
     def outside(*arguments: object) -> object:
         prepared = original(*arguments)  # type: ignore[arg-type]
         inner = arguments[3]
         assert isinstance(inner, dict)
         words = [f"{name}={value}" for name, value in inner.items()]
-        script = f'cd "$PROBE_OUTSIDE/workspace"\n{levels._PROBE}'
+        script = f'cd "$PROBE_OUTSIDE/workspace"\n{capability._PROBE}'
         prepared.argv = ["/usr/bin/env", *words, "AGENTOPS_SECRET=1", "/bin/bash", "-c", script]
         return prepared
 
-    script = levels._PROBE.replace("try write_outside touch /usr/probe /etc/probe /probe", "try write_outside true")
+    script = capability._PROBE.replace("try write_outside touch /usr/probe /etc/probe /probe", "try write_outside true")
     script = script.replace("try kernel_mounts mount -t tmpfs none /tmp", "try kernel_mounts true")
-    monkeypatch.setattr(levels, "_PROBE", script)
-    monkeypatch.setattr(levels, "prepare", outside)
-    level = levels._find_level(second=dict)
-    assert level.level == levels.FILES_ONLY
+    monkeypatch.setattr(capability, "_PROBE", script)
+    monkeypatch.setattr(capability, "prepare", outside)
+    level = capability._find_level(second=dict)
+    assert level.level == capability.FILES_ONLY
     failed = {check.name for check in level.checks if not check.passed}
     assert {"network", "host_folder", "host_processes", "host_environment", "system_calls"} <= failed

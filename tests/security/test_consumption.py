@@ -16,8 +16,8 @@ import pytest
 
 from loops.engine.values import ToolResult
 from loops.tools.limits import MIB, Limits
-from loops.tools.sandbox import levels
-from loops.tools.sandbox.levels import CONFINED, FULL, SandboxLevel
+from loops.tools.sandbox import capability
+from loops.tools.sandbox.capability import CONFINED, FULL, SandboxLevel
 from tests.unit.tools.harness import Desk, reachable
 
 pytestmark = pytest.mark.spec("I7", "X1")
@@ -52,12 +52,12 @@ NAMES = "for n in range(100_000): open(f'{place}/{n}', 'w').close()\n"
 
 @pytest.fixture(scope="module", autouse=True)
 def full() -> None:
-    assert levels.probe().level == FULL, levels.probe().warning
+    assert capability.probe().level == FULL, capability.probe().warning
 
 
 def desk_of(folder: Path, level: int, limits: Limits = SMALL) -> Desk:
     if level == FULL:
-        return Desk(folder, level=levels.probe(), limits=limits)
+        return Desk(folder, level=capability.probe(), limits=limits)
     return Desk(reachable(folder), level=SandboxLevel(CONFINED, "landlock", (), "weak"), limits=limits)
 
 
@@ -103,6 +103,7 @@ def test_files_on_disk_without_a_name_are_counted(tmp_path: Path, level: int) ->
 
 
 @BOTH
+@pytest.mark.xdist_group("crowds")  # the kernel counts processes by user
 def test_threads_and_processes_are_counted(tmp_path: Path, level: int) -> None:
     desk = desk_of(tmp_path, level, Limits(processes=40))
     threads = (
@@ -152,6 +153,7 @@ print("p95", took[int(len(took) * 0.95)], len(took))
 """
 
 
+@pytest.mark.xdist_group("crowds")  # the kernel counts processes by user
 def test_processes_of_one_tenant_are_not_the_limit_of_another(tmp_path: Path) -> None:
     """One bombs, the other starts twenty processes at a time, again and again, and never gets a refusal."""
     (tmp_path / "a").mkdir()
@@ -176,6 +178,7 @@ def test_processes_of_one_tenant_are_not_the_limit_of_another(tmp_path: Path) ->
     assert "p95" in result.content
 
 
+@pytest.mark.xdist_group("crowds")  # the kernel counts processes by user
 def test_without_namespaces_two_that_keep_to_their_limits_do_not_meet(tmp_path: Path) -> None:
     """The kernel counts both together there, so each has room beside the other. A bomb may use that room up for as long
     as it takes to see it (ADR 0042)."""

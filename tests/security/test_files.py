@@ -19,9 +19,9 @@ import pytest
 from loops.engine.values import Access, FailureKind
 from loops.tools.execution import explain
 from loops.tools.fence import Fence
-from loops.tools.limits import PROTECTED, Limits
-from loops.tools.sandbox import beneath
-from loops.tools.sandbox.beneath import Beneath, PathRefused
+from loops.tools.limits import ON_SIGHT, PROTECTED, Limits
+from loops.tools.sandbox import safe_paths
+from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from loops.tools.workspace import Workspace
 from tests.unit.tools.harness import Desk
 
@@ -106,7 +106,7 @@ def test_control_the_same_links_lead_out_when_the_kernel_is_not_asked(
 ) -> None:
     (desk.workspace / "link").symlink_to("../outside/secret.txt")
     (desk.workspace / "folder").symlink_to("../outside")
-    monkeypatch.setattr(Beneath.opened.__wrapped__, "__kwdefaults__", {"resolve": 0})  # type: ignore[attr-defined]
+    monkeypatch.setattr(SafeDirectory.opened.__wrapped__, "__kwdefaults__", {"resolve": 0})  # type: ignore[attr-defined]
     assert desk.run("read_file", path="link").content == SECRET
     assert desk.run("write_file", path="folder/new.txt", content="x").ok
     assert (desk.workspace.parent / "outside" / "new.txt").exists()
@@ -128,7 +128,7 @@ def _swapping(workspace: Path) -> Iterator[None]:
     stop = threading.Event()
 
     def swap() -> None:
-        libc = beneath._libc
+        libc = safe_paths._libc
         while not stop.is_set():  # RENAME_EXCHANGE: at every moment there is one or the other
             libc.renameat2(-100, os.fsencode(workspace / "d"), -100, os.fsencode(workspace / "link"), 2)
 
@@ -146,7 +146,7 @@ def _swapping(workspace: Path) -> Iterator[None]:
 def _race(workspace: Path, reads: int, resolve: int) -> tuple[int, int]:
     """(reads that reached the secret, reads that reached the harmless file)."""
     escaped = harmless = 0
-    with Beneath(str(workspace)) as root, _swapping(workspace):
+    with SafeDirectory(str(workspace)) as root, _swapping(workspace):
         for _ in range(reads):
             with suppress(OSError, PathRefused), root.opened("d/secret.txt", os.O_RDONLY, resolve=resolve) as file:
                 text = os.read(file, 100)
@@ -157,7 +157,7 @@ def _race(workspace: Path, reads: int, resolve: int) -> tuple[int, int]:
 
 def test_a_racing_link_never_wins(desk: Desk) -> None:
     """Row 25."""
-    escaped, harmless = _race(desk.workspace, 100_000, beneath.GUARDED)
+    escaped, harmless = _race(desk.workspace, 100_000, safe_paths.GUARDED)
     assert escaped == 0
     assert harmless > 0
 
@@ -206,6 +206,7 @@ def test_a_file_with_other_names_is_not_written(desk: Desk) -> None:
     "path",
     [
         *PROTECTED,
+        *ON_SIGHT,
         ".git/hooks/pre-commit",
         ".git/config",
         ".GIT/hooks/x",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from loops.services import rights
-from loops.tools.sandbox import levels
+from loops.services import folder_permissions
+from loops.tools.sandbox import capability
 from loops.tools.sandbox.user import OUTSIDE_UID
 from tests.unit.tools.harness import Desk
 
@@ -30,7 +30,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def alices(folder: Path) -> Desk:
     """A workspace that is used in place, with a file that is also called something else elsewhere."""
-    desk = Desk(folder, level=levels.probe(), made=False)
+    desk = Desk(folder, level=capability.probe(), made=False)
     (desk.workspace / "sub").mkdir()
     for name in ("notes.md", "sub/code.py", "twice"):
         (desk.workspace / name).write_text("hers\n")
@@ -62,7 +62,7 @@ def test_a_file_tool_leaves_a_file_to_whoever_has_it(alices: Desk, folder: Path)
 
 def test_what_has_another_name_is_never_given_away(folder: Path) -> None:
     """Not even in a folder that AgentOps made: the other name may be one of the system's."""
-    desk = Desk(folder, level=levels.probe())
+    desk = Desk(folder, level=capability.probe())
     outside = folder / "outside"
     outside.write_text("of root")
     os.link(outside, desk.workspace / "inside")
@@ -73,9 +73,9 @@ def test_what_has_another_name_is_never_given_away(folder: Path) -> None:
 
 
 def test_a_folder_in_which_commands_may_not_write_is_said_with_what_lets_them(alices: Desk) -> None:
-    said = rights.commands_lacking(alices.workspace)
+    said = folder_permissions.commands_lacking(alices.workspace)
     assert f"may not write in {alices.workspace}" in said
     assert f"setfacl -R -m u:{OUTSIDE_UID}:rwX" in said
     alices.workspace.chmod(0o777)
-    assert rights.commands_lacking(alices.workspace) == ""
+    assert folder_permissions.commands_lacking(alices.workspace) == ""
     assert alices.shell("touch made && rm made").ok

@@ -48,6 +48,8 @@ def _walked(kind: str, asked: argparse.Namespace) -> bool:
         _check_what_was_printed(installation)
         if found := DEVELOPERS_ONLY & installation.packages():
             raise WalkError(f"developers' packages are installed: {found}")
+        if kind != "wheel" and (found := installation.uncompiled()):
+            raise WalkError(f"{len(found)} modules are compiled at every start: {found[:3]}")
         _check_nothing_is_roots(installation)
         figures = Newcomer(installation, SANDBOX[kind], asked.into).go()
         chain = installation.manage("verify_chain")

@@ -155,6 +155,7 @@ class Fresh(Installation):
                 os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
         else:
             self.environ["AGENTOPS_STATE"] = str(self.state)
+        self.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # as images of Python and hosts of CI set it for everything
 
     def start(self) -> None:
         """``make run``, until it prints the link."""
@@ -171,6 +172,16 @@ class Fresh(Installation):
         """Names of what is installed for it."""
         listing = "import importlib.metadata as m; print(*{d.name.lower() for d in m.distributions()})"
         return set(self._asked([str(self.home / ".venv/bin/python"), "-c", listing], self.home).split())
+
+    def uncompiled(self) -> list[str]:
+        """Modules that each process would have to compile at its start: none, whoever runs it."""
+        program = (
+            "import importlib.util, pathlib, sysconfig\n"
+            "roots = ['agentops', 'gates', 'loops', sysconfig.get_path('purelib') + '/django']\n"
+            "files = [path for root in roots for path in pathlib.Path(root).rglob('*.py')]\n"
+            "print(*(p for p in files if not pathlib.Path(importlib.util.cache_from_source(p)).exists()), sep='\\n')"
+        )
+        return self._asked([str(self.home / ".venv/bin/python"), "-c", program], self.home).split()
 
 
 class Package(Fresh):

@@ -12,6 +12,7 @@ Held = Callable[[], None]
 
 
 BUSY = ".htmx-request, .htmx-swapping, .htmx-settling"
+PROBE = "**/healthz?probe"
 
 
 def settled(page: Any) -> None:
@@ -28,9 +29,24 @@ def slow(page: Any, pattern: str) -> Iterator[list[Held]]:
         answer = route.fetch()
         answers.append(lambda: route.fulfill(response=answer))
 
-    page.route(pattern, hold)
+    intercept(page, pattern, hold)
     yield answers
     page.unroute(pattern)
+
+
+def intercept(page: Any, pattern: str, handle: Callable[[Any], None]) -> None:
+    """Route what a page asks for. Of an open page, Chromium says that it intercepts before the page's own process knows
+    of it, and what is asked in between goes by: a harmless request is made until it is caught."""
+    page.route(pattern, handle)
+    if page.url == "about:blank":
+        return
+    page.route(PROBE, lambda route: route.fulfill(body="caught"))
+    for _ in range(200):
+        if page.evaluate("address => fetch(address).then((answer) => answer.text())", PROBE[2:]) == "caught":
+            page.unroute(PROBE)
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError("requests of the page are not intercepted")
 
 
 def wait_for_answer(page: Any, answers: list[Held], count: int = 1) -> None:
@@ -39,7 +55,7 @@ def wait_for_answer(page: Any, answers: list[Held], count: int = 1) -> None:
         if len(answers) >= count:
             return
         page.wait_for_timeout(50)
-    raise AssertionError("nobody asked")
+    raise AssertionError(f"nobody asked at {page.url}; marked: {page.locator('[aria-current=true]').all_inner_texts()}")
 
 
 def let_all_come(page: Any, answers: list[Held]) -> None:

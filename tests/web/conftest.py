@@ -1,4 +1,4 @@
-"""People with fixed roles around one project (see STYLE: names tell the story)."""
+"""People with fixed roles around one project."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from django.test import Client
 
 from loops.models import Project, Run
 from tests import factories as make
-from tests.integration.gates.making import make_world
+from tests.integration.gates.builders import make_world
 
 
 @dataclass

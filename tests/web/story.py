@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from loops.engine import facts as f
-from loops.engine.lifecycle import Event, Phase
-from loops.engine.spec import AgentRef, Criterion, Limits, RunSpec
+from loops.engine.state.lifecycle import Event, Phase
+from loops.engine.state.limits import Limits
+from loops.engine.state.spec import AgentRef, Criterion, RunSpec
 from loops.engine.values import FailureKind, StopReason, ToolCall, Usage
 from loops.models import Run
 from tests import factories as make

@@ -40,8 +40,8 @@ def page_of(house: Any, who: str = "operator", name: str = "breakers") -> str:
 
 def test_an_empty_page_says_that_everything_is_called(house: Any) -> None:
     page = page_of(house)
-    assert "None is open" in page
-    assert "No breaker has opened yet" in page
+    assert "No open circuit breakers" in page
+    assert "No circuit breaker has opened yet" in page
     assert "No model has a fallback" in page
 
 
@@ -72,7 +72,7 @@ def test_an_open_breaker_says_why_since_when_until_when_and_who_waits(house: Any
     assert "overloaded_error (HTTP 529)" in page
     assert "2 tries failed" in page
     assert "1 run waiting" in page
-    assert "One call tries now" in page
+    assert "A trial call is under way" in page
     assert "1 run waiting" not in page_of(house, "outsider", name)
 
 

@@ -12,7 +12,7 @@ from django.test import Client
 from gates.models import Gate
 from gates.services import decide
 from gates.services.refusals import GateChanged
-from tests.integration.gates.making import make_world, open_gate
+from tests.integration.gates.builders import make_world, open_gate
 from tests.integration.rollback.world import WORK, Story
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q3", "R4"), pytest.mark.timeout(240)]

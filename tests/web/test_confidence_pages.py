@@ -9,15 +9,15 @@ import pytest
 from django.test import Client
 
 from gates.models import Decision, Gate
-from gates.services.showing import proof
-from loops.engine import confidence
+from gates.services.disclosure import proof
 from loops.engine import facts as f
+from loops.engine.confidence import score as confidence_score
 from loops.engine.progress import REPORTED
 from loops.models import MailboxItem, Run
-from loops.services.curve import POINTS
-from loops.web.curve import curve_of
+from loops.services.progress import POINTS
+from loops.web.progress_chart import curve_of
 from tests import factories as make
-from tests.integration.gates.making import World, make_world, open_gate, tool_view
+from tests.integration.gates.builders import World, make_world, open_gate, tool_view
 from tests.web.conftest import House
 
 pytestmark = pytest.mark.django_db
@@ -36,12 +36,12 @@ def checked(step: int, score: float, **more: Any) -> f.ConfidenceChecked:
     found = {"no_progress": 0.5, "same_error": 1.0}
     common: dict[str, Any] = {
         "trigger": "every_steps",
-        "ceiling": confidence.ceiling_of(found, confidence.WEIGHTS),
+        "ceiling": confidence_score.ceiling_of(found, confidence_score.WEIGHTS),
         "threshold": 0.5,
         "method": "model",
         "reason": "it reads and reads",
         "features": found,
-        "weights": dict(confidence.WEIGHTS),
+        "weights": dict(confidence_score.WEIGHTS),
     }
     return f.ConfidenceChecked(step=step, score=score, **{**common, **more})
 
@@ -129,7 +129,7 @@ def test_the_trace_tells_judgements_and_denials(house: House) -> None:
         make.fact(run, fact, step=3)
     page = house.client("viewer").get(f"/runs/{run.pk}/").content.decode()
     assert "Confidence low (uncalibrated), judged by a model" in page
-    assert "The model thought better of it; what was measured allows no more: the same error came again" in page
+    assert "The model rated it higher; the measured score caps it: the same error came again" in page
     assert "0.30" not in without_folds(page)
     assert "move_file (allowed)" in page
     assert "Cleaner (janitor) may do it" in page
@@ -161,7 +161,7 @@ LOW = {
     "why": "it <b>reads</b> and reads",
     "method": "model",
     "features": {"no_progress": 0.5, "same_error": 1.0},
-    "weights": dict(confidence.WEIGHTS),
+    "weights": dict(confidence_score.WEIGHTS),
     "version": "1",
     "latest_steps": [{"step": 4, "tools": ["read_file"], "success": False, "error": "no file", "progress": 0.1}],
     "reasoning": "I am not sure.",
@@ -191,14 +191,14 @@ def test_the_card_of_a_low_confidence_shows_what_it_comes_from(world: World) -> 
     page = browser(world.reviewer).get(f"/review/{gate.pk}/").content.decode()
     for part in (
         "Confidence low",
-        "uncalibrated: this is a sign to look, and no probability",
+        "uncalibrated: a signal to review, not a probability",
         "The same error came again",
         "0.25, a person is asked below 0.50",
         "Same error",
         "0.250",
         "Step 4",
         "no file",
-        "Let it go on",
+        "Continue the run",
         "Guidance",
     ):
         assert part in page

@@ -10,11 +10,11 @@ import pytest
 from django.urls import reverse
 
 from loops.engine import facts as f
-from loops.engine.fold import apply, initial
+from loops.engine.apply import apply, initial
 from loops.models import ModelConfig, Run
-from loops.storage.projections import project
+from loops.storage.rows import project
 from tests import factories as make
-from tests.unit.engine.test_window import WINDOW, Honest, a_run
+from tests.unit.engine.test_context_window import WINDOW, Honest, a_run
 from tests.web.test_pages import dangers, text_of
 
 SENT = "Exactly what was sent."

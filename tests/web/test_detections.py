@@ -37,11 +37,11 @@ def test_the_timeline_says_how_why_and_which_steps(house: Any) -> None:
     skipped = f.LoopBroken(rung="another_model", method="semantic", skipped="no other model is configured for this run")
     make.fact(house.run, skipped, step=5)
     page = text_of(house.client("operator").get(reverse("run", args=[house.run.pk])))
-    assert "Going in circles: nearly the same again and again" in page
+    assert "Loop detected: nearly the same again and again" in page
     assert "4 steps did nearly the same" in page
     assert "by monitor" in page
     assert page.count('href="#step-4"') == 1
-    assert "Told in other words to begin anew" in page
+    assert "Instructed again, in other words, to start over" in page
     assert "no other model is configured" in page
 
 

@@ -8,13 +8,13 @@ import pytest
 from playwright.sync_api import expect
 
 from gates.web.cards import Card
-from loops.engine.canonical import clean_json
-from loops.storage.projections import SHOWN_CHARS
-from loops.templatetags.console import size_said
-from loops.tools.changes import describe, difference
+from loops.engine.encoding.canonical import clean_json
+from loops.storage.rows import SHOWN_CHARS
+from loops.templatetags.loops import size_said
+from loops.tools.file_changes import describe, difference
 from loops.web import diffs
 from tests import factories as make
-from tests.integration.gates.making import open_gate, tool_view
+from tests.integration.gates.builders import open_gate, tool_view
 
 pytestmark = pytest.mark.spec("R4", "Q3")
 

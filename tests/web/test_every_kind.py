@@ -9,9 +9,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 from django.utils.html import escape
 
-from loops.engine import canonical
 from loops.engine import facts as f
-from loops.engine.lifecycle import Phase
+from loops.engine.encoding import canonical
+from loops.engine.state.lifecycle import Phase
 from loops.engine.values import Json
 from loops.storage.encoding import encode_fact
 from loops.web.notes import NOTED, note_of
@@ -28,6 +28,8 @@ SHOWN_BY = {
     "GateOpened": "the card of its gate",
     "GateDecided": "the card of its gate",
     "ChecksStarted": "the status of the run",
+    "CheckAsked": "the card of its gate",
+    "CommandCleared": "the card of its gate",
     "BackoffEnded": "the note of the wait, which names its end",
     "ModelAwaitEnded": "the note of the wait, which names its end",
     "TurnTaken": "the note of the wait, and the request that follows",

@@ -11,7 +11,7 @@ import pytest
 from django.urls import reverse
 
 from loops.models import Fork, Run
-from loops.services.forking import fork_run
+from loops.services.forks import fork_run
 from tests import factories as make
 from tests import fakes
 from tests.integration.storage import forks, owned
@@ -145,7 +145,7 @@ class TestForm:
         long.drive([*turns, fakes.done()], Ledger().tools())
         client = house.client("operator")
         for run in (parent.run, long.run):
-            with django_assert_max_num_queries(15 + SESSION_AND_USER):
+            with django_assert_max_num_queries(18 + SESSION_AND_USER):
                 client.get(form(run))
 
 
@@ -174,7 +174,7 @@ class TestLineage:
 class TestCompare:
     def test_aligns_what_is_shared_and_sets_the_rest_side_by_side(self, house: Any, pair: tuple[Run, Run]) -> None:
         page = text_of(house.client("viewer").get(versus(*pair)))
-        assert "The first 2 steps are one history" in page
+        assert "The first 2 steps are shared" in page
         assert page.count('class="beside-shared"') == 2
         assert page.count('data-of="A"') == page.count('data-of="B"') == 2
         assert "at: 3" in page
@@ -199,17 +199,17 @@ class TestCompare:
         mine.drive([fakes.says("I do 3", ("act", {"at": 3})), fakes.done("All is well.\nThe end.")], Ledger().tools())
         page = text_of(house.client("viewer").get(versus(parent.run, run)))
         assert page.count("same calls as A") == 2
-        assert "Both left the same, word by word." in page
+        assert "Both results are identical." in page
 
     def test_siblings_share_what_both_took_over(self, house: Any, pair: tuple[Run, Run]) -> None:
         sibling = forks.begin(fork_run(actor=house.operator, run=pair[0], step=1).run)
         page = text_of(house.client("viewer").get(versus(pair[1], sibling.run)))
-        assert "The first step is one history" in page
+        assert "The first step is shared" in page
         assert page.count('class="beside-shared"') == 1
 
     def test_strangers_share_nothing(self, house: Any, pair: tuple[Run, Run]) -> None:
         page = text_of(house.client("viewer").get(versus(pair[0], house.run)))
-        assert "no history in common" in page
+        assert "share no history" in page
         assert "Shown once both runs have ended" in page
 
     def test_long_runs_come_in_pages_at_the_same_price(

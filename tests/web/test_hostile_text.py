@@ -16,10 +16,10 @@ from agentops import logs
 from loops.engine import facts as f
 from loops.management.terminal import TerminalCommand
 from loops.models import Run, Task
-from loops.tools.clean import is_odd
+from loops.tools.output import is_odd
 from tests import factories as make
 from tests.hostile import MARK, TEXTS
-from tests.integration.gates.making import World, make_world, open_gate, tool_view
+from tests.integration.gates.builders import World, make_world, open_gate, tool_view
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("S1", "Q3", "Q5")]
 OTHERS = {"migrate"}

@@ -12,7 +12,7 @@ from django.test import Client
 from websockets.sync.client import connect
 
 from loops.engine import facts as f
-from loops.wiring import publisher
+from loops.runs.composition import publisher
 from tests import factories as make
 
 IDLE_S = 31

@@ -16,9 +16,9 @@ from django.db import OperationalError, connections
 from django.test import Client
 
 from loops.models import Membership
-from loops.web import changes, tail
 from loops.web.access import Audience
-from loops.web.hub import FRAMES_HELD, Frame, Hub, Watcher, hub
+from loops.web.live import catch_up, query
+from loops.web.live.hub import FRAMES_HELD, Frame, Hub, Watcher, hub
 from tests import factories as make
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -37,7 +37,7 @@ def sockets(settings):
     """Let sockets in under the name of the test client's site, and close what their threads opened."""
     settings.ALLOWED_HOSTS = ["testserver"]
     yield
-    changes.let_go()
+    catch_up.let_go()
     asyncio.run(sync_to_async(connections.close_all)())
 
 
@@ -48,7 +48,7 @@ def tell(broker, run):
 
 async def stored(work, *args):
     """Database work of a test, off the loop like everybody's."""
-    return await changes.in_thread(lambda: work(*args))
+    return await catch_up.in_thread(lambda: work(*args))
 
 
 def delta(broker, run, offset, text, **more):
@@ -271,13 +271,13 @@ def test_a_socket_that_cannot_be_served_closes_so_that_the_page_dials_again(hous
         assert await closed(ws) == 4011
         await leave(ws)
 
-    monkeypatch.setattr(tail, "read", away)
+    monkeypatch.setattr(query, "read", away)
     asyncio.run(watch())
 
 
 def test_one_reading_serves_everybody(house, broker, monkeypatch):
     readings = []
-    read = changes.read
+    read = catch_up.read
 
     async def counted(run_id, after, audiences):
         readings.append(set(audiences))
@@ -286,9 +286,9 @@ def test_one_reading_serves_everybody(house, broker, monkeypatch):
     async def watch():
         mine = Hub()
         viewers = [
-            await mine.watch_run(house.run.pk, Audience(), lambda: changes.head(house.run.pk)) for _ in range(40)
+            await mine.watch_run(house.run.pk, Audience(), lambda: catch_up.head(house.run.pk)) for _ in range(40)
         ]
-        operator = await mine.watch_run(house.run.pk, Audience(operate=True), lambda: changes.head(house.run.pk))
+        operator = await mine.watch_run(house.run.pk, Audience(operate=True), lambda: catch_up.head(house.run.pk))
         await stored(make.step, house.run, 1)
         tell(broker, house.run)
         frames = [await asyncio.wait_for(following(watcher), PATIENCE) for watcher in [*viewers, operator]]
@@ -298,7 +298,7 @@ def test_one_reading_serves_everybody(house, broker, monkeypatch):
         assert 'value="stop"' not in frames[0].text.replace("\\", "")
         await mine.close()
 
-    monkeypatch.setattr(changes, "read", counted)
+    monkeypatch.setattr(catch_up, "read", counted)
     asyncio.run(watch())
     assert readings == [{Audience(), Audience(operate=True)}]
 
@@ -314,8 +314,8 @@ async def following(watcher: Watcher) -> Frame:
 def test_a_slow_watcher_is_bounded_and_delays_nobody(house, broker):
     async def watch():
         mine = Hub()
-        slow = await mine.watch_run(house.run.pk, Audience(), lambda: changes.head(house.run.pk))
-        quick = await mine.watch_run(house.run.pk, Audience(), lambda: changes.head(house.run.pk))
+        slow = await mine.watch_run(house.run.pk, Audience(), lambda: catch_up.head(house.run.pk))
+        quick = await mine.watch_run(house.run.pk, Audience(), lambda: catch_up.head(house.run.pk))
         at = 0
         for number in range(1, FRAMES_HELD + 10):
             await stored(make.step, house.run, number)

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from gates.models import Gate
 from tests import factories as make
-from tests.integration.gates.making import open_gate, tool_view
+from tests.integration.gates.builders import open_gate, tool_view
 from tests.web.browsing import settled
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("R4")]

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from rest_framework.test import APIClient
 
 from loops.models import MailboxItem, Run
-from loops.services.forking import InvalidTask, fork_run
+from loops.services.forks import InvalidTask, fork_run
 from tests import factories as make
 from tests.web.story import begin
 

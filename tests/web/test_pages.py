@@ -9,9 +9,9 @@ import pytest
 from django.urls import reverse
 
 from loops.engine import facts as f
-from loops.engine.lifecycle import TABLE, Phase
+from loops.engine.state.lifecycle import TABLE, Phase
 from loops.models import Run, Task
-from loops.web import machine, prose
+from loops.web import lifecycle_diagram, markdown
 from tests import factories as make
 from tests.web import story
 
@@ -164,9 +164,9 @@ def test_a_trace_shows_everything_that_happened(house):
             Phase.COMMIT,
             "criteria_met",
             {"result": "It is done."},
-            "Recorded before AgentOps told proof from acceptance",
+            "Recorded before AgentOps distinguished proof from acceptance",
         ),
-        (Phase.COMMIT, "unproven", {"result": "It is done.", "evidence": "claimed"}, "own word: nothing proved it"),
+        (Phase.COMMIT, "unproven", {"result": "It is done.", "evidence": "claimed"}, "own claim: no check proved it"),
         (Phase.COMMIT, "unproven", {"result": "It is done.", "evidence": "claimed"}, "Finished, not proven"),
         (Phase.FAIL, "max_steps", {"diagnosis": "Went in circles.", "not_done": ["tests"]}, "Went in circles."),
         (Phase.HALT, "operator_stop", {"resume": {"step": 5}}, "resumed at step 5"),
@@ -210,7 +210,7 @@ def test_lists_and_search_keep_hostile_titles_inert(house):
 
 
 def test_markdown_keeps_its_good_parts_only():
-    html = prose.markdown(HOSTILE + "\n\n**bold** `code` [docs](https://example.org)\n\n| a |\n| - |\n| b |")
+    html = markdown.markdown(HOSTILE + "\n\n**bold** `code` [docs](https://example.org)\n\n| a |\n| - |\n| b |")
     assert dangers(html) == []
     assert "<strong>bold</strong>" in html
     assert "<table>" in html
@@ -243,7 +243,7 @@ def test_whole_output_is_a_download_never_a_page(house):
 
 @pytest.mark.spec("A1")
 def test_the_lifecycle_is_drawn_from_the_table(house):
-    drawn = {arrow.events.split(":")[0] for arrow in machine.draw("ACT", []).arrows}
+    drawn = {arrow.events.split(":")[0] for arrow in lifecycle_diagram.draw("ACT", []).arrows}
     assert drawn == {f"{source} → {target}" for (source, _), target in TABLE.items()}
     story.begin(house.run)
     page = text_of(house.client("viewer").get(reverse("run-lifecycle", args=[house.run.pk])))
@@ -259,7 +259,7 @@ def test_verify_tells_a_whole_record_from_a_damaged_one(house):
     assert "Whole." in text_of(client.post(address, headers={"HX-Request": "true"}))
     assert "Whole." in text_of(client.post(address))
     Run.objects.filter(pk=house.run.pk).update(head_seq=99)
-    assert "The record does not fit." in text_of(client.post(address, headers={"HX-Request": "true"}))
+    assert "Hash mismatch." in text_of(client.post(address, headers={"HX-Request": "true"}))
 
 
 @pytest.mark.spec("R4")

@@ -10,10 +10,10 @@ from django.test import Client
 from django.utils import timezone
 
 from gates.models import Decision, Gate
-from gates.services.showing import proof
+from gates.services.disclosure import proof
 from loops.models import Membership
 from tests import factories as make
-from tests.integration.gates.making import World, make_world, open_gate, proof_of, tool_view
+from tests.integration.gates.builders import World, make_world, open_gate, proof_of, tool_view
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q3", "Q7")]
 HTMX = {"HX-Request": "true"}
@@ -171,12 +171,12 @@ def test_characters_nobody_sees_are_shown_with_a_warning(world: World, character
     gate = open_gate(world, view=tool_view(command=f"rm -rf{character}/tmp/x"))
     page = text(browser(world.reviewer).get(f"/review/{gate.pk}/"))
     assert f">{said}</span>" in page
-    assert "mislead readers" in page
+    assert "misleading characters" in page
 
 
 def test_ordinary_text_carries_no_warning(world: World) -> None:
     gate = open_gate(world, view=tool_view(command="printf 'déjà vu 日本語'\n\tindented"))
-    assert "mislead readers" not in text(browser(world.reviewer).get(f"/review/{gate.pk}/"))
+    assert "misleading characters" not in text(browser(world.reviewer).get(f"/review/{gate.pk}/"))
 
 
 @pytest.mark.spec("Q5")
@@ -195,23 +195,23 @@ def test_long_view_is_shown_to_its_end_and_approved_only_after_it_was_seen(world
 def test_view_too_long_to_read_cannot_be_approved(world: World) -> None:
     gate = open_gate(world, view=tool_view(command="x" * 300_000))
     client = browser(world.reviewer)
-    assert "too long to be reviewed" in text(client.get(f"/review/{gate.pk}/"))
+    assert "too long to review" in text(client.get(f"/review/{gate.pk}/"))
     assert post(client, gate, htmx=True).status_code == 422
 
 
 def test_three_empty_states(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     client = browser(world.reviewer)
-    assert "Nothing waits for you" in text(client.get("/review/"))
+    assert "No pending decisions" in text(client.get("/review/"))
     open_gate(world, risk="low")
-    assert "Nothing matches" in text(client.get("/review/?risk=high"))
+    assert "No matches" in text(client.get("/review/?risk=high"))
 
     def fail(*_: Any, **__: Any) -> None:
         from django.db import OperationalError
 
         raise OperationalError("gone")
 
-    monkeypatch.setattr("gates.web.queue_page.read", fail)
-    assert "could not be read" in text(client.get("/review/"))
+    monkeypatch.setattr("gates.web.queue.read", fail)
+    assert "could not be loaded" in text(client.get("/review/"))
 
 
 def test_filters_and_count_come_from_one_query(world: World) -> None:
@@ -227,7 +227,7 @@ def test_filters_and_count_come_from_one_query(world: World) -> None:
 def test_pages_by_key_show_every_gate_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     import re
 
-    monkeypatch.setattr("gates.web.queue_page.PAGE", 3)
+    monkeypatch.setattr("gates.web.queue.PAGE", 3)
     made = {str(open_gate(world, risk=("low", "high", "medium")[number % 3]).pk) for number in range(8)}
     client, after, seen = browser(world.reviewer), "", []
     for _ in range(5):
@@ -306,7 +306,7 @@ def test_every_kind_has_its_buttons(world: World, kind: str) -> None:
         assert "It named a place outside." in page
         assert "../x" in page
     if kind == "long_task":
-        assert "20 of them since a person last looked" in page
+        assert "20 since the last confirmation by a person" in page
         assert "Guidance" in page
 
 
@@ -328,8 +328,8 @@ def test_a_providers_own_words_are_on_the_card_of_a_rollback_and_no_markup(world
         ("tool_approval", "Reject", "tries to do better"),
         ("limit_reached", "End the run", "The run ends here"),
         ("long_task", "Halt the run", "can be resumed"),
-        ("permission_blocked", "Leave it refused", "goes on without the call"),
-        ("question", "Do not answer", "goes on without an answer"),
+        ("permission_blocked", "Leave it refused", "continues without the call"),
+        ("question", "Do not answer", "continues without an answer"),
     ],
 )
 def test_the_button_of_a_rejection_says_what_it_does(world: World, kind: str, button: str, hint: str) -> None:
@@ -344,7 +344,7 @@ def test_a_limit_and_a_recommendation_are_called_as_people_call_them(world: Worl
     view = {"limit": "max_steps", "used": 8, "bound": 8}
     reasons = ("max_steps: 8 used, 8 allowed",)
     gate = open_gate(world, "limit_reached", view=view, reasons=reasons, recommended="reject")
-    page = text(browser(world.reviewer).get(f"/review/{gate.pk}/")).split("Exactly what a decision binds to")[0]
+    page = text(browser(world.reviewer).get(f"/review/{gate.pk}/")).split("Exact content covered by the decision")[0]
     assert "Steps: 8 used, 8 allowed" in page
     assert "max_steps: 8" not in page
     assert "<dd>End the run</dd>" in page
@@ -354,7 +354,7 @@ def test_a_limit_and_a_recommendation_are_called_as_people_call_them(world: Worl
 @pytest.mark.parametrize("kind", ["limit_reached", "loop_detected"])
 def test_the_bound_on_extensions_is_shown_before_one_is_granted(world: World, kind: str) -> None:
     view = {"limit": "max_steps", "used": 8, "bound": 8, "least": 9, "extensions_allowed": 20}
-    button = {"limit_reached": "Extend and go on", "loop_detected": "Send guidance"}[kind]
+    button = {"limit_reached": "Extend and continue", "loop_detected": "Send guidance"}[kind]
     for used, said in ((3, "3 of 20 extensions used."), (19, "This would be the last."), (20, "all 20 extensions")):
         gate = open_gate(world, kind, view=view | {"extensions_used": used})
         page = text(browser(world.reviewer).get(f"/review/{gate.pk}/"))

@@ -11,9 +11,9 @@ from django.test import Client
 
 from gates import services
 from gates.models import Decision, Gate
-from gates.services.showing import proof
-from loops.engine.spec import Limits
-from tests.integration.gates.making import World, make_world, open_gate, person
+from gates.services.disclosure import proof
+from loops.engine.state.limits import Limits
+from tests.integration.gates.builders import World, make_world, open_gate, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("T2", "Q5")]
 

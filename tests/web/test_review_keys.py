@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import TimeoutError, expect
 
 from gates.models import Decision, Gate
-from tests.integration.gates.making import open_gate, tool_view
+from tests.integration.gates.builders import open_gate, tool_view
 from tests.web.browsing import settled
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q7")]
@@ -52,7 +52,7 @@ def test_moving_opening_and_approving_leads_to_the_next(desk: Any) -> None:
     assert wait_decided(desk, first).reason == "not a jar"
     desk.locator(f"#gate-{third.pk}[data-met]").wait_for()
     approve(desk, third)
-    expect(desk.locator("#queue")).to_contain_text("Nothing waits for you")
+    expect(desk.locator("#queue")).to_contain_text("No pending decisions")
 
 
 @pytest.mark.spec("O1")

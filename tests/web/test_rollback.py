@@ -46,7 +46,7 @@ def test_the_page_shows_what_would_be_undone_and_changes_nothing(story: Story) -
     for path in ("a.txt", "by_command", "d.txt", "moved/c.txt"):
         assert path in page
     assert "newer a" in page
-    assert "somebody else changed since" in page
+    assert "somebody else has changed since" in page
     assert orders(story) == 0
     assert look(story.folder) == before
 

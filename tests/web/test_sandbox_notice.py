@@ -11,7 +11,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from loops.services import sandbox
-from loops.tools.sandbox.levels import CONFINED, FILES_ONLY, FULL, SandboxLevel
+from loops.tools.sandbox.capability import CONFINED, FILES_ONLY, FULL, SandboxLevel
 from tests.web.test_pages import text_of
 
 pytestmark = pytest.mark.spec("I7", "X1")

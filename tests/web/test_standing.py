@@ -19,20 +19,20 @@ from playwright.sync_api import expect
 
 from loops.models import Run
 from loops.storage.turns import waiting_at
-from loops.web import waiting
-from loops.web.meters import working_seconds
+from loops.web import open_gates
+from loops.web.limits_bar import working_seconds
 from tests import factories as make
 from tests.web.conftest import House
 
 ELSEWHERE = "/srv/repo is not on worker two"
 WAITS = {
-    f"its folder: {ELSEWHERE}": ("Waiting for its folder", f"Waits for its folder: {ELSEWHERE}"),
-    waiting_at("own", 3): ("Waiting in line", "Waits for its turn at own: 3 before it"),
+    f"its folder: {ELSEWHERE}": ("Waiting for its folder", f"Waiting for its folder: {ELSEWHERE}"),
+    waiting_at("own", 3): ("Waiting in line", "Waiting for its turn at own: 3 before it"),
     "model sonnet: next try at 12:30:00 UTC": (
         "Waiting for a model",
-        "Waits for model sonnet: next try at 12:30:00 UTC",
+        "Waiting for model sonnet: next try at 12:30:00 UTC",
     ),
-    "a worker of a newer version": ("Waiting for a newer worker", "Waits for a worker of a newer version"),
+    "a worker of a newer version": ("Waiting for a newer worker", "Waiting for a worker of a newer version"),
 }
 TICKS = re.compile(r"<span data-since")
 
@@ -59,7 +59,7 @@ def test_pages_say_for_what(stands: tuple[House, str, str]) -> None:
         shown = page(house, listing)
         assert word in shown
         assert "Thinking" not in shown
-        assert f"waits on {waiting.said(Run.objects.get().waiting_on)}" in shown
+        assert f"waits on {open_gates.said(Run.objects.get().waiting_on)}" in shown
 
 
 @pytest.mark.spec("A2")

@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from gates.models import Decision
 from loops.engine import facts as f
 from loops.ids import new_id
 from loops.models import Agent, Artifact, AuditEvent, Blob, BreakerEvent, Detection, Run, Workspace
-from loops.web.routing import websocket_urlpatterns
+from loops.services import people, policies
+from loops.web.live.routes import websocket_urlpatterns
 from tests import factories as make
 from tests.addresses import Address, addresses
 from tests.web.doors import DOORS, ROLES, SOCKETS
@@ -71,6 +75,7 @@ def town(house: Any) -> Town:
     Workspace.objects.create(project=elsewhere, name=f"{PLANT} folder", path=f"/srv/{PLANT}")
     task = make.task(elsewhere, title=f"{PLANT} title", goal=f"{PLANT} goal", created_by=foreigner, agent=agent)
     planted = fill(make.run(task), foreigner, f"{PLANT} words")
+    policies.create_default_policy(elsewhere)
     house.nobody = make.user("nemo")
     house.chief = make.user("carla", admin=house.project)
     house.chief.is_staff = True
@@ -89,14 +94,16 @@ def at(address: Address, ids: dict[str, Any]) -> str:
 
 
 def ask(client: Client, method: str, path: str, **headers: str) -> tuple[int, str]:
-    """(status, everything that was said but random words); what was written is taken back, and who left comes back."""
+    """(status, body and headers but random words and the time); what was written is taken back, who left is back."""
     logged_in = client.cookies.copy()
     with transaction.atomic():
         answer = client.generic(method, path, headers=headers, content_type="application/x-www-form-urlencoded")
         body = b"".join(answer.streaming_content) if answer.streaming else answer.content  # type: ignore[attr-defined]
         transaction.set_rollback(True)
     client.cookies = logged_in
-    said = body.decode(errors="replace") + answer.get("Location", "")
+    said = body.decode(errors="replace") + "\n".join(
+        f"{name}: {value}" for name, value in sorted(answer.items()) if name != "Expires"
+    )
     return answer.status_code, re.sub(r"\b[A-Za-z0-9]{64}\b|\b[0-9a-f]{32}\b", "<random>", said)
 
 
@@ -124,6 +131,7 @@ def test_each_address_answers_each_role_as_listed(town: Town, who: str) -> None:
 REPRESENTATIONS: dict[str, dict[str, str]] = {
     "page": {"Accept": "text/html"},
     "json": {"Accept": "application/json"},
+    "csv": {"Accept": "text/csv"},
     "fragment": {"HX-Request": "true", "Accept": "*/*"},
 }
 
@@ -161,3 +169,51 @@ def test_an_id_of_another_team_is_answered_like_one_that_never_was(town: Town, w
         if answers[0] != answers[1]:
             told[address.path] = (answers[0][0], answers[1][0])
     assert not told
+
+
+# --- the admin's own pages --------------------------------------------------------------------------------------------
+
+TUNED = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
+OF_A_ROW = ("change", "history", "delete")
+
+
+@pytest.fixture
+def chief(town: Town) -> Client:
+    """An admin of one project, as an installation makes them."""
+    people.ensure_groups()
+    policies.create_default_policy(town.house.project)
+    town.house.chief.groups.add(Group.objects.get(name="admin"))
+    return town.house.client("chief")  # type: ignore[no-any-return]
+
+
+def rows_of(label: str) -> Any:
+    return next(model for model in admin.site._registry if f"{model._meta.app_label}_{model._meta.model_name}" == label)
+
+
+@pytest.mark.parametrize("label", TUNED)
+def test_lists_and_forms_of_the_admin_say_nothing_of_another_team(town: Town, chief: Client, label: str) -> None:
+    """Cells, choices of fields and of filters."""
+    for page in ("changelist", "add"):
+        said = ask(chief, "GET", reverse(f"admin:{label}_{page}"))[1]
+        assert PLANT not in said, page
+
+
+@pytest.mark.parametrize("label", TUNED)
+def test_rows_of_another_team_are_in_the_admin_as_if_they_were_not_there(town: Town, chief: Client, label: str) -> None:
+    theirs = [
+        row for row in rows_of(label)._base_manager.all() if PLANT in f"{vars(row)} {getattr(row, 'project', '')}"
+    ]
+    for row in theirs:
+        never = NEVER if isinstance(row.pk, uuid.UUID) else 10**9 if isinstance(row.pk, int) else "never"
+        for page in OF_A_ROW:
+            answers = []
+            for key in (row.pk, never):
+                status, said = ask(chief, "GET", reverse(f"admin:{label}_{page}", args=[key]))
+                answers.append((status, PLANT in said))
+            assert answers[0] == answers[1], (page, row)
+
+
+def test_people_are_not_listed_to_whoever_may_not_see_them(town: Town, chief: Client) -> None:
+    where = {"app_label": "loops", "model_name": "membership", "field_name": "user", "term": PLANT}
+    said = chief.get(reverse("admin:autocomplete"), where)
+    assert said.status_code == 403

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.errors import Recovery
+from loops.engine.state.failure import Recovery
 from loops.engine.values import FailureKind
 from loops.storage.encoding import encode_fact
 from loops.web.notes import note_of
@@ -32,19 +32,19 @@ def failure(**more: Any) -> f.FailureClassified:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"certain": True}, "(rule unknown, attempt 1) It may"),
-        ({"certain": False}, "attempt 1) No rule was sure. It may"),
+        ({"certain": True}, "(rule unknown, attempt 1) The agent may"),
+        ({"certain": False}, "attempt 1) No rule was sure. The agent may"),
         (
             {"model": "judge", "kind": FailureKind.TRANSIENT, "model_kind": FailureKind.TRANSIENT},
-            "Rule unknown said systematic (not sure), model judge said transient (attempt 1). It may",
+            "Rule unknown said systematic (not sure), model judge said transient (attempt 1). The agent may",
         ),
         (
             {"model": "judge", "problem": "it did not answer within 20 s"},
-            "No rule was sure, and model judge was of no help: it did not answer within 20 s. It may",
+            "No rule was sure, and model judge gave no usable answer: it did not answer within 20 s. The agent may",
         ),
         (
             {"problem": "the run is ending"},
-            "No rule was sure, and no model was asked: the run is ending. It may",
+            "No rule was sure, and no model was asked: the run is ending. The agent may",
         ),
     ],
     ids=["sure", "before there was a second opinion", "settled", "no answer", "not asked"],
@@ -62,5 +62,5 @@ def test_what_a_provider_says_is_no_page(house: Any) -> None:
     make.step(house.run, 1)
     make.fact(house.run, failure(certain=False, rule_kind="systematic", model="judge", problem=HOSTILE), step=1)
     page = house.client("viewer").get(f"/runs/{house.run.pk}/").content.decode()
-    assert "was of no help: it did not answer: &lt;script&gt;" in page
+    assert "gave no usable answer: it did not answer: &lt;script&gt;" in page
     assert "<script>alert(1)" not in page

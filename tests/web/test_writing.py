@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from gates.models import Decision, Gate
 from tests import factories as make
-from tests.integration.gates.making import open_gate
+from tests.integration.gates.builders import open_gate
 from tests.web import story
 from tests.web.browsing import let_all_come, settled, slow, wait_for_answer
 

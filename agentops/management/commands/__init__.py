@@ -1,0 +1,1 @@
+"""Command lines of operations: what they do is in ``agentops.ops`` and ``agentops.evidence``."""

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
-from agentops.embedded import own_user
+from agentops.embedded import service_user
 from agentops.ops import OpsError, servers
 from agentops.ops.backup import back_up
 from loops.management.terminal import TerminalCommand
@@ -29,7 +29,7 @@ class Command(TerminalCommand):
         """Write the file; the last line on standard output is its path."""
         named = f"agentops-{datetime.now(UTC):%Y%m%d-%H%M%S}.zip"
         target: Path = (options["to"] or settings.PATHS.state / "backups" / named).absolute()
-        with own_user.as_caller():
+        with service_user.as_caller():
             target = target / named if target.is_dir() else target
         try:
             with servers.database():

@@ -9,9 +9,9 @@ from typing import Any
 from django.conf import settings
 
 from loops.management.terminal import TerminalCommand
-from loops.monitor.meanings import Embedder, Meanings
+from loops.monitor.embeddings import Embedder, Meanings
 from loops.monitor.policy import from_settings
-from loops.monitor.watching import Monitor
+from loops.monitor.watch import Monitor
 from loops.services.models import model_configs
 
 

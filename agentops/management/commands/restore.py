@@ -14,7 +14,7 @@ from loops.management.terminal import TerminalCommand
 class Command(TerminalCommand):
     """Wants AgentOps stopped. A damaged archive, or a database with something in it, changes nothing."""
 
-    help = "Restore a backup into a fresh installation, verify every chain, and leave its runs ready to go on."
+    help = "Restore a backup into a fresh installation, verify every chain, and leave its runs ready to continue."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,4 +31,4 @@ class Command(TerminalCommand):
         except DatabaseError as error:
             raise CommandError(f"the database does not answer as it should: {error}") from error
         whole = f"{report.runs} runs, {report.facts} facts, {report.blobs} blobs, {report.records} provenance records"
-        self.stdout.write(f"Restored and intact: {whole}. Start AgentOps to go on.", self.style.SUCCESS)
+        self.stdout.write(f"Restored and intact: {whole}. Start AgentOps to continue.", self.style.SUCCESS)

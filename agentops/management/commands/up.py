@@ -9,18 +9,18 @@ from django.core.management import call_command, get_commands
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
-from agentops import accounts, onetime, roles
-from agentops.embedded import EmbeddedError, own_user, postgres, stack, valkey
+from agentops import accounts, login_links, roles
+from agentops.embedded import EmbeddedError, postgres, service_user, stack, valkey
 from agentops.embedded.paths import Paths
 from agentops.embedded.supervisor import Supervisor
 from loops.management.terminal import TerminalCommand
-from loops.tools.sandbox import installing
+from loops.tools.sandbox import installation
 
 
 class Command(TerminalCommand):
     """Starts Postgres, Valkey, web, worker and beat, and stops them together."""
 
-    help = "Run AgentOps: database, broker, web, worker, clock and monitor together. Ctrl-C stops everything."
+    help = "Run AgentOps: database, broker, web, worker, scheduler and monitor together. Ctrl-C stops everything."
     requires_system_checks: list[str] = []  # some checks want the database, which is not up yet
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -34,7 +34,7 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Bring everything up, wait, bring everything down."""
         quiet = options["quiet"] or options["json_ready"]
-        if "MAKELEVEL" not in os.environ and not quiet and (said := installing.notice()):  # make has said it already
+        if "MAKELEVEL" not in os.environ and not quiet and (said := installation.notice()):  # make has said it already
             self._say(said)
         paths: Paths = settings.PATHS
         try:
@@ -51,8 +51,8 @@ class Command(TerminalCommand):
     def _start(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
         host, port = options["host"], options["port"]
         stack.check_port(host, port)
-        if own_user.why_root:
-            self._say(own_user.why_root)
+        if service_user.why_root:
+            self._say(service_user.why_root)
         _start_servers(supervisor)
         self._refuse_an_unsafe_database()
         call_command("migrate", verbosity=0, interactive=False, skip_when_current=True)
@@ -68,7 +68,7 @@ class Command(TerminalCommand):
         supervisor.wait_for(lambda: stack.answers(f"{url}/readyz"), "worker")  # it has heard the clock
         supervisor.add(stack.monitor())  # last: nobody has to wait for it
         admin = accounts.first_admin()
-        login = url + onetime.issue(admin) if admin else ""
+        login = url + login_links.issue(admin) if admin else ""
         connections.close_all()
         self._announce(url, login, password, as_json=options["json_ready"])
 

@@ -1,0 +1,1 @@
+"""None: no command decides."""

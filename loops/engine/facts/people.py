@@ -53,7 +53,7 @@ class StopRequested(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class StopWished(Fact):
-    """A message that says nothing but that the run should stop (SPEC D1, ``stopping``)."""
+    """A message that says nothing but that the run should stop (SPEC D1, ``people.stop_phrases``)."""
 
     by: str = ""
     words: str = ""

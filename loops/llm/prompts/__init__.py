@@ -1,14 +1,14 @@
-"""The prompts that models are asked with, as templates in files (SPEC U3). ``loops.engine.texts`` has the rest of what
-is said to models, and how templates work."""
+"""The prompts that models are asked with, as templates in files (SPEC U3). ``loops.engine.prompts`` has the rest of
+what is said to models, and how templates work."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 
-from loops.engine import texts
-from loops.engine.texts import Template
+from loops.engine import prompts
+from loops.engine.prompts import Template
 
-PROMPTS = texts.read(files(__package__))
+PROMPTS = prompts.read(files(__package__))
 
 
 def load(name: str) -> Template:

@@ -1,0 +1,1 @@
+"""The command line of ``agentops``: submit, watch, fork, steer (SPEC T3)."""

@@ -12,15 +12,15 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 
+from loops.management.run_follower import RunFollower
 from loops.management.terminal import TerminalCommand
-from loops.management.watching import Watch
 from loops.models import Agent, ModelConfig, Project, Run, Workspace
-from loops.services import access, forking, model_tests, models, people, steering, tasks, tokens
-from loops.web import waiting, words
+from loops.services import access, forks, model_tests, models, people, steering, tasks, tokens
+from loops.web import formatting, open_gates
 
 REFUSALS = (
     access.NotAllowed,
-    forking.ForkConflict,
+    forks.ForkConflict,
     people.NotPossible,
     steering.InvalidMessage,
     steering.NotPossible,
@@ -88,11 +88,11 @@ class Command(TerminalCommand):
         )
         self.stdout.write(str(made.run.pk))
         if options["watch"]:
-            Watch(made.run, actor, self.stdout, as_json=options["json"]).follow()
+            RunFollower(made.run, actor, self.stdout, as_json=options["json"]).follow()
 
     def _fork(self, options: dict[str, Any]) -> None:
         actor = _user(options["actor"])
-        made = forking.fork_run(
+        made = forks.fork_run(
             actor=actor,
             run=_run(actor, options["run"]),
             step=options["step"],
@@ -103,11 +103,11 @@ class Command(TerminalCommand):
         )
         self.stdout.write(str(made.run.pk))
         if options["watch"]:
-            Watch(made.run, actor, self.stdout, as_json=options["json"]).follow()
+            RunFollower(made.run, actor, self.stdout, as_json=options["json"]).follow()
 
     def _watch(self, options: dict[str, Any]) -> None:
         actor = _user(options["actor"])
-        Watch(_run(actor, options["run"]), actor, self.stdout, as_json=options["json"]).follow()
+        RunFollower(_run(actor, options["run"]), actor, self.stdout, as_json=options["json"]).follow()
 
     def _steer(self, verb: str, options: dict[str, Any]) -> None:
         actor = _user(options["actor"])
@@ -125,7 +125,7 @@ class Command(TerminalCommand):
         for run in rows[: max(options["limit"], 0)]:
             if options["json"]:
                 row = {"id": str(run.pk), "status": run.status, "title": run.task.title, "agent": run.agent.name}
-                row |= {"status_text": words.state(run), "waiting_on": run.waiting_on}
+                row |= {"status_text": formatting.state(run), "waiting_on": run.waiting_on}
                 row |= {"paused_by": run.paused_by, "paused_reason": run.paused_reason}
                 self.stdout.write(json.dumps(row))
             else:
@@ -168,8 +168,8 @@ class Command(TerminalCommand):
 
 def _why_it_rests(run: Run) -> str:
     if run.status == Run.Status.PAUSED:
-        return f" ({words.paused(run)})"
-    return f" ({waiting.standing(run.waiting_on)})" if run.status == Run.Status.WAITING_FOR_RESOURCE else ""
+        return f" ({formatting.paused(run)})"
+    return f" ({open_gates.standing(run.waiting_on)})" if run.status == Run.Status.WAITING_FOR_RESOURCE else ""
 
 
 def _declare_token(token: argparse.ArgumentParser) -> None:

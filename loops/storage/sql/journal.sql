@@ -1,4 +1,4 @@
--- The journal's own functions (ARCHITECTURE 3, RELIABILITY 3.1). One call is one round trip and one commit.
+-- The journal's own functions (architecture#journal, reliability#lease). One call is one round trip and one commit.
 -- Error codes: AO001 the epoch is not ours any more, AO002 the journal moved on.
 
 CREATE OR REPLACE FUNCTION journal_claim(p_run uuid, p_owner text, p_ttl interval)
@@ -185,7 +185,7 @@ BEGIN
     END IF;
 END $$;
 
--- Append-only tables: the second wall, behind the role's missing rights (RELIABILITY 3.4).
+-- Append-only tables: the second wall, behind the role's missing rights (reliability#append-only).
 CREATE OR REPLACE FUNCTION refuse_rewriting() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'AO003';

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from loops.tools.builtin import commands, ending, moving, reading, restoring, testing, writing
+from loops.tools.builtin import commands, completion, file_moves, file_reads, file_restore, file_writes, test_runs
 from loops.tools.registry import ToolRegistry
 
 TOOLS = (
-    *reading.TOOLS,
-    *writing.TOOLS,
-    *moving.TOOLS,
+    *file_reads.TOOLS,
+    *file_writes.TOOLS,
+    *file_moves.TOOLS,
     *commands.TOOLS,
-    *testing.TOOLS,
-    *ending.TOOLS,
-    *restoring.TOOLS,
+    *test_runs.TOOLS,
+    *completion.TOOLS,
+    *file_restore.TOOLS,
 )
 
 

@@ -13,19 +13,21 @@ from dataclasses import replace
 from loops.engine.values import Access, ArtifactRef, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools import runners
 from loops.tools.arguments import PATH, schema, string, text, texts, whole
-from loops.tools.builtin.counting import NOT_COUNTED, measured, reported, standing, with_notes
-from loops.tools.clean import Shown, clean_text, reveal, sha256_hex, show
+from loops.tools.builtin.test_results import NOT_COUNTED, measured, reported, standing, with_notes
 from loops.tools.limits import Limits
+from loops.tools.output import Shown, clean_text, reveal, sha256_hex, show
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
-from loops.tools.sandbox.beneath import PathRefused, relative
+from loops.tools.rollback import lasting_command, learn_command, of_command
+from loops.tools.sandbox.capability import FILES_ONLY, FULL
 from loops.tools.sandbox.ceilings import met
-from loops.tools.sandbox.inside import Job, Outcome, run_inside
-from loops.tools.sandbox.levels import FILES_ONLY, FULL
+from loops.tools.sandbox.planted_files import Taken
 from loops.tools.sandbox.process import Finished
-from loops.tools.undoing import lasting_command, learn_command, of_command
+from loops.tools.sandbox.runner import Job, Outcome, run_inside
+from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.workspace import Workspace
 
 _MOST_FILES = 32
+_MOST_TAKEN = 20
 _SHOWN_SCRIPTS = 256 * 1024
 _SHELLS = ("sh", "bash", "dash", "zsh", "source", ".", "exec", "make")
 _RUNNERS = frozenset({*_SHELLS, "python", "python3", "node", "deno", "bun", "ruby", "perl", "php", "Rscript"})
@@ -89,7 +91,8 @@ def command_result(outcome: Outcome, run: ToolRun) -> ToolResult:
     ending = finished.killed or f"exit code {finished.exit_code}{_signal(finished.exit_code)}"
     parts = [f"{ending} ({finished.duration_ms / 1000:.1f} s)"]
     if outcome.restored:
-        parts.append(f"put back, because only a person changes them: {', '.join(outcome.restored)}")
+        parts.append(f"put back, because only a person changes them: {', '.join(map(clean_text, outcome.restored))}")
+    parts += _said_of(outcome.taken)
     ceilings = [] if ok else met(run.limits, finished.stdout, finished.stderr)
     if ceilings:
         parts.append(f"the sandbox gives at most {', '.join(ceilings)}")
@@ -108,14 +111,30 @@ def command_result(outcome: Outcome, run: ToolRun) -> ToolResult:
         duration_ms=finished.duration_ms,
         truncated=bool(blobs),
         output=blobs[0] if blobs else None,
-        artifacts=tuple(blobs),
+        artifacts=(*blobs, *_kept_of(outcome.taken, run)),
         data={
             "killed": finished.killed,
-            "restored": list(outcome.restored),
+            "restored": list(map(clean_text, outcome.restored)),
+            "taken": [{"path": one.path, "why": one.why} for one in outcome.taken[:_MOST_TAKEN]],
             "stdout_bytes": len(finished.stdout),
             "stderr_bytes": len(finished.stderr),
         },
     )
+
+
+def _said_of(taken: Sequence[Taken]) -> Iterator[str]:
+    """What the command left and is gone: for the model, and for whoever reads the trace."""
+    for one in taken[:_MOST_TAKEN]:
+        kept = "" if one.data is None else " (what was there is kept with this call)"
+        yield f"taken away: {one.path}: {one.why}{kept}"
+    if len(taken) > _MOST_TAKEN:
+        yield f"taken away: {len(taken) - _MOST_TAKEN:,} more"
+
+
+def _kept_of(taken: Sequence[Taken], run: ToolRun) -> Iterator[ArtifactRef]:
+    for one in taken:
+        if one.data is not None:
+            yield ArtifactRef(f"taken away: {one.path}"[-200:], "text/plain", run.save_blob(one.data), len(one.data))
 
 
 def _shown(finished: Finished, run: ToolRun) -> tuple[Shown, Shown]:

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
+from loops.tools.reports.console_output import tail_of
 from loops.tools.reports.documents import LARGEST, Enough, local_name, parse
-from loops.tools.reports.printed import tail_of
 
 _COVERAGE_PY = re.compile(r"^TOTAL\s.*?\s(\d{1,3}(?:\.\d+)?)%\s*$", re.MULTILINE)
 _COVERAGE_GO = re.compile(r"coverage: (\d{1,3}(?:\.\d+)?)% of statements")

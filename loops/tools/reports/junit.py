@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from loops.engine.cutting import shortened
-from loops.tools.clean import clean_text
+from loops.engine.text.truncation import shortened
+from loops.tools.output import clean_text
 from loops.tools.reports.documents import Enough, local_name, parse
 from loops.tools.reports.report import LONGEST_NAME, LONGEST_TEXT, MOST_FAILURES, Failure, Report
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from loops.engine.cutting import shortened
-from loops.tools.clean import clean_text
+from loops.engine.text.truncation import shortened
+from loops.tools.output import clean_text
 from loops.tools.reports.report import LONGEST_NAME, LONGEST_TEXT, MOST_FAILURES, Failure, Report
 
 _RAN = re.compile(r"^Ran (\d{1,7}) tests? in ", re.MULTILINE)

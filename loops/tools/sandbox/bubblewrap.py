@@ -1,4 +1,4 @@
-"""The words for bwrap: what a command sees of the world, and nothing else (SPEC I7, RELIABILITY 4)."""
+"""The words for bwrap: what a command sees of the world, and nothing else (SPEC I7, reliability#sandbox)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from loops.tools.limits import MIB, Limits
 from loops.tools.sandbox import programs
 from loops.tools.sandbox.command import ENVIRONMENT, HOME, IGNORED, REPORT, TMP, WORKSPACE, Prepared, Sandboxed
-from loops.tools.sandbox.installing import bwrap_path
+from loops.tools.sandbox.installation import bwrap_path
 from loops.tools.sandbox.seccomp import filter_bytes
 from loops.tools.sandbox.user import INSIDE_UID, SandboxUser
 

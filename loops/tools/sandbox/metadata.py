@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
 
-from loops.tools.sandbox.beneath import GUARDED, openat2
+from loops.tools.sandbox.safe_paths import GUARDED, openat2
 from loops.tools.sandbox.seccomp import METADATA
 
 _RECEIVE, _SEND, _VALID = 0xC0502100, 0xC0182101, 0x40082102

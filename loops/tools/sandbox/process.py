@@ -17,7 +17,7 @@ from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.sandbox.command import Prepared
 from loops.tools.sandbox.consumption import Used, measure
-from loops.tools.sandbox.leash import ENDED_BY_LEASE, Leash, leash
+from loops.tools.sandbox.lease_wrapper import ENDED_BY_LEASE, LeaseWrapper, leash
 
 _CHUNK = 64 * 1024
 _WATCH_S = 0.25
@@ -66,7 +66,7 @@ async def run(
     reason to stop, or "". With ``fence`` the command ends with the lease at the latest, and does not begin after it.
     """
     started = time.monotonic()
-    held = leash(fence)
+    held = leash(fence, prepared.ended_by)
     running = await _start(prepared, limits, on_output, held)
     watcher = asyncio.create_task(_watch(running, over_quota))
     teller = asyncio.create_task(held.keep_told()) if held else None
@@ -93,7 +93,7 @@ async def run(
     )
 
 
-async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput, held: Leash | None) -> _Running:
+async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput, held: LeaseWrapper | None) -> _Running:
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     os.set_blocking(writing, True)
     argv = prepared.words(writing)
@@ -199,6 +199,7 @@ async def _end(running: _Running) -> None:
     if running.process.returncode is None:
         _kill(running, running.killed or "cancelled")
         await running.process.wait()
+        _note_first(running)
     if running.first_descriptor >= 0:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(running.first_descriptor, running.ended_by)

@@ -107,7 +107,7 @@ _MACHINES = {
 
 
 def filter_bytes(machine: str = "") -> bytes:
-    """The filter for this machine, b"" for an architecture without a table (then no filter is loaded, and levels.py
+    """The filter for this machine, b"" for an architecture without a table (then no filter is loaded, and capability.py
     says so). Argument 0 is compared by its low 32 bits, which is all the kernel reads for clone flags and families.
     """
     return _program(machine or platform.machine(), {}, [], _FAMILIES)

@@ -1,4 +1,4 @@
-"""Try, held by Landlock and seccomp, what they must forbid: each line says whether it was refused (levels.py).
+"""Try, held by Landlock and seccomp, what they must forbid: each line says whether it was refused (capability.py).
 
 These are Python, since what a shell has no word for (sockets with a path, memory of another process, the mode of a
 file) is what namespaces would have hidden. ``attempt`` without the walls is the control: there nearly all succeed.

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from loops.tools.sandbox.beneath import Beneath
+from loops.tools.sandbox.safe_paths import SafeDirectory
 
 INSIDE_UID = 65534
 OUTSIDE_UID = 62534
@@ -92,7 +92,7 @@ def _say(helper: subprocess.Popen[str]) -> None:
     helper.stdin.flush()
 
 
-def give_tree(root: Beneath, owner: tuple[int, int]) -> None:
+def give_tree(root: SafeDirectory, owner: tuple[int, int]) -> None:
     """Give a workspace that AgentOps made, and all in it, to ``owner``, links not followed; only what is not theirs yet
     is touched, and never what has another name elsewhere."""
     if os.fstat(root.fd).st_uid != owner[0]:

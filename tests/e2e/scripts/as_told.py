@@ -1,13 +1,23 @@
-"""Does what the goal says after ``PLAN``: a JSON list of answers, each with "calls", "words", "pace" or "error"."""
+"""Does what the goal says after ``PLAN``: a JSON list of answers, each with "calls", "words", "pace" or "error".
+
+"kills" names a file: while it is there, whoever asks dies after a while.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
+from pathlib import Path
 from typing import Any
 
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelRequest
-from loops.llm.scripted import Script, Turn
+from loops.llm.scripted.adapter import Script, Turn
+
+KILLS_AFTER_S = 1.5
+"""Runs beside it begin a step or two meanwhile."""
 
 
 def goal(*answers: dict[str, Any]) -> str:
@@ -21,6 +31,9 @@ def _play(request: ModelRequest, number: int) -> Turn:
     if number >= len(answers):
         return Turn(text="Done.", calls=(("task_completion", {"result": "as told"}),))
     told = answers[number]
+    if Path(told.get("kills", "/nowhere")).exists():
+        time.sleep(KILLS_AFTER_S)
+        os.kill(os.getpid(), signal.SIGKILL)
     error = None
     if "error" in told:
         kind, wish = FailureKind.TRANSIENT, told["error"]

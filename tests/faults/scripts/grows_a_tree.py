@@ -3,7 +3,7 @@
 import json
 
 from loops.engine.values import ModelRequest
-from loops.llm.scripted import Script, Turn
+from loops.llm.scripted.adapter import Script, Turn
 
 
 def _play(request: ModelRequest, number: int) -> Turn:

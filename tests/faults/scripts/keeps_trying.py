@@ -3,8 +3,8 @@
 import time
 
 from loops.engine.values import ModelRequest
-from loops.llm.scripted import Script, Turn
-from loops.llm.turns import tool_results
+from loops.llm.conversation import tool_results
+from loops.llm.scripted.adapter import Script, Turn
 
 WHY = "Writing failed because of the disk and not because of what I wrote. I try it again, with the time of this try."
 

@@ -4,7 +4,7 @@ import json
 import re
 
 from loops.engine.values import ModelRequest
-from loops.llm.scripted import Script, Turn
+from loops.llm.scripted.adapter import Script, Turn
 from tests.faults.payloads import PAYLOADS, text_of
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.fold import apply, initial
+from loops.engine.apply import apply, initial
 from loops.models import Artifact, Blob, Detection, ModelConfig, Run
 from tests import factories as make
-from tests.unit.engine.test_window import WINDOW, Honest, a_run
+from tests.unit.engine.test_context_window import WINDOW, Honest, a_run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("R4", "U1", "T2")]
 PARTS = ("conversation/", "conversation/1/", "requests/1/", "curve/", "detections/", f"output/{'0' * 64}/")

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.spec("K3", "T2")]
 def parent(world: Any, settings: Any, tmp_path: Path) -> Run:
     """A committed run of three steps in the project of the world."""
     settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
     mine = forks.parent_in(tmp_path / "parent", world.submit().run)
     turns = [fakes.says(f"{number}", ("act", {"at": number})) for number in (1, 2)]
     assert mine.drive([*turns, fakes.done("so")], Ledger().tools()) == "ended"

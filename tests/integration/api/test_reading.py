@@ -6,10 +6,10 @@ import uuid
 import pytest
 from django.utils import timezone
 
-from loops.engine import canonical
-from loops.engine.exits import REASONS
+from loops.engine.encoding import canonical
+from loops.engine.end_reasons import EXPLANATIONS
 from loops.engine.facts import Reminded, RunEnded
-from loops.engine.lifecycle import Phase
+from loops.engine.state.lifecycle import Phase
 from loops.models import AuditEvent, Fact, ProvenanceRecord, Run, Step, ToolCallRecord
 from loops.storage.encoding import encode_fact
 
@@ -202,5 +202,5 @@ def test_the_end_of_a_run_is_said_in_words_and_found_by_its_code(world, api):
     run = world.run(Run.Status.COMPLETED)
     Run.objects.filter(pk=run.pk).update(end_reason="unproven")
     (found,) = api(world.viewer).get("/api/v1/runs/?end_reason=unproven").json()["results"]
-    assert (found["id"], found["end_reason_text"]) == (str(run.pk), REASONS["unproven"])
+    assert (found["id"], found["end_reason_text"]) == (str(run.pk), EXPLANATIONS["unproven"])
     assert api(world.viewer).get("/api/v1/runs/?end_reason=criteria_met").json()["results"] == []

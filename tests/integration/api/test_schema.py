@@ -15,7 +15,8 @@ def test_the_schema_is_valid_openapi_without_warnings(db, tmp_path):
     submit = schema["paths"]["/api/v1/tasks/"]["post"]
     assert {"200", "201", "400", "409", "413"} <= set(submit["responses"])
     assert "Idempotency-Key" in [parameter["name"] for parameter in submit["parameters"]]
-    assert "application/problem+json" in submit["responses"]["409"]["content"]
+    assert submit["responses"]["409"] == {"$ref": "#/components/responses/Conflict"}
+    assert "application/problem+json" in schema["components"]["responses"]["Conflict"]["content"]
 
 
 def test_a_database_without_connections_is_a_503_problem(world, api, monkeypatch):

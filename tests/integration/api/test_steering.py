@@ -6,7 +6,7 @@ import pytest
 
 from gates.models import Gate
 from loops.models import AuditEvent, MailboxItem, Run
-from tests.integration.gates.making import open_gate
+from tests.integration.gates.builders import open_gate
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("T2")]
 ORDERS = {

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from loops.api.parsers import MAX_BYTES
-from loops.engine.codec import from_plain
-from loops.engine.spec import Limits, RunSpec
+from loops.engine.encoding.codec import from_plain
+from loops.engine.state.limits import Limits
+from loops.engine.state.spec import RunSpec
 from loops.models import AuditEvent, Run, Task
 from loops.services.tasks import run_spec
 from tests.integration.services.world import closing_connections

@@ -8,7 +8,7 @@ from loops.api import throttles
 @pytest.fixture
 def impatient(monkeypatch, settings):
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    monkeypatch.setattr(throttles.Reading, "rate", "2/min")
+    monkeypatch.setattr(throttles.ReadThrottle, "rate", "2/min")
 
 
 @pytest.mark.spec("T2")

@@ -11,17 +11,17 @@ from django.urls import reverse
 
 from gates.models import Decision, Gate
 from gates.services import InvalidDecision
-from gates.services.deciding import LONGEST_REASON, decide
-from loops import wiring
-from loops.engine.cutting import cut
+from gates.services.decisions import LONGEST_REASON, decide
 from loops.engine.ports import CallContext
+from loops.engine.text.truncation import cut
 from loops.engine.values import Access, ToolCall
 from loops.models import Agent, Artifact, ModelConfig, Step, ToolCallRecord
-from loops.storage.projections import REASONING_CHARS
-from loops.web import files, overview, palette
+from loops.runs import composition
+from loops.storage.rows import REASONING_CHARS
+from loops.web import command_palette, files, overview
 from tests import factories as make
 from tests import fakes
-from tests.integration.gates.making import make_world, open_gate
+from tests.integration.gates.builders import make_world, open_gate
 from tests.integration.storage import owned
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("X5")]
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("X5")]
 
 @pytest.fixture(autouse=True)
 def bell(settings: Any) -> None:
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_the_sixtieth_colleague_is_asked_as_well(monkeypatch: pytest.MonkeyPatch
 
     from loops.storage import journal
 
-    orchestrator = wiring.orchestrator_of(run, Tools(), None, journal.raw_connection())  # type: ignore[arg-type]
+    orchestrator = composition.orchestrator_of(run, Tools(), None, journal.raw_connection())  # type: ignore[arg-type]
     context = CallContext(str(run.pk), 1, "general", run.project_id, "/nowhere")
     found = orchestrator.find_specialist(ToolCall("c", "delete_file"), context)
     assert (found.name, found.agent_type) == ("N59", "janitor")
@@ -107,8 +107,8 @@ def test_lists_say_that_there_is_more(root: Client) -> None:
         )
     page = root.get(reverse("run-files", args=[runs[0].pk])).content.decode()
     assert f"the latest {files.ARTIFACTS} of {files.ARTIFACTS + 7}" in page
-    assert len(runs) > max(overview.FAILURES, palette.MOST)
-    assert "All that went wrong" in root.get(reverse("overview")).content.decode()
+    assert len(runs) > max(overview.FAILURES, command_palette.MOST)
+    assert "All failures" in root.get(reverse("overview")).content.decode()
     assert "More runs match" in root.get(reverse("find"), {"q": "Same"}).content.decode()
     assert "More runs match" not in root.get(reverse("find"), {"q": "Same 3"}).content.decode()
     many = {"action": "stop", "run": [str(uuid.uuid4()) for _ in range(101)]}

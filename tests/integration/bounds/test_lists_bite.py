@@ -9,17 +9,17 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from gates.web import queue_page
+from gates.web import queue
 from loops.engine import facts as f
 from loops.ids import new_id
 from loops.models import Breaker, BreakerEvent, Detection, Project, Run
 from loops.services import breakers as breaker_service
-from loops.services.curve import POINTS
+from loops.services.progress import POINTS
 from loops.storage import reader
-from loops.web import breakers, circles, comparing, overview, system
+from loops.web import breakers, comparison, loop_detection, overview, system
 from tests import factories as make
 from tests.integration.bounds.pages import page_of
-from tests.integration.gates.making import make_world, open_gate
+from tests.integration.gates.builders import make_world, open_gate
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("X5")]
 
@@ -31,13 +31,13 @@ def paused(project: Project, count: int) -> None:
 
 
 def test_review_says_how_many_more_runs_are_paused(root: Client, project: Project) -> None:
-    paused(project, queue_page.HELD)
+    paused(project, queue.HELD)
     assert "more are paused" not in page_of(root, "review")
     paused(project, 3)
     page = page_of(root, "review")
-    assert f"{queue_page.HELD + 3} paused by the monitor" in page
-    assert f"{queue_page.HELD + 3} waiting for you" in page, "the badge counts what it counts everywhere"
-    assert "3 more are paused by the monitor" in page
+    assert f"{queue.HELD + 3} paused by AgentOps" in page
+    assert f"{queue.HELD + 3} waiting for you" in page, "the badge counts what it counts everywhere"
+    assert "3 more are paused by AgentOps" in page
     assert reverse("runs") + "?state=held" in root.get(reverse("review")).content.decode()
 
 
@@ -47,7 +47,7 @@ def test_overview_counts_every_paused_run(root: Client, project: Project) -> Non
     paused(project, 3)
     page = page_of(root, "overview")
     assert f"Needs you {overview.HELD + 3}" in page
-    assert "3 more are paused by the monitor" in page
+    assert "3 more are paused by AgentOps" in page
 
 
 def test_the_list_of_runs_has_those_that_the_monitor_paused(root: Client, project: Project) -> None:
@@ -100,7 +100,7 @@ def detect(run: Run, number: int) -> None:
 def test_more_findings_of_the_monitor_are_counted(root: Client, project: Project) -> None:
     run = make.run(make.task(project), status="thinking")
     run.refresh_from_db()
-    for number in range(circles.MOST):
+    for number in range(loop_detection.MOST):
         detect(run, number)
     for name, args in (("run-detections", [run.pk]), ("system-live", [])):
         assert "not shown" not in page_of(root, name, *args)
@@ -127,15 +127,15 @@ def pair(project: Project, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, Run, d
 
 def test_results_that_were_compared_in_part_say_so(root: Client, pair: tuple[Run, Run, dict[Any, str]]) -> None:
     one, other, results = pair
-    long = "same line\n" * (comparing.LONGEST_RESULT // 10)
+    long = "same line\n" * (comparison.LONGEST_RESULT // 10)
     results |= {one.pk: f"{long}A", other.pk: f"{long}BB"}
     page = page_of(root, "run-compare", one.pk, other.pk)
     assert "Only the first 20,000 characters of each are compared: A left 20,001, B left 20,002." in page
     assert "word by word" not in page
-    assert "As far as they are compared, they are the same; what follows differs." in page
+    assert "The compared part is identical; the rest differs." in page
     results |= {one.pk: f"{long}A", other.pk: f"{long}A"}
     page = page_of(root, "run-compare", one.pk, other.pk)
-    assert "Both left the same, word by word" in page
+    assert "Both results are identical" in page
     assert "Only the first" not in page
     results |= {one.pk: f"X{long}", other.pk: f"Y{long}"}
     page = page_of(root, "run-compare", one.pk, other.pk)

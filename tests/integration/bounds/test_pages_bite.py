@@ -11,18 +11,18 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from gates.web import queue_page
+from gates.web import queue
 from loops.driver import gates
 from loops.engine import facts as f
-from loops.engine.canonical import SHOWN_LEVELS, clean_json
-from loops.engine.rollback import RESTORE, FileChange
+from loops.engine.encoding.canonical import SHOWN_LEVELS, clean_json
+from loops.engine.rollback.plan import RESTORE, FileChange
 from loops.engine.values import Compensation, Json, ToolResult
 from loops.models import Blob, Fork, Project, Run
 from loops.services import changed_files, lineage
-from loops.web import comparing, files, overview
+from loops.web import comparison, files, overview
 from tests import factories as make
 from tests.integration.bounds.pages import page_of
-from tests.integration.gates.making import make_world, open_gate
+from tests.integration.gates.builders import make_world, open_gate
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("X5")]
 
@@ -49,14 +49,14 @@ def test_a_run_of_many_forks_says_so_and_still_says_where_it_comes_from(root: Cl
 
 def test_the_queue_counts_all_and_leads_to_the_next_page() -> None:
     world = make_world()
-    for number in range(queue_page.PAGE):
+    for number in range(queue.PAGE):
         open_gate(world, call_id=f"c{number}")
     browser = Client()
     browser.force_login(world.reviewer)
     assert "Next page" not in page_of(browser, "review")
     open_gate(world, call_id="one more")
     page = browser.get(reverse("review")).content.decode()
-    assert f'<strong class="num">{queue_page.PAGE + 1}</strong> waiting' in page
+    assert f'<strong class="num">{queue.PAGE + 1}</strong> waiting' in page
     after = re.search(r"after=([\w-]+)", page)
     assert after is not None
     rest = browser.get(reverse("review"), {"after": after[1]}).content.decode()
@@ -73,11 +73,11 @@ def test_the_overview_says_that_more_runs_are_in_progress(root: Client, project:
 
 
 def test_steps_that_are_compared_come_page_by_page(root: Client, project: Project) -> None:
-    one, other = (make.run(make.task(project), status="thinking", total_steps=comparing.PAGE) for _ in range(2))
+    one, other = (make.run(make.task(project), status="thinking", total_steps=comparison.PAGE) for _ in range(2))
     assert "Later steps" not in page_of(root, "run-compare", one.pk, other.pk)
-    Run.objects.filter(pk=other.pk).update(total_steps=comparing.PAGE + 1)
+    Run.objects.filter(pk=other.pk).update(total_steps=comparison.PAGE + 1)
     assert "Later steps" in page_of(root, "run-compare", one.pk, other.pk)
-    assert "Earlier steps" in page_of(root, "run-compare", one.pk, other.pk, after=comparing.PAGE)
+    assert "Earlier steps" in page_of(root, "run-compare", one.pk, other.pk, after=comparison.PAGE)
 
 
 def test_raw_facts_come_page_by_page(root: Client, project: Project) -> None:
@@ -171,4 +171,4 @@ def test_the_steps_around_a_decision_lead_to_the_whole_trace() -> None:
     page = page_of(browser, "gate", gate.pk)
     assert "thought 5." in page
     assert "thought 4." not in page
-    assert "Open the whole trace" in page
+    assert "Open the full trace" in page

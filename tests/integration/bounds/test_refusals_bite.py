@@ -9,13 +9,13 @@ import pytest
 from django.test import Client
 
 from gates.services import InvalidDecision, bulk
-from gates.services.deciding import decide
+from gates.services.decisions import decide
 from loops.api.parsers import MAX_BYTES, MAX_DEPTH
 from loops.models import MailboxItem
-from loops.services import forking, steering, submission
+from loops.services import forks, steering, submission
 from loops.services.submission import InvalidTask, clean
 from tests import factories as make
-from tests.integration.gates.making import make_world, open_gate
+from tests.integration.gates.builders import make_world, open_gate
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("X5")]
 FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
@@ -90,8 +90,8 @@ def test_a_message_that_is_too_long_is_refused_with_both_figures() -> None:
 
 
 def test_what_a_fork_is_told_is_refused_with_both_figures() -> None:
-    assert forking._faults("x" * forking.MAX_MESSAGE, "y" * forking.MAX_INSTRUCTIONS, "") == {}
-    found = forking._faults("x" * (forking.MAX_MESSAGE + 1), "y" * (forking.MAX_INSTRUCTIONS + 1), "")
+    assert forks._faults("x" * forks.MAX_MESSAGE, "y" * forks.MAX_INSTRUCTIONS, "") == {}
+    found = forks._faults("x" * (forks.MAX_MESSAGE + 1), "y" * (forks.MAX_INSTRUCTIONS + 1), "")
     assert found == {
         "message": "has 20,001 characters; at most 20,000 are possible",
         "instructions": "has 50,001 characters; at most 50,000 are possible",

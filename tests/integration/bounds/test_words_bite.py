@@ -10,10 +10,10 @@ from gates.models import Gate
 from loops.engine import breakers as b
 from loops.engine import facts as f
 from loops.ids import new_id
-from loops.llm import failures
+from loops.llm import transport_errors
 from loops.models import AuditEvent, Breaker
 from loops.services import audit
-from loops.storage import breakers, journal, projections
+from loops.storage import breakers, journal, rows
 from tests import fakes
 from tests.integration.storage import owned
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("X5")]
 
 @pytest.fixture(autouse=True)
 def bell(settings: Any) -> None:
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
 
 
 def test_the_reason_of_a_breaker_says_that_it_was_cut() -> None:
@@ -37,17 +37,17 @@ def test_the_reason_of_a_breaker_says_that_it_was_cut() -> None:
 
 def test_the_reason_of_a_pause_says_that_it_was_cut() -> None:
     state = fakes.World().state
-    for length, end in ((projections.PAUSE_CHARS, "x"), (1234, "… (1,234 characters)")):
+    for length, end in ((rows.PAUSE_CHARS, "x"), (1234, "… (1,234 characters)")):
         fact = f.RunPaused(by="monitor", reason="x" * length, at=1)
-        pause = projections.project(str(new_id()), [(fact, state)])["pause"]
+        pause = rows.project(str(new_id()), [(fact, state)])["pause"]
         assert pause["paused_reason"].endswith(end)
-        assert len(pause["paused_reason"]) == projections.PAUSE_CHARS
+        assert len(pause["paused_reason"]) == rows.PAUSE_CHARS
 
 
 def test_the_words_of_a_provider_say_that_they_were_cut() -> None:
-    message = str(failures.http_failure(500, "y" * 5000, {}))
+    message = str(transport_errors.http_failure(500, "y" * 5000, {}))
     assert message.endswith("… (5,010 characters)")
-    assert len(message) == failures.MAX_MESSAGE
+    assert len(message) == transport_errors.MAX_MESSAGE
 
 
 def test_the_log_of_what_people_did_says_what_was_cut() -> None:

@@ -14,7 +14,7 @@ import pytest
 from django.db import connection
 
 from loops.engine import breakers as b
-from loops.engine.evolving import evolve
+from loops.engine.encoding.replace import evolve
 from loops.models import Breaker, BreakerEvent, BreakerRule, Run
 from loops.storage import journal
 from loops.storage.breakers import Holder, PgBreakers, change_row

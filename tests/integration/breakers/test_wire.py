@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from loops.models import Breaker, BreakerRule, Run, ToolCallRecord
-from loops.services.driving import drive
+from loops.runs.drive import drive
 from loops.services.steering import retry_run
 from tests.integration.breakers.wire_runs import drive_on, facts, model, submit
 from tests.wire.say import Raw, Say, Seen, Wire

@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 
 from loops.models import Agent, Fact, ModelConfig, Run
-from loops.services.driving import drive
+from loops.runs.drive import drive
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import reader

@@ -9,10 +9,10 @@ from django.contrib.auth import get_user_model
 
 from gates.models import Gate
 from gates.services import decide
-from loops.engine import confidence
+from loops.engine.confidence import score
 from loops.models import Agent, AuditEvent, MailboxItem, ModelCall, Policy, Run, ToolCallRecord
+from loops.runs.drive import drive
 from loops.services import demo, steering
-from loops.services.driving import drive
 from loops.services.models import ensure_script
 from loops.services.tasks import run_spec, submit_task
 from loops.storage import chain, reader
@@ -67,7 +67,7 @@ def test_a_low_confidence_waits_for_a_person_who_guides_the_agent(boss: Any) -> 
     assert run.status == "completed"
     checked = facts(run, "ConfidenceChecked")
     assert [(one.trigger, one.method, one.raw_score) for one in checked] == [("every_steps", "model", 0.25)]
-    assert confidence.ceiling_of(checked[0].features, checked[0].weights) == checked[0].ceiling
+    assert score.ceiling_of(checked[0].features, checked[0].weights) == checked[0].ceiling
     assert chain.verify(run.pk).ok
 
 
@@ -145,7 +145,7 @@ def test_a_denied_call_climbs_the_ladder_and_the_agent_adapts(boss: Any) -> None
     assert "move_file (allowed)" in denied[0].alternatives
     assert "general" in denied[1].specialist
     run.refresh_from_db()
-    assert run.escalation_reason == "Not allowed to the agent: delete_file"
+    assert run.escalation_reason == "Permission denied: delete_file"
     gate = Gate.objects.get(run=run)
     assert (gate.tool, gate.view["arguments"]) == ("delete_file", {"path": "./invoices/printing.py"})
     assert "-" in gate.view["diff"]

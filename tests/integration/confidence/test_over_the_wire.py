@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 
-from loops.engine.limits import usage
+from loops.engine.limits.guards import usage
 from loops.llm import prompts
 from loops.models import Agent, ModelCall, ModelConfig, Run
+from loops.runs.drive import drive
 from loops.services import demo, steering
-from loops.services.driving import drive
 from loops.services.tasks import run_spec, submit_task
 from loops.storage import journal, reader
 from tests.integration.services.world import closing_connections
@@ -49,6 +49,7 @@ def begin() -> Iterator[Begin]:
             output_usd_per_mtok=5,
         )
         agent.save()
+        project.access_rules.filter(operation="execute").update(access="allow")
         run = submit_task(
             actor=boss,
             project=project,

@@ -87,7 +87,7 @@ def test_nothing_changes_under_whoever_runs_on_it(state: Path) -> None:
     before = owners(state) | {"up.lock": 0}
     with (state / "up.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(handover.Running):
+        with pytest.raises(handover.InUse):
             give(state)
     assert owners(state) == before
     assert state.stat().st_uid == 0

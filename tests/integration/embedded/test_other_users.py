@@ -14,8 +14,8 @@ import pytest
 from agentops.embedded.paths import Paths
 from loops.models import Workspace
 from loops.services import workspaces
-from loops.tools.sandbox import levels
-from loops.tools.sandbox.levels import CONFINED, SandboxLevel
+from loops.tools.sandbox import capability
+from loops.tools.sandbox.capability import CONFINED, SandboxLevel
 from loops.tools.sandbox.user import OUTSIDE_UID
 from tests.integration.services import world as worlds
 from tests.unit.tools.harness import Desk
@@ -83,7 +83,7 @@ def test_the_folder_of_a_run_is_closed_as_soon_as_it_is_there(tmp_path: Path, se
     assert seen == [0o700]
 
 
-@pytest.mark.parametrize("level", [levels.FULL, CONFINED])
+@pytest.mark.parametrize("level", [capability.FULL, CONFINED])
 def test_commands_still_work_in_a_closed_folder(state: Path, level: int) -> None:
     desk = Desk(state, level=SandboxLevel(level, "tried"))
     desk.workspace.chmod(0o700)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.gates.making import World, make_world
+from tests.integration.gates.builders import World, make_world
 
 
 @pytest.fixture

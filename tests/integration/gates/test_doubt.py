@@ -10,7 +10,7 @@ from django.test import Client
 from gates import services
 from gates.models import Gate
 from gates.web.cards import build
-from tests.integration.gates.making import World, open_gate
+from tests.integration.gates.builders import World, open_gate
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J2", "J3")]
 
@@ -66,8 +66,8 @@ def test_the_page_offers_it(world: World, client: Client) -> None:
     gate = doubt(world)
     client.force_login(world.reviewer)
     page = client.get(f"/review/{gate.pk}/").content.decode()
-    for words in ("What is known", "It was done", "It was not done: run it again", "1" * 12, "no file"):
+    for words in ("What is known", "It was done", "Not done: run it again", "1" * 12, "no file"):
         assert words in page
     later = client.get(f"/review/{doubt(world, SOON_S).pk}/").content.decode()
-    assert "It was not done: run it again" not in later
+    assert "Not done: run it again" not in later
     assert "It can be run again from" in later

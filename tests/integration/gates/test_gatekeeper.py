@@ -15,7 +15,7 @@ from gates.gatekeeper import SqlGatekeeper
 from gates.models import Gate
 from gates.policy import digests
 from loops.engine.ports import ApprovalVoid
-from tests.integration.gates.making import SUBJECT, World, open_gate, tool_view
+from tests.integration.gates.builders import SUBJECT, World, open_gate, tool_view
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q5")]
 keeper = SqlGatekeeper()

@@ -10,8 +10,9 @@ import pytest
 
 from loops.engine import facts as f
 from loops.engine.values import ModelRequest, ToolResult
-from loops.llm import anthropic_request, openai_request
+from loops.llm.anthropic import request as request_of_anthropic
 from loops.llm.config import ModelConfig, Provider
+from loops.llm.openai import request as request_of_openai
 from loops.llm.registry import ModelService
 from tests.fakes import Tools, World
 from tests.wire.client import config, request, user
@@ -132,9 +133,9 @@ def test_a_message_is_translated_once_and_exactly_as_before(provider: str, xml: 
     asked: list[ModelRequest] = [request(*messages[:length]) for length in range(1, len(messages) + 1, 2)]
     asked.append(request(messages[0], *messages[9:]))
     made: Any = (
-        anthropic_request.memo("m", xml=xml) if provider == "anthropic" else openai_request.memo(CONFIG, xml=xml)
+        request_of_anthropic.memo("m", xml=xml) if provider == "anthropic" else request_of_openai.memo(CONFIG, xml=xml)
     )
-    body: Any = anthropic_request.request_body if provider == "anthropic" else openai_request.request_body
+    body: Any = request_of_anthropic.request_body if provider == "anthropic" else request_of_openai.request_body
     for each in asked[:-1]:
         assert body(each, CONFIG, xml=xml, made=made) == body(each, CONFIG, xml=xml)
     assert made.made == len(messages)

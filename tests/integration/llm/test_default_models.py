@@ -8,12 +8,12 @@ import pytest
 from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from anthropic.types import Model
 
-from loops.engine import limits
+from loops.engine.limits import guards
 from loops.engine.values import Usage
 from loops.llm.prices import cost_microusd
 from loops.models import ModelConfig
 from loops.services import models
-from tests.integration.llm.test_asking import serving
+from tests.integration.llm.test_context_window_discovery import serving
 
 REPLACED = "claude-sonnet-4-5"
 KEYS = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
@@ -37,7 +37,7 @@ def test_the_default_claude_has_its_own_price_size_and_thinking(db) -> None:
     config = models.model_configs(KEYS)["claude"]
     assert config.thinking == "adaptive", "nobody sees what it thinks otherwise"
     assert models.windows()["claude"] == 1_000_000
-    assert config.max_tokens == limits.LARGEST_ANSWER, "what it thinks is a part of its answer"
+    assert config.max_tokens == guards.LARGEST_ANSWER, "what it thinks is a part of its answer"
     # 2 of input, 10 of output, 0.10 of cache reads and 2.50 of cache writes
     assert cost_microusd(MILLIONS, config.model_id, config) == 14_600_000
 

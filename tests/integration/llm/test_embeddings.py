@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loops.engine.detection.meaning import cosine
+from loops.engine.loop_detection.meaning import cosine
 from loops.engine.ports import ModelError
 from loops.llm.embeddings import BATCH, MOST_BYTES, Embeddings, connected
 from tests.wire.embeddings import DIMENSIONS, MODEL, config, honest, serving

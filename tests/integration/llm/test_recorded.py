@@ -29,7 +29,14 @@ def exchanges(folder: Path) -> Iterator[dict[str, Any]]:
             yield from map(json.loads, lines)
 
 
-def replayed(exchange: Mapping[str, Any]) -> ModelReply:
+@pytest.fixture(scope="module")
+def server() -> Iterator[WireServer]:
+    with WireServer(lambda seen: Raw(500, {}, "")) as running:
+        running.strict = False
+        yield running
+
+
+def replayed(server: WireServer, exchange: Mapping[str, Any]) -> ModelReply:
     sse = bool(exchange["sse"])
     kind = "text/event-stream" if sse else "application/json"
     headers = {"content-type": kind, "request-id": exchange["headers"].get("request-id", "")}
@@ -37,9 +44,8 @@ def replayed(exchange: Mapping[str, Any]) -> ModelReply:
     asked = ModelRequest(
         role=ModelRole.ACTOR, model="m", system="", messages=tuple(exchange["request"]["messages"]), max_tokens=4096
     )
-    with WireServer(lambda seen: raw) as server:
-        server.strict = False
-        return ask(config(server), asked)
+    server.handler = lambda seen: raw
+    return ask(config(server), asked)
 
 
 def expected(exchange: Mapping[str, Any]) -> tuple[list[str], str, int, int, str]:
@@ -61,8 +67,8 @@ def expected(exchange: Mapping[str, Any]) -> tuple[list[str], str, int, int, str
     return kinds, stop, usage["input_tokens"], usage["output_tokens"], text
 
 
-def check(exchange: Mapping[str, Any]) -> None:
-    reply = replayed(exchange)
+def check(server: WireServer, exchange: Mapping[str, Any]) -> None:
+    reply = replayed(server, exchange)
     kinds, stop, read, said, text = expected(exchange)
     assert [block["type"] for block in reply.blocks] == kinds
     assert (reply.raw_stop, reply.text) == (stop, text)
@@ -75,18 +81,18 @@ def check(exchange: Mapping[str, Any]) -> None:
     json.dumps([dict(block) for block in reply.blocks], ensure_ascii=False).encode()
 
 
-def test_the_extract_is_mapped_whole() -> None:
+def test_the_extract_is_mapped_whole(server: WireServer) -> None:
     found = list(exchanges(EXTRACT))
     assert found
     for exchange in found:
-        check(exchange)
+        check(server, exchange)
 
 
 @pytest.mark.skipif(not WHOLE.is_dir(), reason="the whole recordings are not here")
-def test_every_recorded_exchange_is_mapped_whole() -> None:
+def test_every_recorded_exchange_is_mapped_whole(server: WireServer) -> None:
     found = list(exchanges(WHOLE))
     for exchange in found:
-        check(exchange)
+        check(server, exchange)
     assert len(found) == 117
 
 

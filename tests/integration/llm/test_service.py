@@ -61,7 +61,7 @@ def test_the_configured_thinking_is_the_default() -> None:
 
 def test_importing_the_package_imports_no_sdk() -> None:
     code = (
-        "import sys, loops.llm.registry, loops.llm.scripts, loops.llm.replay, loops.llm.prompts\n"
+        "import sys, loops.llm.registry, loops.llm.scripted.scripts, loops.llm.replay, loops.llm.prompts\n"
         "print([name for name in ('anthropic', 'openai', 'httpx2', 'genai_prices', 'django') if name in sys.modules])"
     )
     root = Path(__file__).parents[3]

@@ -12,11 +12,11 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from loops.engine.detection.finding import Finding
+from loops.engine.loop_detection.finding import Finding
 from loops.models import MailboxItem, Membership, Run
-from loops.monitor.noticing import SPEND, Noticed
-from loops.monitor.sight import live_runs
-from loops.monitor.telling import tell
+from loops.monitor.alerts import tell
+from loops.monitor.queries import live_runs
+from loops.monitor.rules import SPEND, Alert
 from loops.storage import rebuild
 from loops.web import overview
 from tests import factories as make
@@ -35,7 +35,7 @@ def held() -> Any:
     owned = begun()
     working(owned.run)
     (seen,) = live_runs()
-    assert tell(seen, Noticed(SPEND, Finding("runaway_spend", WHY, (), 1.0)))
+    assert tell(seen, Alert(SPEND, Finding("runaway_spend", WHY, (), 1.0)))
     assert owned.drive([]) == "paused"
     owned.run.refresh_from_db()
     return owned

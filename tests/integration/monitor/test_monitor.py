@@ -25,14 +25,14 @@ from agentops.ops import checks
 from gates.models import Gate
 from gates.services import decide
 from loops.engine import facts as f
-from loops.engine.detection.thresholds import OFF
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import Access
 from loops.models import Agent, AuditEvent, Detection, MailboxItem, ModelConfig, Run, Workspace
-from loops.monitor import sight
+from loops.monitor import queries as monitor_queries
 from loops.monitor.policy import Policy
-from loops.monitor.watching import Monitor, silent_s
+from loops.monitor.watch import Monitor, silent_s
+from loops.runs.drive import drive
 from loops.services import demo
-from loops.services.driving import drive
 from loops.services.tasks import submit_task
 from loops.storage.reader import history
 from tests import fakes, stack
@@ -47,7 +47,7 @@ LEASE_S = 1.0
 
 @pytest.fixture(autouse=True)
 def bell(settings: Any) -> None:
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
 
 
 def begun(**limits: Any) -> owned.Owned:
@@ -324,4 +324,4 @@ def test_the_system_page_says_whether_anybody_watches() -> None:
 
 @pytest.mark.spec("F2")
 def test_a_fact_of_another_version_is_no_reason_to_stop() -> None:
-    assert sight._fact(b'{"fact": "FactOfTomorrow", "v": 9}') is None
+    assert monitor_queries._fact(b'{"fact": "FactOfTomorrow", "v": 9}') is None

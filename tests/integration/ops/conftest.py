@@ -19,7 +19,7 @@ ELSEWHERE, NEWCOMER = "agentops_elsewhere", "agentops_newcomer"
 @pytest.fixture(autouse=True)
 def bell(settings: Any) -> None:
     """Nobody hears it."""
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
 
 
 @pytest.fixture

@@ -14,12 +14,14 @@ from django.conf import settings as configured
 from django.db import connection
 
 from agentops import roles
+from agentops.evidence import anchors, rounds, verification
 from agentops.ops import OpsError, archive
 from agentops.ops.backup import back_up
 from agentops.ops.restore import EPOCH_LEAP, restore
 from loops.engine import facts as f
 from loops.engine.ports import LeaseLost
 from loops.models import AuditEvent, Fact, Run
+from loops.services import audit
 from loops.storage import chain, journal
 from tests import factories as make
 from tests.integration.ops.conftest import NEWCOMER
@@ -63,6 +65,52 @@ class TestWhatIsRestored:
         assert (there / "secret").read_text() == "the first secret"
         assert Run.objects.get(pk=mine.run.pk).workspace_path == str(there / "workspaces" / "a-run")
         assert not (there / "restore.draft").exists()
+
+    def test_the_anchor_comes_with_it_and_vouches_for_it(self, state: Path, elsewhere: Any, tmp_path: Path) -> None:
+        """It is as old as the snapshot: what is anchored while the backup is written is not in it."""
+        owned.committed()
+        assert rounds.keep()
+        manifest = back_up(tmp_path / "b.zip")
+        assert anchors.parsed(manifest.anchor).heads == anchors.newest().heads
+        there = elsewhere()
+        assert restore(tmp_path / "b.zip").problems == []
+        assert anchors.parsed(manifest.anchor) == anchors.newest()
+        assert (there / "anchors").stat().st_mode & 0o777 == 0o700
+        assert rounds.keep()
+        assert verification.verify().problems == []
+
+    def test_a_backup_that_was_cut_before_it_was_made_is_not_as_it_was(
+        self, state: Path, elsewhere: Any, tmp_path: Path
+    ) -> None:
+        owned.committed()
+        audit.record("test.happened", actor=None)
+        assert rounds.keep()
+        with owned.superuser() as root:
+            root.execute("ALTER TABLE loops_auditevent DISABLE TRIGGER ALL")
+            root.execute("DELETE FROM loops_auditevent WHERE kind = 'test.happened'")
+            root.execute("ALTER TABLE loops_auditevent ENABLE ALWAYS TRIGGER loops_auditevent_rows")
+            root.execute("ALTER TABLE loops_auditevent ENABLE ALWAYS TRIGGER loops_auditevent_whole")
+        back_up(tmp_path / "b.zip")
+        elsewhere()
+        with pytest.raises(OpsError, match=r"restored, but not as it was: loops_auditevent: .* was removed"):
+            restore(tmp_path / "b.zip")
+
+    def test_an_older_one_is_said_to_be_older_than_the_anchor(
+        self, state: Path, elsewhere: Any, tmp_path: Path
+    ) -> None:
+        owned.committed()
+        assert rounds.keep()
+        back_up(tmp_path / "b.zip")
+        elsewhere()
+        restore(tmp_path / "b.zip")
+        assert rounds.keep()
+        said: list[str] = []
+        restore(tmp_path / "b.zip", force=True, say=said.append)
+        assert any("is newer than this backup: confirm with `manage.py anchor --anew" in line for line in said), said
+        assert not rounds.keep()
+        rounds.begin_anew("restored")
+        assert rounds.keep()
+        assert verification.verify().problems == []
 
     def test_history_is_protected_as_before(self, state: Path, elsewhere: Any, tmp_path: Path) -> None:
         at_work(state)

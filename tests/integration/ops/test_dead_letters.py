@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from loops.engine.lifecycle import Phase
+from loops.engine.state.lifecycle import Phase
 from loops.models import AuditEvent, Fact, Project, Run
-from loops.services import driving, recovering, steering
+from loops.runs import drive, recovery
+from loops.services import steering
 from loops.storage import chain, journal, reader
 from tests import factories as make
 from tests import fakes
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("A5", "J
 
 @pytest.fixture(autouse=True)
 def bell(settings: Any) -> None:
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
 
 
 def given_up(project: Project | None = None) -> owned.Owned:
@@ -39,9 +40,9 @@ def given_up(project: Project | None = None) -> owned.Owned:
 
     with pytest.raises(Died):
         mine.drive(answer)
-    Run.objects.filter(pk=mine.run.pk).update(recoveries=recovering.LOSSES_AT_MOST)
+    Run.objects.filter(pk=mine.run.pk).update(recoveries=recovery.LOSSES_AT_MOST)
     owned.lapse(mine.run)
-    assert driving.drive(mine.run.pk, "the last") == "ended"
+    assert drive.drive(mine.run.pk, "the last") == "ended"
     mine.run.refresh_from_db()
     return mine
 
@@ -50,7 +51,7 @@ def test_it_fails_with_a_report_and_nobody_goes_on_by_himself() -> None:
     run = given_up().run
     assert (run.status, run.end_reason, run.runnable) == ("failed", "internal_error", False)
     assert list(Run.objects.dead_lettered()) == [run]
-    assert driving.drive(run.pk, "sweeper") == "taken"
+    assert drive.drive(run.pk, "sweeper") == "taken"
 
 
 def test_try_again_goes_on_exactly_there() -> None:
@@ -89,9 +90,9 @@ def test_a_condemned_run_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("FactOfTomorrow")
 
     monkeypatch.setattr(journal, "load", unreadable)
-    Run.objects.filter(pk=mine.run.pk).update(recoveries=recovering.LOSSES_AT_MOST)
+    Run.objects.filter(pk=mine.run.pk).update(recoveries=recovery.LOSSES_AT_MOST)
     owned.lapse(mine.run)
-    assert driving.drive(mine.run.pk, "the last") == "condemned"
+    assert drive.drive(mine.run.pk, "the last") == "condemned"
     assert list(Run.objects.dead_lettered()) == [mine.run]
     left = reader.report(mine.run.pk)
     assert left is not None
@@ -127,9 +128,9 @@ def test_a_run_whose_journal_is_damaged_leaves_a_report_on_every_door(
         return whole(body, blobs)
 
     monkeypatch.setattr(reader, "decode_fact", decode)
-    Run.objects.filter(pk=mine.run.pk).update(runnable=True, owner="gone", recoveries=recovering.LOSSES_AT_MOST)
+    Run.objects.filter(pk=mine.run.pk).update(runnable=True, owner="gone", recoveries=recovery.LOSSES_AT_MOST)
     owned.lapse(mine.run)
-    assert driving.drive(mine.run.pk, "the last") == "condemned"
+    assert drive.drive(mine.run.pk, "the last") == "condemned"
     assert not mine.run.gates.filter(status="open").exists()
     client.force_login(make.user(operator=project))
     left = client.get(f"/api/v1/runs/{mine.run.pk}/result/").json()["report"]

@@ -28,8 +28,12 @@ def last(name: str) -> str:
     return next(words for found, words in reversed(stages()[-1]) if found == name)
 
 
+def prepared() -> str:
+    return next(words for found, words in stages()[-1] if found == "RUN")
+
+
 def test_it_has_a_sandbox_and_git_and_the_runtime_packages_alone() -> None:
-    installed = last("RUN").split("apt-get install")[1].split("&&")[0].split()
+    installed = prepared().split("apt-get install")[1].split("&&")[0].split()
     assert {"bubblewrap", "git"} <= set(installed)
     built = " ".join(words for _, words in stages()[0])
     assert "--require-hashes requirements.lock" in built
@@ -46,11 +50,19 @@ def test_its_python_is_one_that_commands_find() -> None:
     assert "/venv" in last("ENV")
 
 
+def test_no_process_compiles_what_its_user_cannot_keep() -> None:
+    """The packages and the code belong to root; whoever runs them could not write what was compiled."""
+    built = " ".join(words for _, words in stages()[0])
+    assert "UV_COMPILE_BYTECODE=1" in built
+    (compiling,) = (words for name, words in stages()[-1] if name == "RUN" and "compileall" in words)
+    assert {"agentops", "gates", "loops"} <= set(compiling.split())
+
+
 def test_it_runs_as_a_user_of_its_own_who_owns_the_state() -> None:
     user = last("USER")
     assert user not in ("root", "0")
-    assert re.search(rf"useradd \S+ --uid \d+ {user}\b", last("RUN"))
-    assert re.search(rf"install -d -o {user} -g {user} -m 0700 {last('VOLUME')}\b", last("RUN"))
+    assert re.search(rf"useradd \S+ --uid \d+ {user}\b", prepared())
+    assert re.search(rf"install -d -o {user} -g {user} -m 0700 {last('VOLUME')}\b", prepared())
     assert f"AGENTOPS_STATE={last('VOLUME')}" in last("ENV")
 
 

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from agentops import jobs, roles
 from agentops.ops import pruning
-from loops.engine import canonical
 from loops.engine import facts as f
-from loops.engine.lifecycle import Event, Phase
+from loops.engine.encoding import canonical
+from loops.engine.state.lifecycle import Event, Phase
 from loops.models import Artifact, AuditEvent, Blob, CondemnedBlob, Fact, Fork, Project, Run, Tombstone
 from loops.services import retention
 from loops.storage import blobs, chain, journal, reader, rebuild
@@ -349,7 +349,7 @@ def test_admins_set_it_and_that_is_audited(project: Project, client: Any) -> Non
 
 
 def test_pages_of_a_pruned_run_say_so(project: Project, client: Any) -> None:
-    from loops.services.forking import fork_run
+    from loops.services.forks import fork_run
     from loops.services.tasks import InvalidTask
 
     run = ended(project, LONG)

@@ -15,7 +15,7 @@ PACKAGES = ("agentops", "gates", "loops")
 PLACES = {"templates": "agentops/pages/templates", "static": "agentops/pages/static"}
 """Where an installation has what lies at the top of a checkout."""
 AMONG_THEM = (
-    "agentops/pages/templates/console/run.html",
+    "agentops/pages/templates/loops/run.html",
     "agentops/pages/templates/registration/login_once.html",
     "agentops/management/commands/doctor.py",
     "loops/management/commands/agentops.py",
@@ -32,15 +32,15 @@ from pathlib import Path
 import agentops
 from django.contrib.staticfiles import finders
 from django.template.loader import get_template
-from loops.engine import texts
-from loops.engine.loops import names
+from loops.engine import prompts as engine_prompts
+from loops.engine.strategies import names
 from loops.llm import prompts
 
 home = Path(agentops.__file__).parent.parent
 print(home)
-print(get_template("console/run.html").origin.name)
+print(get_template("loops/run.html").origin.name)
 print(finders.find("css/layout.css"))
-print(*sorted(prompts.PROMPTS.templates), len(texts.TODAY.templates) > 20)
+print(*sorted(prompts.PROMPTS.templates), len(engine_prompts.TODAY.templates) > 20)
 print(names())
 """
 
@@ -108,7 +108,7 @@ def test_the_command_works_where_no_checkout_is(installed: Path) -> None:
 def test_an_installation_finds_its_pages_and_prompts(installed: Path) -> None:
     home, template, style, prompts, loops = run(installed, sys.executable, "-c", SEEN_FROM_INSIDE).splitlines()
     assert Path(home) == installed
-    assert Path(template) == installed / "agentops/pages/templates/console/run.html"
+    assert Path(template) == installed / "agentops/pages/templates/loops/run.html"
     assert Path(style) == installed / "agentops/pages/static/css/layout.css"
     assert prompts.startswith("classify confidence react react_small summarise")
     assert prompts.endswith(" True")

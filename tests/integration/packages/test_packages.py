@@ -17,14 +17,14 @@ from django.urls import reverse
 
 from agentops.ops import checks
 from gates.models import Gate
-from loops import wiring
 from loops.engine import facts as f
-from loops.engine import loops
-from loops.llm import scripts
+from loops.engine import strategies
+from loops.llm.scripted import scripts
 from loops.models import Agent, AuditEvent, Run
-from loops.services import instructions, steering
-from loops.services.driving import drive
-from loops.services.forking import fork_run
+from loops.runs import composition
+from loops.runs.drive import drive
+from loops.services import prompts, steering
+from loops.services.forks import fork_run
 from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.tasks import InvalidTask, submit_task
@@ -36,7 +36,7 @@ ROLLBACK = Path(__file__).parents[1] / "rollback"
 PROMPT = "You are {{agent_name}}."
 RAISES = """
 from importlib.resources import files
-from loops.engine.loops.react import React
+from loops.engine.strategies.react import React
 
 class found(React):
     name = "{name}"
@@ -49,20 +49,20 @@ class found(React):
 @pytest.fixture
 def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
     """Puts a folder of installed packages on the path, and has tools and loops read anew."""
-    known = dict(loops._registered)
-    monkeypatch.setattr(loops, "_registered", {"react": loops.get("react")})
-    monkeypatch.setattr(loops, "_broken", [])
+    known = dict(strategies._registered)
+    monkeypatch.setattr(strategies, "_registered", {"react": strategies.get("react")})
+    monkeypatch.setattr(strategies, "_broken", [])
 
     def use(folder: Path) -> None:
         monkeypatch.syspath_prepend(folder)
-        monkeypatch.setattr(loops, "_loaded", False)
-        wiring.tool_registry.cache_clear()
+        monkeypatch.setattr(strategies, "_loaded", False)
+        composition.tool_registry.cache_clear()
 
     yield use
     assert known
     for name in [name for name in sys.modules if name.startswith("acme_")]:
         del sys.modules[name]
-    wiring.tool_registry.cache_clear()
+    composition.tool_registry.cache_clear()
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def report_of(run: Run) -> Any:
 @pytest.mark.spec("B1", "I2", "I3")
 def test_the_example_of_the_guide_works_and_pays_nothing_unasked(packages: Any, project: Any, tmp_path: Path) -> None:
     packages(acme.install(tmp_path / "site"))
-    assert wiring.broken_packages() == ()
-    assert "planner_first" in loops.names()
+    assert composition.broken_packages() == ()
+    assert "planner_first" in strategies.names()
     calls = [("account_balance", {"customer": "acme"}), ("pay_invoice", {"customer": "acme"})]
     run = submit(project, "planner_first", calls)
     assert drive(run.pk, "w1") == "gate:irreversible_action"
@@ -100,7 +100,7 @@ def test_the_example_of_the_guide_works_and_pays_nothing_unasked(packages: Any, 
     assert isinstance(started, f.RunStarted)
     assert started.system.startswith("You are A ")
     assert "Your first answer is a plan" in started.system
-    prompt = loops.prompt("planner_first")
+    prompt = strategies.prompt("planner_first")
     assert prompt is not None
     assert started.prompt_version == prompt.version
     gate = Gate.objects.get(run=run.pk)
@@ -140,7 +140,7 @@ def test_a_loop_that_raises_ends_its_run_in_the_first_worker(
 def test_a_loop_that_is_gone_ends_its_run_with_a_report(packages: Any, project: Any, tmp_path: Path) -> None:
     packages(acme.install(tmp_path / "site"))
     run = submit(project, "planner_first")
-    loops._registered.pop("planner_first")
+    strategies._registered.pop("planner_first")
     assert drive(run.pk, "w1") == "ended"
     run.refresh_from_db()
     assert (run.status, run.end_reason) == ("failed", "could_not_begin")
@@ -156,7 +156,7 @@ def test_what_fails_before_the_first_fact_is_a_report_at_once(
     def broken(spec: Any) -> Any:
         raise KeyError("no prompt 'react'")
 
-    monkeypatch.setattr("loops.services.driving.system_prompt", broken)
+    monkeypatch.setattr("loops.runs.drive.system_prompt", broken)
     assert drive(run.pk, "w1") == "ended"
     run.refresh_from_db()
     assert (run.status, run.end_reason, report_of(run)["kind"]) == ("failed", "could_not_begin", "FailureReport")
@@ -199,5 +199,5 @@ def test_a_broken_package_is_loud_at_every_door(packages: Any, project: Any, tmp
 
 
 def test_our_own_prompts_are_asked_for_by_our_own_loops_only() -> None:
-    assert loops.prompt("react") is None
-    assert "react" in instructions.prompt_names()
+    assert strategies.prompt("react") is None
+    assert "react" in prompts.prompt_names()

@@ -17,12 +17,13 @@ import pytest
 
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine.context import Transcript, extend
-from loops.engine.detection.thresholds import OFF
-from loops.engine.lifecycle import Phase
+from loops.engine.context_window.conversation import extend
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.state.lifecycle import Phase
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import ToolCall, ToolResult
+from loops.llm.conversation import tool_results
 from loops.llm.replay import RecordedCall, Recording, ReplayModel, load_recordings
-from loops.llm.turns import tool_results
 from tests import fakes
 from tests.unit.engine.adversary import check_conversation
 

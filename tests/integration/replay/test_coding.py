@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.lifecycle import Phase
+from loops.engine.state.lifecycle import Phase
 from loops.llm.replay import load_recordings
 from tests.integration.replay.test_airline import EXTRACT, LIMITS, WHOLE, Customer, check_calls, replayed
 

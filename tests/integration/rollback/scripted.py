@@ -7,7 +7,7 @@ from typing import Any
 
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelRequest
-from loops.llm.scripted import Script, Turn
+from loops.llm.scripted.adapter import Script, Turn
 
 
 def _play(request: ModelRequest, number: int) -> Turn:

@@ -10,7 +10,7 @@ import pytest
 
 from gates.models import Decision, Gate
 from gates.services import decide
-from gates.services.expiring import expire_due
+from gates.services.expiry import expire_due
 from gates.services.refusals import DecisionRefused
 from loops.models import Run
 from loops.services import steering

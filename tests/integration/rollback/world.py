@@ -14,14 +14,14 @@ from django.db import connections
 
 from gates.models import Gate
 from gates.services import decide
-from loops.llm import scripts
+from loops.llm.scripted import scripts
 from loops.models import AccessRule, Agent, Run, Workspace
+from loops.runs.drive import drive
 from loops.services import steering
-from loops.services.driving import drive
 from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
-from loops.storage import journal, ledger, reader
+from loops.storage import facts_by_kind, journal, reader
 
 WORK: list[tuple[str, dict[str, Any]]] = [
     ("write_file", {"path": "a.txt", "content": "new a\n"}),
@@ -127,7 +127,7 @@ class Story:
         return self.drive()
 
     def facts(self, *kinds: str) -> list[Any]:
-        return ledger.read(journal.raw_connection(), self.run.pk, kinds)
+        return facts_by_kind.read(journal.raw_connection(), self.run.pk, kinds)
 
     @property
     def report(self) -> dict[str, Any]:

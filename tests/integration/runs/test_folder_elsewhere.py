@@ -14,13 +14,13 @@ from django.utils import timezone
 from gates.models import Gate
 from gates.services import decide
 from loops.models import Agent, Fact, ModelCall, Run, ToolCallRecord, Workspace
-from loops.services.driving import drive
+from loops.runs.drive import drive
 from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.steering import stop_run
 from loops.services.tasks import submit_task
 from loops.storage import journal
-from loops.web.outlook import outlook
+from loops.web.run_summary import outlook
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4")]
 
@@ -72,7 +72,7 @@ def test_it_is_given_back_and_says_so(answered: Run) -> None:
     assert answered.status == "waiting_for_resource"
     assert answered.waiting_on.startswith("its folder: ")
     said = outlook(answered, None, []).doing
-    assert said.startswith("Waits for its folder: ")
+    assert said.startswith("Waiting for its folder: ")
     assert str(folder)[-60:] in said
     assert "is not on worker" in said
     assert timezone.now() + timedelta(seconds=3) < answered.wake_at < timezone.now() + timedelta(seconds=61)
@@ -128,7 +128,7 @@ def test_a_run_whose_workspace_is_on_another_machine_begins_there(submitted: Run
     assert drive(submitted.pk, "one") == "folder"
     submitted.refresh_from_db()
     assert (submitted.status, submitted.owner) == ("waiting_for_resource", "")
-    assert outlook(submitted, None, []).doing.startswith("Waits for its folder: ")
+    assert outlook(submitted, None, []).doing.startswith("Waiting for its folder: ")
     assert str(home)[-60:] in submitted.waiting_on
     assert not Fact.objects.filter(run=submitted).exists()
     assert drive(submitted.pk, "two") == "taken", "not before some time has passed"

@@ -13,9 +13,9 @@ from gates.models import Gate
 from gates.services import decide
 from loops.engine import facts as f
 from loops.models import Fact, Run, ToolCallRecord, Workspace
-from loops.services import reusing
-from loops.services.driving import drive
-from loops.services.forking import fork_run
+from loops.runs import forks
+from loops.runs.drive import drive
+from loops.services.forks import fork_run
 from loops.storage import chain, reader
 from loops.storage.rebuild import rebuild
 from tests.integration.runs.test_scripted_run import submit
@@ -92,7 +92,7 @@ def test_what_nobody_records_is_as_it_is_now_and_said(boss: Any, source: Path) -
     begin(made)
     assert Path(made.workspace_path, ".git", "HEAD").read_text() == "ref: main"
     assert not Path(made.workspace_path, "hello.txt").exists()
-    assert note(made).workspace == reusing.UNKEPT.format(".git")
+    assert note(made).workspace == forks.UNKEPT.format(".git")
 
 
 def test_a_fork_before_its_parents_fork_finds_the_folder_in_the_run_before(boss: Any, source: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_shared_folder_is_left_to_those_who_share_it(boss: Any, source: Path) 
     drive(run.pk, "test")
     made = fork(boss, run, step=0)
     assert Path(made.workspace_path) != source
-    assert note(made).workspace == reusing.IN_PLACE
+    assert note(made).workspace == forks.IN_PLACE
     assert (source / "hello.txt").exists()
 
 
@@ -140,14 +140,14 @@ def test_an_approval_of_the_other_run_lets_nothing_through_the_real_tools(boss: 
 
 def begin(run: Run) -> None:
     """Only the beginning, as its worker makes it."""
+    from loops.runs.composition import publisher
     from loops.storage import journal
-    from loops.wiring import publisher
 
     held = journal.claim(run.pk, "test")
     assert held is not None
-    found = reusing.fork_of(run)
+    found = forks.fork_of(run)
     assert found is not None
     store = journal.PgJournal(held, run.project_id, publisher())
-    assert reusing.take_over(run, found, store)[2] == ""
+    assert forks.take_over(run, found, store)[2] == ""
     store.release(runnable=True)
     run.refresh_from_db()

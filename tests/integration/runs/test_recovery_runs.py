@@ -13,11 +13,11 @@ from django.urls import reverse
 from gates.models import Gate
 from gates.services import decide
 from loops.engine import facts
-from loops.engine.recovery.reflection import CUT_HERE
-from loops.llm.scripted import Script, Turn
-from loops.llm.scripts import never_stops
+from loops.engine.failures.reflection import CUT_HERE
+from loops.llm.scripted.adapter import Script, Turn
+from loops.llm.scripted.scripts import never_stops
 from loops.models import Agent, Fact, Run, Step, ToolCallRecord, Workspace
-from loops.services.driving import drive
+from loops.runs.drive import drive
 from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.steering import send_message
@@ -182,14 +182,16 @@ def test_a_word_of_a_person_stops_the_run(boss: Any, place: Path) -> None:
 def test_a_check_whose_program_is_missing_is_put_before_a_person(boss: Any, place: Path) -> None:
     """In the real sandbox; the program is installed while the run waits, and the same result passes."""
     criteria = [{"text": "the greeting is checked", "command": "./tools/greets hello.txt"}]
-    why, run = played(submit(boss, place, "writes_a_file", criteria=criteria))
+    made = submit(boss, place, "writes_a_file", criteria=criteria)
+    made.project.access_rules.filter(operation="execute").update(access="allow")
+    why, run = played(made)
     assert (why, run.status) == ("gate:escalation", "waiting")
     gate = Gate.objects.get(run=run, status="open")
     assert "greets is not there" in gate.title
     client = Client()
     client.force_login(boss)
     page = client.get(reverse("gate", args=[gate.pk])).content.decode()
-    for said in ("Put right: run the checks again", "no repair was spent", "Give it back to the agent"):
+    for said in ("Fixed: run the checks again", "no repair was used", "Return it to the agent"):
         assert said in page
     tools = Path(run.workspace_path) / "tools"
     tools.mkdir()

@@ -10,10 +10,10 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 from django.urls import reverse
 
-from loops.llm.scripted import Script, Turn
-from loops.llm.scripts import never_stops
+from loops.llm.scripted.adapter import Script, Turn
+from loops.llm.scripted.scripts import never_stops
 from loops.models import AccessRule, Agent, Run, Step, Workspace
-from loops.services.driving import drive
+from loops.runs.drive import drive
 from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.tasks import submit_task

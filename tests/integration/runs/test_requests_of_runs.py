@@ -9,14 +9,15 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.urls import reverse
 
-from loops.engine import canonical, texts
-from loops.engine.codec import from_plain
-from loops.engine.spec import RunSpec
+from loops.engine import prompts as engine_prompts
+from loops.engine.encoding import canonical
+from loops.engine.encoding.codec import from_plain
+from loops.engine.state.spec import RunSpec
 from loops.llm import prompts
 from loops.models import Fact, ModelConfig, ProvenanceRecord, Run
-from loops.services.driving import drive
-from loops.services.instructions import prompt_versions
+from loops.runs.drive import drive
 from loops.services.models import windows
+from loops.services.prompts import prompt_versions
 from loops.services.tasks import run_spec
 from loops.services.workspaces import prepare
 from loops.storage import chain, conversations, reader
@@ -34,7 +35,9 @@ def boss() -> Any:
 
 @pytest.fixture
 def run(boss: Any) -> Run:
-    made = submit(boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}])
+    made = submit(
+        boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}], commands="allow"
+    )
     assert drive(made.pk, "test") == "ended"
     made.refresh_from_db()
     return made
@@ -57,9 +60,11 @@ def test_every_request_of_a_real_run_is_made_again_with_its_hash(run: Run) -> No
 @pytest.mark.spec("U3", "N1")
 def test_texts_that_another_version_changed_are_on_record_from_where_it_goes_on(client: Any, boss: Any) -> None:
     """The conversation keeps the words it began with; what is said from here on is named."""
-    run = submit(boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}])
+    run = submit(
+        boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}], commands="allow"
+    )
     prepare(run)
-    older = texts.of_journal({"goal": "# Older words\n{{goal}}\n"})
+    older = engine_prompts.of_journal({"goal": "# Older words\n{{goal}}\n"})
     today = prompt_versions()
     before = today | older.versions() | {"react": "0" * 64, "no_tool_call": "1" * 64}
     owned = own(run, "older version")
@@ -82,7 +87,7 @@ def test_texts_that_another_version_changed_are_on_record_from_where_it_goes_on(
 
 @pytest.mark.spec("U3", "N1")
 def test_the_prompts_of_a_run_are_part_of_its_provenance(run: Run, client: Any, boss: Any) -> None:
-    expected = prompts.PROMPTS.versions() | texts.TODAY.versions()
+    expected = prompts.PROMPTS.versions() | engine_prompts.TODAY.versions()
     first = canonical.decode(bytes(Fact.objects.get(run=run, seq=1).body))
     record = canonical.decode(bytes(ProvenanceRecord.objects.get(run=run).body))
     assert first["prompts"] == record["prompts"] == dict(expected)

@@ -12,9 +12,9 @@ from django.contrib.auth import get_user_model
 
 from gates.models import Gate
 from gates.services import decide
-from loops.engine.lifecycle import Phase
+from loops.engine.state.lifecycle import Phase
 from loops.models import Agent, ProvenanceRecord, Run, Step, ToolCallRecord, Workspace
-from loops.services.driving import drive
+from loops.runs.drive import drive
 from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
@@ -29,7 +29,9 @@ def boss() -> Any:
 
 
 def submit(boss: Any, script: str, **task: Any) -> Run:
+    """``commands``: what the project says of them."""
     project = create_project(actor=boss, name="P", slug="p")
+    project.access_rules.filter(operation="execute").update(access=task.pop("commands", "ask"))
     agent = Agent.objects.create(project=project, name=script, actor_model=ensure_script(script, pace=0))
     goal = task.pop("goal", "Do it")
     return submit_task(
@@ -39,7 +41,9 @@ def submit(boss: Any, script: str, **task: Any) -> Run:
 
 @pytest.mark.spec("A5", "J1", "N1", "W1")
 def test_a_run_commits_with_its_provenance(boss: Any) -> None:
-    run = submit(boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}])
+    run = submit(
+        boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}], commands="allow"
+    )
     why = drive(run.pk, "test")
     run.refresh_from_db()
     assert why == "ended"

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from loops.engine.facts import RunEnded, RunPaused, StopRequested
-from loops.engine.lifecycle import Phase
-from loops.management import watching
+from loops.engine.state.lifecycle import Phase
+from loops.management import run_follower
 from loops.models import Agent, Fact, MailboxItem, Membership, Project, Run, Task
 from loops.services import demo, models, people, tasks
 from loops.storage.encoding import encode_fact
@@ -113,9 +113,9 @@ def test_the_first_interrupt_stops_the_run_and_the_second_leaves(world, monkeypa
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=interrupt))
+    monkeypatch.setattr(run_follower, "time", SimpleNamespace(sleep=interrupt))
     run, out = world.run(), StringIO()
-    watching.Watch(run, world.operator, out, as_json=False).follow()
+    run_follower.RunFollower(run, world.operator, out, as_json=False).follow()
     assert MailboxItem.objects.get(run=run).kind == "stop"
     assert "leaves the run alone" in out.getvalue()
 
@@ -125,9 +125,9 @@ def test_an_interrupt_by_somebody_without_a_role_stops_nothing(world, monkeypatc
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=interrupt))
+    monkeypatch.setattr(run_follower, "time", SimpleNamespace(sleep=interrupt))
     out = StringIO()
-    watching.Watch(world.run(), world.viewer, out, as_json=False).follow()
+    run_follower.RunFollower(world.run(), world.viewer, out, as_json=False).follow()
     assert "operator or admin" in out.getvalue()
     assert not MailboxItem.objects.exists()
 

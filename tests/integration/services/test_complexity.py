@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.engine.complexity import LEVELS, estimate
+from loops.engine.limits.complexity import LEVELS, estimate
 
 pytestmark = pytest.mark.spec("D2")
 

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError
 
 from loops.models import Fork
-from loops.services import forking
+from loops.services import forks as services_forks
 from tests import fakes
 from tests.integration.services.test_commands import agentops
 from tests.integration.storage import forks
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spec("K3", "T3")
 
 @pytest.fixture
 def run(world: Any, settings: Any, tmp_path: Path) -> Any:
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
     mine = forks.parent_in(tmp_path / "parent", world.submit().run)
     assert mine.drive([fakes.says("1", ("act", {})), fakes.done()], Ledger().tools()) == "ended"
     mine.run.refresh_from_db()
@@ -68,6 +68,6 @@ def test_refusals_are_one_line(run: Any, who: str, step: int, message: str) -> N
 @pytest.mark.spec("J6")
 def test_the_result_of_a_fork_answers_for_no_task(world: Any, run: Any) -> None:
     """It may have been told more than the task says."""
-    fork = forks.begin(forking.fork_run(actor=world.operator, run=run, step=1, message="Otherwise").run)
+    fork = forks.begin(services_forks.fork_run(actor=world.operator, run=run, step=1, message="Otherwise").run)
     assert fork.drive([fakes.done("otherwise")], Ledger().tools()) == "ended"
     assert world.submit(dedupe_content=True).run == run

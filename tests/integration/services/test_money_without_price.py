@@ -12,8 +12,8 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from loops.models import Agent, ModelConfig, Run, Task
-from loops.services import pricing
-from loops.services.forking import fork_run
+from loops.services import unpriced_models
+from loops.services.forks import fork_run
 from loops.services.submission import InvalidTask
 from loops.services.tasks import run_spec
 from tests.integration.services import world as worlds
@@ -87,11 +87,11 @@ def test_a_fallback_and_any_role_count(world: worlds.World, local: Agent) -> Non
     agent.actor_model = ModelConfig.objects.create(
         name="priced", provider="openai", model_id="x", input_usd_per_mtok=1, output_usd_per_mtok=2
     )
-    assert pricing.unpriced(pricing.models_of(agent)) == []
+    assert unpriced_models.unpriced(unpriced_models.models_of(agent)) == []
     agent.summariser_model = local.actor_model
-    assert pricing.unpriced(pricing.models_of(agent)) == ["local"]
+    assert unpriced_models.unpriced(unpriced_models.models_of(agent)) == ["local"]
     agent.summariser_model, agent.actor_model.fallback = None, local.actor_model
-    assert pricing.unpriced(pricing.models_of(agent)) == ["local"]
+    assert unpriced_models.unpriced(unpriced_models.models_of(agent)) == ["local"]
 
 
 def test_who_sets_no_money_limit_is_told_and_not_asked(world: worlds.World, local: Agent) -> None:
@@ -108,7 +108,7 @@ def test_a_known_price_binds_and_needs_no_question(world: worlds.World) -> None:
 
 def test_a_fork_asks_as_well(world: worlds.World, local: Agent, settings: Any, tmp_path: Path) -> None:
     settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
     mine = forks.parent_in(tmp_path / "parent", world.submit(limits=MONEY).run)
     for changed in ({"model": "local"}, {"model": "local", "limits": MONEY}):
         with pytest.raises(InvalidTask, match="no price is known of local"):
@@ -122,7 +122,7 @@ def test_what_was_confirmed_for_the_parent_is_not_confirmed_for_its_fork(
 ) -> None:
     """It was said of another model and another limit."""
     settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
     ModelConfig.objects.create(
         name="priced", provider="openai", model_id="x", input_usd_per_mtok=1, output_usd_per_mtok=2
     )

@@ -17,11 +17,11 @@ from django.utils import timezone
 from agentops.ops import checks
 from gates.models import Gate
 from gates.services import decide
-from loops.models import AuditEvent, Fact, Run, ToolCallRecord, Workspace
-from loops.services import forking, models, people, workspaces
-from loops.services.driving import drive
+from loops.models import AuditEvent, Fact, Policy, Run, ToolCallRecord, Workspace
+from loops.runs.composition import rejudge
+from loops.runs.drive import drive
+from loops.services import forks, models, people, workspaces
 from loops.services.submission import InvalidTask
-from loops.wiring import rejudge
 from tests.integration.services.world import World
 
 pytestmark = pytest.mark.spec("I7")
@@ -310,7 +310,8 @@ def test_a_run_that_has_begun_waits_before_it_acts(world: World, place: Path) ->
     shop = Workspace.objects.create(
         project=world.project, name="Shop", path=str(place / "roots/shop"), copy_for_each_run=False
     )
-    run = world.submit(workspace=shop, final_review="never").run
+    Policy.objects.filter(project=world.project).update(final_review="never")
+    run = world.submit(workspace=shop).run
     drive(run.pk, "one")
     gate = Gate.objects.get(run=run, status="open")
     (place / "roots/shop").rename(place / "moved")
@@ -342,7 +343,7 @@ def test_a_fork_takes_nothing_out_of_a_folder_that_is_not_open(world: World, pla
     Run.objects.filter(pk=run.pk).update(workspace_path=str(place / "outside/home"))
     run.refresh_from_db()
     with pytest.raises(InvalidTask, match="superuser"):
-        forking.fork_run(actor=world.operator, run=run, step=0)
+        forks.fork_run(actor=world.operator, run=run, step=0)
     (place / "copy").mkdir()
     with pytest.raises(workspaces.WorkspaceElsewhere, match="superuser"):
         workspaces.copy_present(run, place / "copy")

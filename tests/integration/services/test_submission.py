@@ -7,7 +7,7 @@ import pytest
 from loops.models import AuditEvent, Run, Task
 from loops.services import tasks
 from loops.services.access import NotAllowed
-from loops.storage import bell
+from loops.storage import dispatch
 from tests.integration.services.world import closing_connections
 
 LONE_SURROGATE = "\ud800"
@@ -26,7 +26,7 @@ def test_a_submission_makes_a_task_and_a_queued_run(world):
 
 def test_a_submission_rings_the_bell_once_after_the_commit(world, django_capture_on_commit_callbacks, monkeypatch):
     rung = []
-    monkeypatch.setattr(bell, "ring_now", rung.append)
+    monkeypatch.setattr(dispatch, "ring_now", rung.append)
     with django_capture_on_commit_callbacks(execute=True):
         run = world.submit().run
         assert rung == []
@@ -182,8 +182,8 @@ def test_complexity_is_estimated_and_explained(world):
 
 
 def test_the_specification_is_what_the_engine_reads(world):
-    from loops.engine.codec import from_plain
-    from loops.engine.spec import RunSpec
+    from loops.engine.encoding.codec import from_plain
+    from loops.engine.state.spec import RunSpec
 
     made = world.submit(criteria=[{"text": "works", "command": "make test"}])
     spec = from_plain(RunSpec, tasks.run_spec(made.run))

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.integration.storage.bells import Bells, app
+from tests.integration.storage.dispatched import Bells, app
 
 
 @pytest.fixture(autouse=True)
 def bell(settings: Any) -> Bells:
     """Nobody hears it; ``rung`` says for which runs it was rung."""
-    settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
     app.rung, app.broken = [], False
     return app

@@ -9,9 +9,9 @@ from typing import Any
 from gates.models import Gate
 from gates.services import decide
 from loops.engine.values import Access
-from loops.models import Run, Task
-from loops.services.forking import fork_run
-from loops.services.reusing import fork_of, take_over
+from loops.models import Policy, Run
+from loops.runs.forks import fork_of, take_over
+from loops.services.forks import fork_run
 from tests import factories as make
 from tests import fakes
 from tests.integration.storage import owned
@@ -48,7 +48,7 @@ def parent_in(folder: Path, run: Run | None = None, **changes: Any) -> Owned:
     folder.mkdir(parents=True)
     (folder / "notes").write_text("one")
     Run.objects.filter(pk=mine.run.pk).update(workspace_path=str(folder))
-    Task.objects.filter(pk=mine.run.task_id).update(final_review="never")
+    Policy.objects.filter(project=mine.run.project_id).update(final_review="never")
     mine.run.refresh_from_db()
     return mine
 

@@ -16,11 +16,12 @@ from django.db import connection
 from gates.gatekeeper import SqlGatekeeper
 from loops.driver import Driver, Ports
 from loops.engine import facts as f
-from loops.engine.context import Transcript, extend
-from loops.engine.detection.thresholds import OFF
-from loops.engine.fold import apply, initial
-from loops.engine.spec import Limits
-from loops.engine.state import RunState
+from loops.engine.apply import apply, initial
+from loops.engine.context_window.conversation import extend
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.state.limits import Limits
+from loops.engine.state.run import RunState
+from loops.engine.state.thresholds import OFF
 from loops.ids import new_key
 from loops.models import Project, Run
 from loops.storage import journal

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.lifecycle import Event, Phase
+from loops.engine.state.lifecycle import Event, Phase
 from loops.ids import new_id
 from loops.models import Run
-from loops.storage.projections import ESCALATIONS, SHOWN_CHARS
 from loops.storage.rebuild import rebuild
+from loops.storage.rows import ESCALATIONS, SHOWN_CHARS
 from tests.integration.storage import owned
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("W1", "E1")]

@@ -14,14 +14,15 @@ from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 
 from gates.models import Gate
-from loops.engine import canonical, fold, texts
+from loops.engine import apply, prompts
 from loops.engine import facts as f
-from loops.engine.fold.forking import forked as as_forked
-from loops.engine.lifecycle import Event, Phase
-from loops.models import Checkpoint, Fact, Fork, ModelCall, ProvenanceRecord, Run, Step, ToolCallRecord
-from loops.services import reusing
+from loops.engine.encoding import canonical
+from loops.engine.forks.reducers import forked as as_forked
+from loops.engine.state.lifecycle import Event, Phase
+from loops.models import Checkpoint, Fact, Fork, ModelCall, Policy, ProvenanceRecord, Run, Step, ToolCallRecord
+from loops.runs import forks as runs_forks
 from loops.services.access import NotAllowed
-from loops.services.forking import ForkConflict, fork_run, point_of
+from loops.services.forks import ForkConflict, fork_run, point_of
 from loops.services.submission import InvalidTask
 from loops.services.workspaces import WorkspaceElsewhere
 from loops.storage import chain, journal, reader
@@ -117,7 +118,7 @@ class TestHistory:
     def test_a_beginning_that_was_interrupted_is_completed(
         self, parent: owned.Owned, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(reusing, "BATCH", 5)
+        monkeypatch.setattr(runs_forks, "BATCH", 5)
         parent.run.refresh_from_db()
         run = fork_run(actor=parent.run.task.created_by, run=parent.run, step=3, message="hello").run
         first = owned.own(run)
@@ -129,10 +130,10 @@ class TestHistory:
             append(*args)
 
         monkeypatch.setattr(first.journal, "append", dies)
-        fork = reusing.fork_of(run)
+        fork = runs_forks.fork_of(run)
         assert fork is not None
         with pytest.raises(ZeroDivisionError):
-            reusing.take_over(run, fork, first.journal)
+            runs_forks.take_over(run, fork, first.journal)
         half = journal.load(run.pk)
         assert half is not None
         assert (half.state.seq, half.state.reusing) == (10, str(parent.run.pk))
@@ -156,11 +157,11 @@ class TestHistory:
             with CaptureQueriesContext(connection) as queries:
                 fork_run(actor=mine.run.task.created_by, run=mine.run, step=3)
             counts.append(len(queries))
-        assert counts[0] == counts[1] <= 30
+        assert counts[0] == counts[1] <= 32
 
     @pytest.mark.spec("U3")
     def test_what_was_taken_over_reads_as_it_did_there(self, folders: Path, ledger: Ledger) -> None:
-        older = texts.of_journal({"goal": "# Older words\n{{goal}}\n"})
+        older = prompts.of_journal({"goal": "# Older words\n{{goal}}\n"})
         mine = forks.parent_in(folders / "parent", wording=older.contents())
         assert mine.drive([fakes.says("look", ("look", {})), fakes.done()], ledger.tools()) == "ended"
         ours = forked(mine)
@@ -171,7 +172,7 @@ class TestHistory:
         (first,) = reader.history(ours.run.pk, until=1)
         assert isinstance(first, f.RunStarted)
         assert first.prompts["goal"] == older.templates["goal"].sha256
-        assert first.prompts["no_tool_call"] == texts.TODAY.templates["no_tool_call"].sha256
+        assert first.prompts["no_tool_call"] == prompts.TODAY.templates["no_tool_call"].sha256
 
 
 class TestPermission:
@@ -214,7 +215,7 @@ class TestPermission:
             return replace(as_forked(state, fact), calls=state.calls)
 
         approved = approved_in(waiting)
-        monkeypatch.setitem(fold.HANDLERS, f.Forked, keeping)
+        monkeypatch.setitem(apply.HANDLERS, f.Forked, keeping)
         mine = forked(waiting)
         assert mine.drive([fakes.done()], ledger.tools("pay")) == "ended"
         assert ledger.of(mine.run) == {"pay 2": 1}
@@ -252,7 +253,7 @@ class TestPermission:
         ours = forked(mine, seq=intent.seq)
         assert ToolCallRecord.objects.get(run=ours.run).state == "ABORT"
         assert ours.drive([fakes.says("anew", ("pay", {"at": 1})), fakes.done()], ledger.tools()) == "ended"
-        assert texts.fill("call_before_fork") in reads(ours.run)
+        assert prompts.fill("call_before_fork") in reads(ours.run)
         assert ledger.of(ours.run) == {"pay 1": 1}
         assert len(set(ledger.keys)) == 2
         assert chain.verify(ours.run.pk).problems == []
@@ -295,6 +296,7 @@ class TestBudget:
 
     def test_other_limits_model_and_instructions_hold_from_the_fork_on(self, parent: owned.Owned) -> None:
         other = make.model(name="other")
+        Policy.objects.filter(project=parent.run.project_id).update(task_limits={"max_steps": 1000})
         mine = forked(
             parent, step=1, limits={"max_tokens": 77_000}, model=other.name, instructions="Speak like a sailor."
         )
@@ -419,7 +421,7 @@ class TestFolder:
         assert last_of(mine.run).workspace == ""
 
     def test_that_may_have_changed_since_is_said(self, parent: owned.Owned) -> None:
-        assert last_of(forked(parent, step=1).run).workspace == reusing.NOT_KEPT
+        assert last_of(forked(parent, step=1).run).workspace == runs_forks.NOT_KEPT
 
     def test_is_sure_when_only_reading_came_after(self, folders: Path) -> None:
         mine = forks.parent_in(folders / "parent")
@@ -431,10 +433,10 @@ class TestFolder:
         (folders / "parent").rename(folders / "elsewhere")
         parent.run.refresh_from_db()
         run = fork_run(actor=parent.run.task.created_by, run=parent.run, step=1).run
-        fork = reusing.fork_of(run)
+        fork = runs_forks.fork_of(run)
         assert fork is not None
         with pytest.raises(WorkspaceElsewhere, match="is not on worker"):
-            reusing.take_over(run, fork, owned.own(run).journal)
+            runs_forks.take_over(run, fork, owned.own(run).journal)
         assert not Fact.objects.filter(run=run).exists()
 
 

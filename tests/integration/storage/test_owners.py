@@ -13,7 +13,7 @@ import pytest
 
 from loops.engine import facts as f
 from loops.models import AuditEvent
-from loops.services import driving
+from loops.runs import drive
 from loops.storage import connections, journal, owners, reader
 from tests.integration.storage import owned
 
@@ -35,8 +35,8 @@ class TestProofOfDeath:
         assert owners.is_dead(name)
 
     def test_somebody_else_with_its_number_is_not_it(self) -> None:
-        *rest, birth = owners.me().rsplit(":", 1)
-        assert owners.is_dead(":".join([*rest, str(int(birth) - 1)]))
+        *rest, birth, parent = owners.me().split(":")
+        assert owners.is_dead(":".join([*rest, str(int(birth) - 1), parent]))
         assert not owners.is_dead(owners.me())
 
     @pytest.mark.parametrize(("place", "value"), [(0, "elsewhere"), (3, "anotherb"), (4, "1"), (1, "x"), (5, "")])
@@ -47,6 +47,24 @@ class TestProofOfDeath:
         parts[place] = value
         assert not owners.is_dead(":".join(parts))
 
+    def test_a_process_that_ends_with_whoever_started_it_did_not_die_alone(self) -> None:
+        """As when a machine's service, or all of AgentOps, is ended at once."""
+        parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WHO!r}]).wait()"
+        with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as started:
+            assert started.stdout is not None
+            name = started.stdout.readline().strip()
+            os.kill(int(name.split(":")[1]), signal.SIGKILL)
+            started.wait()
+        assert owners.is_dead(name)
+        assert not owners.died_alone(name)
+        with subprocess.Popen([sys.executable, "-c", WHO], stdout=subprocess.PIPE, text=True) as worker:
+            assert worker.stdout is not None
+            alone = worker.stdout.readline().strip()
+            assert not owners.died_alone(alone)
+            worker.kill()
+        assert owners.died_alone(alone)
+        assert not owners.died_alone(alone.rpartition(":")[0]), "an owner of an older version"
+
     def test_nor_of_an_owner_of_an_older_version(self) -> None:
         assert not owners.is_dead(f"{socket.gethostname()}:4194304:140000")
         assert not owners.is_dead("")
@@ -56,11 +74,11 @@ class TestProofOfDeath:
 class TestWhatTheNextOwnerWrites:
     @pytest.mark.spec("J3", "J4")
     def test_names_the_lost_one_and_what_it_said(self, settings: Any) -> None:
-        settings.AGENTOPS_CELERY = "tests.integration.storage.bells.app"
+        settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
         mine = owned.begun()
         mine.journal.hang("look hangs")
         owned.lapse(mine.run)
-        driving.drive(mine.run.pk, owners.me())
+        drive.drive(mine.run.pk, owners.me())
         taken = next(fact for fact in reader.history(mine.run.pk) if isinstance(fact, f.RunTakenOver))
         assert (taken.lost, taken.lost_is_dead, taken.why) == ("somebody", False, "look hangs")
         assert AuditEvent.objects.get(kind="run.hung").detail == {"what": "look hangs", "epoch": 1}

@@ -16,10 +16,10 @@ from loops import jobs
 from loops.engine import facts as f
 from loops.engine.ports import LeaseLost
 from loops.models import Run
-from loops.storage import journal, mailbox
+from loops.storage import inbox, journal
 from tests.integration.services.world import closing_connections
 from tests.integration.storage import owned
-from tests.integration.storage.bells import Bells
+from tests.integration.storage.dispatched import Bells
 
 pytestmark = pytest.mark.django_db(transaction=True)
 THREADS = 32
@@ -79,7 +79,7 @@ class TestClaiming:
 def succeeded() -> tuple[owned.Owned, owned.Owned]:
     """An owner whose lease ran out, and the one who came after."""
     stale = owned.begun()
-    mailbox.put(stale.run.pk, "message", {"text": "hello"})
+    inbox.put(stale.run.pk, "message", {"text": "hello"})
     owned.lapse(stale.run)
     return stale, owned.own(stale.run, "next")
 
@@ -181,7 +181,7 @@ class TestMailAndReleaseMeet:
         def sender() -> None:
             for _ in range(RACES):
                 start.wait(30)
-                mailbox.put(run.pk, "message", {"text": "hello"})
+                inbox.put(run.pk, "message", {"text": "hello"})
                 end.wait(30)
 
         @closing_connections
@@ -234,7 +234,7 @@ class TestMailAndReleaseMeet:
 
         with ThreadPoolExecutor(1) as threads:
             with transaction.atomic():
-                mailbox.put(mine.run.pk, "message", {"text": "hello"})
+                inbox.put(mine.run.pk, "message", {"text": "hello"})
                 done = threads.submit(release)
                 wait_for_a_lock()
             done.result(30)
@@ -279,7 +279,7 @@ class TestTheSweeper:
 
     def test_finds_mail_that_woke_nobody(self, bell: Bells) -> None:
         run = owned.new_run()
-        mailbox.put(run.pk, "pause")
+        inbox.put(run.pk, "pause")
         Run.objects.filter(pk=run.pk).update(**self.RESTING)
         bell.rung.clear()
         assert jobs.sweep() == 1

@@ -1,4 +1,4 @@
-"""Whoever can do anything to the database can change history, but not unnoticed (SPEC N1, P14)."""
+"""Whoever can do anything to the database can change history, but not unnoticed (SPEC N1, promise 14)."""
 
 from __future__ import annotations
 

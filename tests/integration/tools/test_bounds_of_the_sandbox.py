@@ -9,7 +9,7 @@ import pytest
 
 from loops.engine.values import ToolResult
 from loops.tools.limits import MIB, Limits
-from loops.tools.sandbox import levels
+from loops.tools.sandbox import capability
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("X5", "I7")
@@ -18,8 +18,8 @@ HUNGRY = "import time\nkept = [b'x' * 2**20 for _ in range(200)]\ntime.sleep(5)"
 
 
 def shell(folder: Path, command: str, **limits: Any) -> ToolResult:
-    assert levels.probe().level == levels.FULL, levels.probe().warning
-    return Desk(folder, level=levels.probe(), limits=Limits(**limits)).shell(command)
+    assert capability.probe().level == capability.FULL, capability.probe().warning
+    return Desk(folder, level=capability.probe(), limits=Limits(**limits)).shell(command)
 
 
 def python(code: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ import psutil
 import pytest
 
 from loops.tools import fence
+from loops.tools.fence import Fence
+from loops.tools.sandbox.lease_wrapper import LeaseWrapper
 from loops.uptime import uptime
 from tests.stack import wait_until
 from tests.unit.tools.harness import reachable
@@ -54,7 +57,7 @@ COMMAND = """
 import asyncio, sys
 from loops.tools import fence
 from loops.tools.limits import Limits
-from loops.tools.sandbox.inside import Job, run_inside
+from loops.tools.sandbox.runner import Job, run_inside
 from loops.tools.workspace import Workspace
 from loops.uptime import uptime
 
@@ -179,6 +182,49 @@ class TestACommand:
             worker.wait()
             wait_until(lambda: not any(alive(one) for one in tree), "the end of the tree", 2)
             assert not (tmp_path / "note").exists()
+
+    @pytest.mark.spec("I8", "J4")
+    def test_that_has_only_begun_is_not_outlived_by_its_first_process(self) -> None:
+        """Bubblewrap's child is tied to its parent's life some milliseconds after it was made: here it never is."""
+        with untied() as (worker, first):
+            let_go(worker)
+            wait_until(lambda: not alive(first), "the end of the first process", 20)
+
+    def test_that_has_only_begun_is_outlived_where_nobody_ends_its_first_process(self) -> None:
+        """Negative control."""
+        with untied("os.kill(int(one), int(sys.argv[2]))") as (worker, first):
+            let_go(worker)
+            assert alive(first)
+
+
+@contextmanager
+def untied(without: str = "") -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
+    """A leash ``without`` these words, around a shell whose child nothing ties to it; news come from its input."""
+    held = LeaseWrapper(Fence(lambda: uptime() + 60), signal.SIGKILL)
+    held.close()
+    python, option, code, _, ended_by = held.argv
+    assert without in code
+    words = [python, option, code.replace(without, "pass") if without else code, "0", ended_by]
+    shell = ["/bin/sh", "-c", "sleep 60 & echo $!; wait"]
+    with subprocess.Popen([*words, *shell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdin.buffer.write(struct.pack("d", uptime() + 60))
+        worker.stdin.flush()
+        first = psutil.Process(int(worker.stdout.readline()))
+        try:
+            yield worker, first
+        finally:
+            worker.kill()
+            if alive(first):
+                first.kill()
+
+
+def let_go(leash: subprocess.Popen[str]) -> None:
+    """As the end of its worker does."""
+    assert leash.stdin is not None
+    leash.stdin.close()
+    assert leash.wait(20) == 137
 
 
 def below(worker: subprocess.Popen[str]) -> list[psutil.Process]:

@@ -15,7 +15,7 @@ import pytest
 
 from loops.tools import snapshots
 from loops.tools.limits import PROTECTED, Limits
-from loops.tools.sandbox import guarded, levels
+from loops.tools.sandbox import capability, protected_files
 from loops.tools.workspace import Workspace
 from tests.unit.tools.harness import Desk
 
@@ -32,8 +32,8 @@ MISSING = {"AGENTS.md", ".mcp.json", ".claude", ".agentops", ".agentops.toml"}
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    assert levels.probe().level == levels.FULL, levels.probe().warning
-    desk = Desk(tmp_path, level=levels.probe())
+    assert capability.probe().level == capability.FULL, capability.probe().warning
+    desk = Desk(tmp_path, level=capability.probe())
     (desk.workspace / "CLAUDE.md").write_text("the user's own\n")
     return desk
 
@@ -80,7 +80,7 @@ def test_the_next_command_takes_them_for_nothing(desk: Desk) -> None:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
     with Workspace(str(desk.workspace), Limits()) as workspace:
-        guard = guarded.guard(workspace.beneath, PROTECTED)
+        guard = protected_files.guard(workspace.beneath, PROTECTED)
         assert set(guard.masks) >= MISSING
         assert guard.binds == ["CLAUDE.md"]
         assert guard.restore(workspace.beneath) == []
@@ -97,7 +97,7 @@ def test_while_a_command_runs_what_it_stands_on_stays(desk: Desk) -> None:
 
 def test_what_a_person_put_there_is_never_taken_for_one(desk: Desk) -> None:
     (desk.workspace / "AGENTS.md").write_text("")
-    (desk.workspace / ".mcp.json").write_bytes(guarded.PLACEHOLDER + b"more")
+    (desk.workspace / ".mcp.json").write_bytes(protected_files.PLACEHOLDER + b"more")
     assert desk.shell("true").ok
     assert names(desk) == {"CLAUDE.md", "AGENTS.md", ".mcp.json"}
     assert "AGENTS.md" in states(desk)

@@ -12,11 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from loops.engine.errors import Recovery, classify, of_result
+from loops.engine.failures.classify import classify
+from loops.engine.state.failure import (
+    Recovery,
+    of_result,
+)
 from loops.engine.values import FailureKind
-from loops.tools.clean import sha256_hex
 from loops.tools.limits import Limits
-from loops.tools.sandbox import levels
+from loops.tools.output import sha256_hex
+from loops.tools.sandbox import capability
 from loops.tools.sandbox.user import OUTSIDE_UID
 from tests.own_environment import give_pytest
 from tests.unit.tools.harness import Desk
@@ -24,8 +28,8 @@ from tests.unit.tools.harness import Desk
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    assert levels.probe().level == levels.FULL, levels.probe().warning
-    return Desk(tmp_path, level=levels.probe())
+    assert capability.probe().level == capability.FULL, capability.probe().warning
+    return Desk(tmp_path, level=capability.probe())
 
 
 @pytest.mark.spec("I5")
@@ -198,7 +202,7 @@ UNPRIVILEGED = """
 import asyncio, concurrent.futures.thread, os, sys
 from pathlib import Path
 from tests.unit.tools.harness import Desk
-from loops.tools.sandbox import levels
+from loops.tools.sandbox import capability
 import tempfile
 folder = Path(tempfile.mkdtemp(dir="/tmp"))
 os.chmod(folder, 0o777)
@@ -207,7 +211,7 @@ first.mkdir()
 Desk(first).run("run_command", argv=["true"])
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(2345); os.setuid(2345)
-level = levels.probe()
+level = capability.probe()
 assert level.level == 3, level
 desk = Desk(folder, level=level)
 assert desk.run("write_file", path="a", content="one").ok
@@ -228,11 +232,11 @@ def test_the_same_walls_for_a_worker_that_is_not_root() -> None:
 
 
 CONFINED = (
-    UNPRIVILEGED.partition("level = levels.probe()")[0]
+    UNPRIVILEGED.partition("level = capability.probe()")[0]
     + """
 sys.executable = "/usr/bin/python3"  # the one of this test may lie where nobody but root comes
-levels.bwrap_path = lambda: ""
-level = levels.probe(fresh=True)
+capability.bwrap_path = lambda: ""
+level = capability.probe(fresh=True)
 assert level.level == 2, level
 desk = Desk(folder, level=level)
 theirs = folder / "theirs"
@@ -272,7 +276,7 @@ def test_every_judgement_and_execution_is_audited(desk: Desk) -> None:
 
 
 def test_limits_of_a_command_come_from_the_limits(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, level=levels.probe(), limits=Limits(open_files=64, processes=33, command_s=1.0))
+    desk = Desk(tmp_path, level=capability.probe(), limits=Limits(open_files=64, processes=33, command_s=1.0))
     content = desk.shell("ulimit -n; ulimit -u; ulimit -c").content
     assert content.endswith("[stdout]\n64\n33\n0\n")
     assert "time limit" in desk.shell("sleep 9").error

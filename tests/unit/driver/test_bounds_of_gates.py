@@ -9,11 +9,11 @@ import pytest
 from loops.driver import gates
 from loops.driver.rollback import reasons_of
 from loops.engine import facts as f
-from loops.engine.cutting import shortened
-from loops.engine.recovery.silence import PLAIN_ANSWERS_AT_MOST, SILENT_ANSWERS_AT_MOST
-from loops.engine.rollback import Undo
+from loops.engine.rollback.plan import Undo
+from loops.engine.text.truncation import shortened
+from loops.engine.tool_calls.no_tool_call import PLAIN_ANSWERS_AT_MOST, SILENT_ANSWERS_AT_MOST
 from loops.engine.values import Compensation
-from loops.streaming import AT_MOST_CHARS, OutputStream
+from loops.streams import AT_MOST_CHARS, OutputStream
 from tests.fakes import World, done, says
 
 pytestmark = pytest.mark.spec("X5")

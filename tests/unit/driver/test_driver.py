@@ -8,10 +8,10 @@ import itertools
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.detection.thresholds import OFF
-from loops.engine.fold import ImpossibleFact, apply
-from loops.engine.lifecycle import Phase
+from loops.engine.apply import ImpossibleFact, apply
 from loops.engine.ports import ModelError, Verified
+from loops.engine.state.lifecycle import Phase
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import Access, FailureKind, StopReason, ToolCall, ToolResult
 from tests.fakes import Tools, World, done, says
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loops.engine import ports as p
-from loops.engine.detection.thresholds import OFF
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import Access
 from tests.fakes import Tools, World, done, says
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from loops.driver import watch
+from loops.driver import interrupts
 from loops.engine import facts as f
-from loops.engine.lifecycle import Phase
+from loops.engine.state.lifecycle import Phase
 from tests.fakes import Tools, World, done, says
 
 LOOK = ("look", {"at": "it"})
@@ -17,7 +17,7 @@ LOOK = ("look", {"at": "it"})
 @pytest.mark.spec("I8", "K1")
 def test_a_stopped_tool_may_take_its_time_to_clean_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mail is still unread while a process tree is being killed: looking again may not cut that short."""
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr(interrupts, "LOOK_EVERY_S", 0)
     cleaned: list[int] = []
     world = World([says("", LOOK), done()])
 
@@ -40,8 +40,8 @@ def test_a_stopped_tool_may_take_its_time_to_clean_up(monkeypatch: pytest.Monkey
 
 @pytest.mark.spec("J3")
 def test_a_lost_lease_cancels_the_model_and_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0)
-    monkeypatch.setattr(watch, "RENEW_EVERY_S", 0)
+    monkeypatch.setattr(interrupts, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr(interrupts, "RENEW_EVERY_S", 0)
 
     async def endless() -> None:
         world.journal.lost = True

@@ -9,9 +9,9 @@ import pytest
 
 from loops.engine import breakers as b
 from loops.engine import facts as f
-from loops.engine.lifecycle import Phase
-from loops.engine.outages import MAX_SECONDS_PARKED
 from loops.engine.ports import ModelError
+from loops.engine.state.lifecycle import Phase
+from loops.engine.state.outage import MAX_SECONDS_PARKED
 from loops.engine.values import Access, FailureKind, ModelReply, ModelRequest, ToolResult
 from loops.storage.status import status
 from tests import fakes
@@ -147,7 +147,7 @@ def test_attempts_spread_over_the_outage_end_the_run_and_a_person_can_try_again(
 def test_a_run_that_never_gets_a_turn_is_parked_for_a_day_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_SECONDS_PARKED == 24 * 3600
     a_day = 600
-    monkeypatch.setattr("loops.engine.fold.outages.MAX_SECONDS_PARKED", a_day)
+    monkeypatch.setattr("loops.engine.model_calls.reducers.MAX_SECONDS_PARKED", a_day)
     shared = Shared(fakes.Clock())
     shared.rows[b.MODEL, MAIN] = b.Breaker(status=b.Status.HALF_OPEN, opened_at=1, probe="stuck", why="timeout")
     shared.working.add("stuck")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from loops.driver import drain, watch
+from loops.driver import drain, interrupts
 from loops.engine import facts as f
-from loops.engine.lifecycle import Phase
 from loops.engine.ports import ModelError, Verified
+from loops.engine.state.lifecycle import Phase
 from loops.engine.values import FailureKind
 from tests.fakes import Tools, World, done, says
 
@@ -22,7 +22,7 @@ LOOK = ("look", {"at": "it"})
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in {"LOOK_EVERY_S": 0.01, "RENEW_EVERY_S": 0.0, "MARGIN_S": 0.05, "GRACE_S": 0.1}.items():
-        monkeypatch.setattr(watch, name, seconds)
+        monkeypatch.setattr(interrupts, name, seconds)
 
 
 class Hasty(Tools):
@@ -67,8 +67,8 @@ def test_a_tool_that_cannot_be_cancelled_costs_its_owner_the_lease() -> None:
 
 @pytest.mark.spec("J3")
 def test_so_does_a_step_between_two_effects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "STEP_S", 0.1)
-    monkeypatch.setattr(watch.Watch.expect, "__defaults__", (0.1,))
+    monkeypatch.setattr(interrupts, "STEP_S", 0.1)
+    monkeypatch.setattr(interrupts.Interrupts.expect, "__defaults__", (0.1,))
     world = World([says("", LOOK), done()])
 
     async def judge(*words: Any) -> Any:
@@ -82,8 +82,8 @@ def test_so_does_a_step_between_two_effects(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.spec("J3")
 def test_without_a_time_limit_a_hung_step_keeps_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control."""
-    monkeypatch.setattr(watch.Watch, "_overdue", lambda self: None)
-    monkeypatch.setattr(watch.Watch.expect, "__defaults__", (0.1,))
+    monkeypatch.setattr(interrupts.Interrupts, "_overdue", lambda self: None)
+    monkeypatch.setattr(interrupts.Interrupts.expect, "__defaults__", (0.1,))
     world = World([says("", LOOK), done()])
 
     async def judge(*words: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from loops.driver import Ports
 from loops.engine import facts as f
-from loops.engine.fold import ImpossibleFact, apply
+from loops.engine.apply import ImpossibleFact, apply
 from loops.engine.values import ModelRole
 from tests.fakes import World, done, says
 

@@ -19,14 +19,17 @@ from hypothesis import strategies as st
 from loops.driver import Driver
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine.context import Transcript, extend
-from loops.engine.detection.thresholds import OFF, Thresholds
-from loops.engine.exits import REASONS, REPORT_KINDS
-from loops.engine.fold import apply, replay
-from loops.engine.lifecycle import TERMINAL, Phase
-from loops.engine.limits import SMALLEST_ANSWER
-from loops.engine.spec import ConfidenceTerms, Criterion, Limits
-from loops.engine.state import RunState
+from loops.engine.apply import apply, replay
+from loops.engine.context_window.conversation import extend
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.end_reports import REPORT_KINDS
+from loops.engine.limits.guards import SMALLEST_ANSWER
+from loops.engine.state.lifecycle import TERMINAL, Phase
+from loops.engine.state.limits import Limits
+from loops.engine.state.run import RunState
+from loops.engine.state.spec import ConfidenceTerms, Criterion
+from loops.engine.state.thresholds import OFF, Thresholds
 from loops.engine.values import Access, FailureKind, ModelReply, ModelRequest, StopReason, ToolCall, ToolResult, Usage
 from tests import fakes
 from tests.unit.engine import in_a_row
@@ -431,11 +434,11 @@ def check_end(world: World, state: RunState) -> None:
     """What holds for every run that is over (SPEC A4, A5)."""
     journal = world.journal
     assert state.is_ended
-    assert state.end_reason in REASONS
+    assert state.end_reason in EXPLANATIONS
     ends = [fact for fact in journal.of(f.PhaseEntered) if fact.phase in TERMINAL]
     reports = journal.of(f.RunEnded)
     assert [(end.phase, REPORT_KINDS[end.phase]) for end in ends] == [(r.phase, r.report_kind) for r in reports]
-    assert all(report.report["reason"] == report.reason in REASONS for report in reports)
+    assert all(report.report["reason"] == report.reason in EXPLANATIONS for report in reports)
     assert len(world.archive.committed) == (state.phase is Phase.COMMIT)
     messages = journal.of(f.MessageReceived)
     assert state.step <= journal.granted["max_steps"] * (len(messages) + 1)

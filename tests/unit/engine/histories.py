@@ -9,8 +9,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
-from loops.engine.context import Transcript, extend
-from loops.engine.spec import Criterion
+from loops.engine.context_window.conversation import extend
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.state.spec import Criterion
 from loops.engine.values import ModelRole, StopReason, ToolCall, ToolResult, Usage
 from tests.fakes import spec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from loops.engine import facts as f
-from loops.engine.spec import Limits
+from loops.engine.state.limits import Limits
 
 
 def bound(limits: Limits) -> int:

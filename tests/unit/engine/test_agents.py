@@ -15,14 +15,14 @@ import pytest
 
 from loops import agents
 from loops.agents import AgentContext, BaseAgent, ExecutionResult, LoopRunner, execution_loop
-from loops.driver import watch
+from loops.driver import interrupts
 from loops.engine import effects as e
 from loops.engine import facts as f
-from loops.engine import loops
-from loops.engine.detection.thresholds import OFF
-from loops.engine.lifecycle import Phase
+from loops.engine import ports, strategies
 from loops.engine.ports import ModelError
-from loops.engine.spec import ConfidenceTerms, RunSpec
+from loops.engine.state.lifecycle import Phase
+from loops.engine.state.spec import ConfidenceTerms, RunSpec
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import Access, FailureKind, ModelRole, ToolResult
 from loops.llm import prompts
 from loops.orchestrator import Orchestrator, parse_confidence
@@ -93,7 +93,7 @@ def test_a_loop_is_chosen_by_name_and_tells_what_it_did() -> None:
     assert (result.metadata.turns, result.metadata.tool_calls) == (3, 3)
     assert result.metadata.tokens_per_turn == (120, 120, 120)
     assert execution_loop("react").get_loop_type() == "react"
-    with pytest.raises(loops.UnknownLoop, match=r"registered: .*react"):
+    with pytest.raises(strategies.UnknownLoop, match=r"registered: .*react"):
         execution_loop("nonsense")
 
 
@@ -136,8 +136,8 @@ def test_a_loop_that_lost_its_run_says_so() -> None:
 
 STRATEGY = '''
 from pathlib import Path
-from loops.engine.loops import register
-from loops.engine.loops.react import React
+from loops.engine.strategies import register
+from loops.engine.strategies.react import React
 
 @register
 class Twice(React):
@@ -156,11 +156,11 @@ def test_another_package_adds_a_loop_by_entry_point(tmp_path: Path, monkeypatch:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-loops\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[agentops.loops]\ntwice = acme_loops:Twice\n")
-    monkeypatch.setattr(loops, "_registered", dict(loops._registered))
-    monkeypatch.setattr(loops, "_loaded", False)
-    assert "twice" not in loops._registered
+    monkeypatch.setattr(strategies, "_registered", dict(strategies._registered))
+    monkeypatch.setattr(strategies, "_loaded", False)
+    assert "twice" not in strategies._registered
     monkeypatch.syspath_prepend(tmp_path)
-    assert {"react", "twice"} <= set(loops.names())
+    assert {"react", "twice"} <= set(strategies.names())
     setting = Setting([says("", LOOK), done()])
     result = setting.run("twice")
     assert result.status == "completed"
@@ -278,6 +278,13 @@ def test_an_agent_that_stops_early_gives_its_run_back() -> None:
     result = asyncio.run(Lazy(setting.context(), orchestrator).run_task(setting.spec))
     assert (result.status, result.waiting_for, result.state.phase) == ("waiting", "agent", Phase.ACT)
     assert setting.journal.released == [(0, True)]
+
+
+@pytest.mark.spec("B6", "I1")
+def test_an_agent_has_every_port_that_a_run_has() -> None:
+    """What a port learns, the way through the orchestrator learns too."""
+    wanted = {name for port in (ports.Tools, ports.Gatekeeper) for name in vars(port) if not name.startswith("_")}
+    assert wanted <= set(vars(agents._Routed))
 
 
 # --- no single shot --------------------------------------------------------------------------------------------------
@@ -412,7 +419,7 @@ def test_a_second_opinion_that_cannot_be_had_says_why() -> None:
 @pytest.mark.spec("B6", "K1")
 def test_planning_reads_mail_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a person asked for since the last step is part of what comes next."""
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr(interrupts, "LOOK_EVERY_S", 0)
 
     class Once(BaseAgent):
         effects: list[e.Effect]

@@ -9,17 +9,18 @@ import pytest
 
 from loops.engine import facts as f
 from loops.engine.before_request import BEFORE, next_effect
-from loops.engine.detection.fingerprints import mark, result_mark
-from loops.engine.detection.ladder import Circle
-from loops.engine.detection.window import Seen
-from loops.engine.effects import CallModel, CheckConfidence, Effect, OpenGate, PruneContext, Record
-from loops.engine.errors import Recovery
-from loops.engine.lifecycle import Phase
-from loops.engine.loop import decide
-from loops.engine.recovering import Recovering
-from loops.engine.spec import ConfidenceTerms, Limits
-from loops.engine.standing import Confidence, Windowing
-from loops.engine.state import RunState
+from loops.engine.decide import decide
+from loops.engine.effects import CallModel, CheckConfidence, Effect, End, OpenGate, PruneContext, Record
+from loops.engine.encoding.fingerprints import mark, result_mark
+from loops.engine.state.failure import Recovery
+from loops.engine.state.lifecycle import Phase
+from loops.engine.state.limits import Limits
+from loops.engine.state.loop_escalation import LoopEscalation
+from loops.engine.state.measures import Confidence, WindowMeasures
+from loops.engine.state.recovery import RecoveryState
+from loops.engine.state.run import RunState
+from loops.engine.state.spec import ConfidenceTerms
+from loops.engine.state.step_window import Seen
 from tests.fakes import spec
 
 SPEC = replace(spec(windows={"scripted": 10_000}), confidence=ConfidenceTerms(every_steps=99))
@@ -31,19 +32,20 @@ AGAIN = tuple(Seen(step, action=mark("read a"), outcome=result_mark("alpha")) fo
 
 Spoken = type[f.Fact] | type[Effect] | str
 CASES: dict[str, tuple[str, dict[str, Any], Spoken]] = {
-    "_ask_about_limit": ("D3", {"reached": "max_steps"}, "limit_reached"),
-    "give_up": ("E3", {"recovering": Recovering(next=Recovery.BACKTRACK, why="look: no file")}, f.Backtracked),
-    "break_or_ask": ("F3", {"loop_found": "again", "circle": Circle(method="x", steps=(1, 2))}, f.LoopBroken),
+    "ask_about_limit": ("D3", {"reached": "max_steps"}, "limit_reached"),
+    "give_up": ("E3", {"recovering": RecoveryState(next=Recovery.BACKTRACK, why="look: no file")}, f.Backtracked),
+    "break_or_ask": ("F3", {"loop_found": "again", "circle": LoopEscalation(method="x", steps=(1, 2))}, f.LoopBroken),
     "look_for_loops": ("F1", {"recent": AGAIN}, f.LoopDetected),
-    "act": ("E1", {"recovering": Recovering(next=Recovery.ESCALATE, why="look: a breach")}, "escalation"),
+    "escalate": ("E1", {"recovering": RecoveryState(next=Recovery.ESCALATE, why="look: a breach")}, "escalation"),
+    "after_failure": ("E4", {"recovering": RecoveryState(next=Recovery.FAIL_GRACEFULLY, why="look: gone")}, End),
     "warn": ("U1", {"context_tokens": 8_100}, f.ContextWarned),
-    "make_room": ("U1", {"context_tokens": 9_900, "windowing": Windowing(warned=True)}, PruneContext),
-    "_look_at_limits": ("D1", {"active_us": 100_000_000}, f.LimitReached),
+    "make_room": ("U1", {"context_tokens": 9_900, "windowing": WindowMeasures(warned=True)}, PruneContext),
+    "notice_limit": ("D1", {"active_us": 100_000_000}, f.LimitReached),
     "check_confidence": ("G2", {"confidence": Confidence(asked=True)}, CheckConfidence),
     "confirm_long_task": ("D4", {"step": 50}, "long_task"),
-    "_warn": ("D3", {"active_us": 80_000_000}, f.LimitWarned),
-    "force_reflection": ("E4", {"recovering": Recovering(errors_in_row=3)}, f.ReflectionForced),
-    "wait_out": ("E2", {"recovering": Recovering(wait_for=1, why="look: busy")}, f.BackoffStarted),
+    "warn_of_limit": ("D3", {"active_us": 80_000_000}, f.LimitWarned),
+    "force_reflection": ("E4", {"recovering": RecoveryState(errors_in_row=3)}, f.ReflectionForced),
+    "wait_out": ("E2", {"recovering": RecoveryState(wait_for=1, why="look: busy")}, f.BackoffStarted),
 }
 """By the name of the step: the row that it keeps, what makes it speak, and the fact, effect or gate it asks for."""
 MARKED = [pytest.param(name, marks=pytest.mark.spec(CASES[name][0]), id=name) for name in CASES]
@@ -86,21 +88,22 @@ def test_of_everything_at_once_each_has_its_turn() -> None:
     breach = {"next": Recovery.ESCALATE, "why": "look: a breach"}
     everything = {name: value for _, changes, _ in reversed(CASES.values()) for name, value in changes.items()}
     gone: dict[str, dict[str, Any]] = {
-        "_ask_about_limit": {"reached": ""},
-        "give_up": {"recovering": Recovering(**recovering | breach)},
+        "ask_about_limit": {"reached": ""},
+        "give_up": {"recovering": RecoveryState(**recovering | breach)},
         "break_or_ask": {"loop_found": "", "circle": CALM.circle},
         "look_for_loops": {"recent": ()},
-        "act": {"recovering": Recovering(errors_in_row=3, wait_for=1, why="look: busy")},
-        "warn": {"windowing": Windowing(warned=True)},
+        "escalate": {"recovering": RecoveryState(**recovering | {"next": Recovery.FAIL_GRACEFULLY})},
+        "after_failure": {"recovering": RecoveryState(errors_in_row=3, wait_for=1, why="look: busy")},
+        "warn": {"windowing": WindowMeasures(warned=True)},
         "make_room": {"context_tokens": 0},
-        "_look_at_limits": {"active_us": 80_000_000},
+        "notice_limit": {"active_us": 80_000_000},
         "check_confidence": {"confidence": CALM.confidence},
         "confirm_long_task": {"step": 4},
-        "_warn": {"active_us": 0},
-        "force_reflection": {"recovering": Recovering(wait_for=1, why="look: busy")},
-        "wait_out": {"recovering": Recovering()},
+        "warn_of_limit": {"active_us": 0},
+        "force_reflection": {"recovering": RecoveryState(wait_for=1, why="look: busy")},
+        "wait_out": {"recovering": RecoveryState()},
     }
-    state = replace(CALM, **everything | {"recovering": Recovering(**recovering), "windowing": Windowing()})
+    state = replace(CALM, **everything | {"recovering": RecoveryState(**recovering), "windowing": WindowMeasures()})
     state = replace(state, context_tokens=9_900, active_us=100_000_000, step=50)
     for name, (_, _, expected) in CASES.items():
         assert spoken(next_effect(state)) == expected, name

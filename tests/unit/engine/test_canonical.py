@@ -11,7 +11,7 @@ import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from loops.engine import canonical
+from loops.engine.encoding import canonical
 from tests.unit.engine.effort import examples
 
 SAFE = 2**53 - 1

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.engine import canonical
 from loops.engine import facts as f
-from loops.engine.codec import from_plain, to_plain
-from loops.engine.state import RunState
+from loops.engine.encoding import canonical
+from loops.engine.encoding.codec import from_plain, to_plain
+from loops.engine.state.run import RunState
 from loops.engine.values import ModelReply, ModelRequest, ToolResult, ToolSpec
 from tests.unit.engine import plain
 from tests.unit.engine.effort import examples

@@ -11,19 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.driver import watch
-from loops.engine import confidence
+from loops.driver import interrupts
 from loops.engine import facts as f
-from loops.engine.bands import HIGH, LOW, MEDIUM, band
-from loops.engine.detection.thresholds import OFF
-from loops.engine.doubt import doubt
+from loops.engine.apply import replay
+from loops.engine.confidence import score as confidence_score
+from loops.engine.confidence.bands import HIGH, LOW, MEDIUM, band
+from loops.engine.confidence.uncertainty import doubt
 from loops.engine.effects import OpenGate
-from loops.engine.fold import replay
-from loops.engine.lifecycle import Phase
 from loops.engine.ports import ModelError
-from loops.engine.spec import ConfidenceTerms, Limits
-from loops.engine.standing import Confidence, Measured, StepSeen
-from loops.engine.state import RunState
+from loops.engine.state.lifecycle import Phase
+from loops.engine.state.limits import Limits
+from loops.engine.state.measures import Confidence, Measured, StepSeen
+from loops.engine.state.run import RunState
+from loops.engine.state.spec import ConfidenceTerms
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import FailureKind, ModelRole, ToolResult, Usage
 from loops.orchestrator import Orchestrator
 from tests import fakes
@@ -135,26 +136,28 @@ def test_a_model_cannot_lift_its_score_above_what_was_measured() -> None:
 
 
 @given(
-    st.dictionaries(st.sampled_from(sorted(confidence.WEIGHTS)), st.floats(0, 1)),
+    st.dictionaries(st.sampled_from(sorted(confidence_score.WEIGHTS)), st.floats(0, 1)),
     st.none() | st.floats(0, 1),
 )
 def test_no_self_rating_is_above_the_ceiling(found: dict[str, float], raw: float | None) -> None:
-    ceiling = confidence.ceiling_of(found, confidence.WEIGHTS)
-    assert confidence.LOWEST_CEILING <= ceiling <= 1
-    assert confidence.score_of(ceiling, raw) <= ceiling
+    ceiling = confidence_score.ceiling_of(found, confidence_score.WEIGHTS)
+    assert confidence_score.LOWEST_CEILING <= ceiling <= 1
+    assert confidence_score.score_of(ceiling, raw) <= ceiling
     for name in found:
         worse = {**found, name: 1.0}
-        assert confidence.ceiling_of(worse, confidence.WEIGHTS) <= ceiling + 1e-4, f"a worse {name} raised it"
+        assert confidence_score.ceiling_of(worse, confidence_score.WEIGHTS) <= ceiling + 1e-4, (
+            f"a worse {name} raised it"
+        )
 
 
 def test_a_stored_score_can_be_computed_again_from_what_is_stored_with_it() -> None:
     world = Judged([*looks(6), done()], [says_of_itself(0.97), says_of_itself(0.6)])
     world.drive()
     for check in world.checks:
-        ceiling = confidence.ceiling_of(check.features, check.weights)
+        ceiling = confidence_score.ceiling_of(check.features, check.weights)
         assert ceiling == check.ceiling
-        assert confidence.score_of(ceiling, check.raw_score) == check.score
-        assert check.version == confidence.VERSION
+        assert confidence_score.score_of(ceiling, check.raw_score) == check.score
+        assert check.version == confidence_score.VERSION
 
 
 def state_with(**changes: Any) -> RunState:
@@ -192,10 +195,10 @@ def test_each_feature_is_measured_from_the_state(name: str) -> None:
     changes, expected = FEATURES[name]
     state = state_with(**{key: value for key, value in changes.items() if key != "latest"})
     latest = changes.get("latest", ())
-    found = confidence.features(replace(state, confidence=replace(state.confidence, latest=latest)))
+    found = confidence_score.features(replace(state, confidence=replace(state.confidence, latest=latest)))
     assert {key: found[key] for key in expected} == expected
     if not expected:
-        assert confidence.ceiling_of(found, confidence.WEIGHTS) == 1.0
+        assert confidence_score.ceiling_of(found, confidence_score.WEIGHTS) == 1.0
 
 
 # --- a model that does not answer, or not as asked --------------------------------------------------------------------
@@ -252,7 +255,7 @@ def test_below_the_threshold_a_person_is_asked_with_everything_it_comes_from() -
     assert (gate.view["band"], gate.view["calibrated"]) == ("low", False)
     assert gate.view["why"] == "so it seems"
     assert [step["step"] for step in gate.view["latest_steps"]] == [1, 2, 3]  # type: ignore[index, union-attr]
-    assert set(gate.view["features"]) == set(confidence.WEIGHTS)  # type: ignore[arg-type]
+    assert set(gate.view["features"]) == set(confidence_score.WEIGHTS)  # type: ignore[arg-type]
 
 
 def test_it_is_said_in_words_and_that_it_is_not_calibrated() -> None:
@@ -266,7 +269,7 @@ def test_it_is_said_in_words_and_that_it_is_not_calibrated() -> None:
 def test_what_was_measured_stands_in_the_title_where_no_model_judged() -> None:
     failed = tuple(StepSeen(step, success=False, signature="e") for step in (1, 2, 3))
     judged = Confidence(score=0.4, method="measured", low=True, reason="the same, all of it", latest=failed)
-    gate = confidence.check_confidence(replace(Judged([]).state, limits=Limits(), confidence=judged))
+    gate = confidence_score.check_confidence(replace(Judged([]).state, limits=Limits(), confidence=judged))
     assert isinstance(gate, OpenGate)
     assert gate.title == "Low confidence (uncalibrated): steps failed in a row; the same error came again"
 
@@ -321,7 +324,7 @@ def test_a_rejection_ends_the_run_for_this_reason(verdict: str) -> None:
 def test_a_stop_or_pause_drops_the_question_and_it_is_asked_again(
     kind: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr(interrupts, "LOOK_EVERY_S", 0)
 
     async def forever() -> Any:
         world.send(kind)
@@ -367,7 +370,7 @@ def test_what_a_judge_reads_is_bounded() -> None:
     world.drive()
     asked = next(request for request in world.models.requests if request.role is ModelRole.CONFIDENCE)
     size = len(asked.system) + len(str(asked.messages))
-    assert size // 3 + asked.max_tokens < confidence.ROOM
+    assert size // 3 + asked.max_tokens < confidence_score.ROOM
 
 
 # --- does the agent say that it is uncertain? -------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loops.engine.detection.window import Seen
+from loops.engine.state.step_window import Seen
 from tests.evals.confidence import Point, against, auc, auc_of_same_step, interval, points_of
 from tests.evals.trajectories import Trajectory
 

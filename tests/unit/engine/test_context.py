@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
-from loops.engine.context import Transcript, extend
-from loops.engine.spec import Criterion
+from loops.engine.context_window.conversation import extend
+from loops.engine.context_window.transcript import Transcript
+from loops.engine.state.spec import Criterion
 from loops.engine.values import ModelRole, StopReason, ToolResult
 from tests.fakes import Tools, World, done, says
 from tests.unit.engine.adversary import Plan, check_conversation, plans
 from tests.unit.engine.adversary import World as Adverse
 from tests.unit.engine.effort import examples
-from tests.unit.engine.test_fold import REQUESTED, STARTED, answered
+from tests.unit.engine.test_reducers import REQUESTED, STARTED, answered
 
 
 def told(facts: list[f.Fact]) -> Transcript:

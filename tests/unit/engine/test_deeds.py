@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loops.engine.deeds import deed
+from loops.engine.tool_calls.titles import deed
 from loops.engine.values import ToolCall
 
 pytestmark = pytest.mark.spec("X6", "Q3")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.engine.detection.fingerprints import (
+from loops.engine.encoding.fingerprints import (
     HEAD,
     TAIL,
     action_mark,

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from loops.engine import circling
 from loops.engine import facts as f
-from loops.engine.detection.fingerprints import mark, result_mark
-from loops.engine.detection.ladder import LEFT_AFTER, Circle, Rung
-from loops.engine.detection.thresholds import OFF
-from loops.engine.detection.window import Seen
-from loops.engine.ports import Mail
-from loops.engine.state import PendingCall
+from loops.engine.encoding.fingerprints import mark, result_mark
+from loops.engine.loop_detection import guard
+from loops.engine.ports import Signal
+from loops.engine.state.loop_escalation import LEFT_AFTER, EscalationStep, LoopEscalation
+from loops.engine.state.run import PendingCall
+from loops.engine.state.step_window import Seen
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import Compensation, ModelRole, ToolCall, ToolResult
 from tests.fakes import Tools, World, done, says
 
@@ -35,7 +36,7 @@ def world(models: Any = stubborn, tools: Tools | None = None, **more: Any) -> Wo
 
 def tell(run: World, payload: dict[str, Any]) -> None:
     """As the monitor does."""
-    run.journal.inbox.append(Mail(f"m{len(run.journal.inbox)}", "detected", payload, ""))
+    run.journal.inbox.append(Signal(f"m{len(run.journal.inbox)}", "detected", payload, ""))
 
 
 def rungs(run: World) -> list[tuple[str, bool]]:
@@ -45,7 +46,7 @@ def rungs(run: World) -> list[tuple[str, bool]]:
 def test_every_rung_is_tried_in_its_order_before_a_person_is_asked() -> None:
     run = world()
     assert run.drive() == "gate:loop_detected"
-    assert rungs(run) == [(rung.value, rung is Rung.ANOTHER_MODEL) for rung in Rung]
+    assert rungs(run) == [(rung.value, rung is EscalationStep.ANOTHER_MODEL) for rung in EscalationStep]
     assert run.journal.of(f.LoopDetected)[0].steps == (1, 2, 3)
     assert run.journal.of(f.LoopDetected)[0].method == "repeated_call"
     gate = run.gatekeeper.opened[-1]
@@ -64,10 +65,10 @@ def test_the_model_is_told_something_else_on_every_rung() -> None:
 
 @pytest.mark.parametrize(("since", "counts"), [(1, False), (2, True)])
 def test_what_was_told_gets_two_steps_to_help(since: int, counts: bool) -> None:
-    circle = Circle(rung=1, broken_at=3, steps=(1, 2, 3))
+    circle = LoopEscalation(rung=1, broken_at=3, steps=(1, 2, 3))
     again = tuple(Seen(step, action=mark("read a"), outcome=result_mark("alpha")) for step in range(1, 4 + since))
     state = replace(world().state, recent=again, circle=circle, step=3 + since)
-    assert (circling.look(state) is not None) is counts
+    assert (guard.look(state) is not None) is counts
 
 
 def test_the_call_that_went_in_circles_is_refused() -> None:
@@ -99,7 +100,7 @@ def test_a_configured_fallback_takes_over_on_its_rung() -> None:
     start = run.journal.facts[0]
     run.journal.facts[0] = replace(start, spec=replace(start.spec, models={"actor": "big", "fallback": "other"}))
     assert run.drive() == "gate:loop_detected"
-    assert rungs(run)[-1] == (Rung.ANOTHER_MODEL.value, False)
+    assert rungs(run)[-1] == (EscalationStep.ANOTHER_MODEL.value, False)
     asked = [fact.model for fact in run.journal.of(f.ModelRequested)]
     assert asked[0] == "big"
     assert asked[-1] == "other"
@@ -111,7 +112,7 @@ def test_a_circle_that_was_left_starts_the_ladder_anew() -> None:
     tools = Tools({"look": lambda a: f"seen {a['at']} " * 5})
     run = world([says("", LOOK)] * 3 + elsewhere + [says("", LOOK)] * 3 + [done()], tools)
     assert run.drive() == "ended"
-    assert rungs(run) == [(Rung.ANOTHER_APPROACH.value, False)] * 2
+    assert rungs(run) == [(EscalationStep.ANOTHER_APPROACH.value, False)] * 2
 
 
 def test_progress_takes_a_run_off_the_ladder() -> None:
@@ -123,7 +124,7 @@ def test_progress_takes_a_run_off_the_ladder() -> None:
     turns = [says("", ("test", {}))] * 3 + [says("", ("test", {"all": True}))] + [says("", LOOK)] * 3 + [done()]
     run = world(turns, tools)
     assert run.drive() == "ended"
-    assert rungs(run) == [(Rung.ANOTHER_APPROACH.value, False)] * 2
+    assert rungs(run) == [(EscalationStep.ANOTHER_APPROACH.value, False)] * 2
 
 
 def test_a_person_starts_everything_anew() -> None:
@@ -184,7 +185,37 @@ def test_a_result_that_fails_alike_is_a_round_that_went_in_circles() -> None:
     assert run.drive() == "gate:limit_reached"
     assert run.state.reached == "max_repairs"
     assert run.journal.of(f.LoopDetected)[0].method == "repeated_round"
-    assert rungs(run)[0] == (Rung.ANOTHER_APPROACH.value, False)
+    assert rungs(run)[0] == (EscalationStep.ANOTHER_APPROACH.value, False)
+
+
+LONG = "the quick brown fox jumps over the lazy dog and reads every file of the project once more for number"
+
+
+def _looks(at: str) -> Callable[[Any], Any]:
+    numbers = itertools.count()
+    return lambda request: says("", ("look", {"at": at.format(next(numbers))}))
+
+
+def _finds(found: str) -> Tools:
+    numbers = itertools.count()
+    return Tools({"look": lambda a: found.format(next(numbers))})
+
+
+CIRCLES: dict[str, tuple[Callable[[Any], Any], Tools]] = {
+    "identical_errors": (_looks("{}"), Tools({"look": lambda a: ToolResult(ok=False, content="", error="no file")})),
+    "repeated_call": (stubborn, _finds("alpha")),
+    "repeated_result": (_looks("place {}"), _finds("no such thing")),
+    "semantic": (_looks(f"{LONG} {{}}"), _finds(f"{LONG} {{}}")),
+}
+
+
+@pytest.mark.spec("F1", "F2")
+@pytest.mark.parametrize("method", CIRCLES)
+def test_each_kind_of_circle_stops_a_run_that_is_in_it(method: str) -> None:
+    models, tools = CIRCLES[method]
+    run = world(models, tools)
+    assert run.drive() == "gate:loop_detected"
+    assert run.journal.of(f.LoopDetected)[0].method == method
 
 
 @pytest.mark.spec("F1", "J2")
@@ -193,7 +224,7 @@ def test_calls_that_were_cut_off_are_no_circle() -> None:
     cut = PendingCall(call=ToolCall("c1.0", "pay", {"amount": 5}), status="done", ok=False, since=1, error="unknown")
     learnt = replace(cut, said="no such account")
     for call, has_marks in ((cut, False), (learnt, True)):
-        marks = circling.marks(replace(world().state, calls=(call,)))
+        marks = guard.marks(replace(world().state, calls=(call,)))
         assert (bool(marks.action), bool(marks.outcome)) == (has_marks, has_marks)
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from loops.engine.detection.detectors import DETECTORS, detect
-from loops.engine.detection.finding import Finding
-from loops.engine.detection.fingerprints import figures, mark, result_mark
-from loops.engine.detection.meaning import Meaning, Meanings, cosine, same_meaning
-from loops.engine.detection.thresholds import OFF, THRESHOLDS, Thresholds
-from loops.engine.detection.window import Seen, Window
+from loops.engine.encoding.fingerprints import figures, mark, result_mark
+from loops.engine.loop_detection.detectors import DETECTORS, detect
+from loops.engine.loop_detection.finding import Finding
+from loops.engine.loop_detection.meaning import Meaning, Meanings, cosine, same_meaning
+from loops.engine.state.step_window import Seen, Window
+from loops.engine.state.thresholds import OFF, THRESHOLDS, Thresholds
 
 pytestmark = pytest.mark.spec("F2")
 EAST, NORTH, NORTH_EAST = (1.0, 0.0), (0.0, 1.0), (0.6, 0.8)

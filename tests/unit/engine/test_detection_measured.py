@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from loops.engine.detection.detectors import DETECTORS
-from loops.engine.detection.thresholds import Thresholds
-from loops.engine.detection.window import Seen, Window
+from loops.engine.loop_detection.detectors import DETECTORS
+from loops.engine.state.step_window import Seen, Window
+from loops.engine.state.thresholds import Thresholds
 from tests.evals import loops
 from tests.evals.loops import Score, at_random, first_finding, gains, is_right, same_result_three_times, score
 from tests.evals.trajectories import Trajectory

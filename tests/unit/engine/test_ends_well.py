@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from loops.engine.exits import REASONS
+from loops.engine.end_reasons import EXPLANATIONS
 from loops.engine.facts import Check
-from loops.engine.lifecycle import Phase
+from loops.engine.state.lifecycle import Phase
 from loops.engine.values import ToolResult
-from loops.engine.verification import proved
+from loops.engine.verification.checks import proved
 from loops.storage.status import final_status
 from tests.fakes import Tools, World, done
 
@@ -50,7 +50,7 @@ def test_a_run_that_ends_well_is_called_by_its_weakest_evidence(name: str) -> No
     assert world.drive() == "ended"
     assert (world.state.phase, world.state.end_reason) == (Phase.COMMIT, reason)
     (report,) = world.archive.committed
-    assert (report["reason"], report["evidence"], report["explanation"]) == (reason, evidence, REASONS[reason])
+    assert (report["reason"], report["evidence"], report["explanation"]) == (reason, evidence, EXPLANATIONS[reason])
     assert final_status(world.state) == ("finished" if evidence == "claimed" else "success")
 
 
@@ -66,7 +66,7 @@ def test_a_criterion_that_was_not_checked_is_not_proven() -> None:
 @pytest.mark.spec("X5")
 @pytest.mark.parametrize("reason", ["accepted", "no_criteria", "unproven"])
 def test_only_proof_is_called_met(reason: str) -> None:
-    assert " met" not in REASONS[reason]
+    assert " met" not in EXPLANATIONS[reason]
 
 
 @pytest.mark.spec("C6", "X5")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.environment import obstacle
-from loops.engine.exits import REASONS
-from loops.engine.lifecycle import Phase
+from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.state.lifecycle import Phase
 from loops.engine.values import ToolResult
+from loops.engine.verification.environment import obstacle
 from tests.fakes import Tools, World, done
 
 
@@ -148,7 +148,7 @@ def test_a_run_that_nobody_helps_ends_by_that_name_and_can_be_tried_again() -> N
     body = world.journal.of(f.RunEnded)[-1].report
     assert body["causes"] == ["ENVIRONMENT"]
     assert "pytest is not installed" in body["diagnosis"]
-    assert body["explanation"] == REASONS["checks_not_run"]
+    assert body["explanation"] == EXPLANATIONS["checks_not_run"]
     world.send("resume")
     assert world.drive() == "ended"
     assert (world.state.end_reason, world.state.repairs) == ("criteria_met", 0)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
-from loops.engine.detection.thresholds import OFF
-from loops.engine.spec import Limits
+from loops.engine.state.limits import Limits
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import ToolResult
 from tests.fakes import Tools, World, done, says
 from tests.unit.engine import in_a_row

@@ -14,20 +14,20 @@ from typing import Any
 
 import pytest
 
-from loops.engine.complexity import MODERATE, SIMPLE, estimate
-from loops.engine.confidence import due
-from loops.engine.detection import detectors
-from loops.engine.detection.fingerprints import mark, result_mark, similarity
-from loops.engine.detection.window import Seen
-from loops.engine.doubt import doubt
+from loops.engine.confidence.score import due
+from loops.engine.confidence.uncertainty import doubt
+from loops.engine.encoding.fingerprints import mark, result_mark, similarity
 from loops.engine.languages import LANGUAGES
-from loops.engine.languages.doubting import DOUBTING
-from loops.engine.languages.stopping import TONGUES
-from loops.engine.segments import words_in
-from loops.engine.spec import ConfidenceTerms
-from loops.engine.stopping import wants_to_stop
+from loops.engine.languages.stop_phrases import TONGUES
+from loops.engine.languages.uncertainty import DOUBTING
+from loops.engine.limits.complexity import MODERATE, SIMPLE, estimate
+from loops.engine.loop_detection import detectors
+from loops.engine.people.stop_phrases import wants_to_stop
+from loops.engine.state.spec import ConfidenceTerms
+from loops.engine.state.step_window import Seen
+from loops.engine.text.segments import words_in
 from loops.engine.values import ToolCall
-from loops.tools.builtin import ending
+from loops.tools.builtin import completion
 from tests.fakes import World, done, says
 
 DATA = Path(__file__).parents[2] / "data"
@@ -100,7 +100,7 @@ def test_a_model_has_a_word_of_its_own_for_it_in_any_language() -> None:
     state = replace(run.state, gate=None, spec=replace(run.state.spec, confidence=terms))
     assert due(state) == "uncertain"
     assert due(replace(state, unsure="")) == ""
-    for tool in ending.TOOLS:
+    for tool in completion.TOOLS:
         assert "unsure" in tool.spec.parameters["properties"]  # type: ignore[operator]
         assert "unsure" not in tool.spec.parameters["required"]  # type: ignore[operator]
 

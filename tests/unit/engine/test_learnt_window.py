@@ -10,9 +10,9 @@ import pytest
 
 from loops.driver import Ports
 from loops.engine import facts as f
-from loops.engine import windowing
-from loops.engine.canonical import encode
-from loops.engine.codec import to_plain
+from loops.engine.context_window import budget
+from loops.engine.encoding.canonical import encode
+from loops.engine.encoding.codec import to_plain
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelReply, ModelRequest, Usage
 from tests.fakes import Tools, World, done, says
@@ -65,7 +65,7 @@ def test_the_run_makes_room_and_goes_on() -> None:
     assert world.state.end_reason == "no_criteria"
     failed = world.journal.of(f.ModelFailed)
     assert [(fact.window, fact.counted > WINDOW) for fact in failed] == [(WINDOW, True)]
-    assert windowing.window(world.state) == WINDOW
+    assert budget.window(world.state) == WINDOW
     assert world.kept == [("scripted", WINDOW)]
     assert world.journal.of(f.BackoffStarted) == []
     assert len(world.journal.of(f.ContextPruned)) > 1, "later prunings came before the refusal"
@@ -114,6 +114,7 @@ def test_a_request_that_fits_needs_only_a_smaller_answer() -> None:
 
 def test_a_server_that_names_another_window_each_time_ends_the_run() -> None:
     def refuse(request: ModelRequest) -> ModelError:
+        assert len(world.models.requests) <= 10, "it is asked for ever"
         error = ModelError("no", kind=FailureKind.SYSTEMATIC, code="prompt_too_long", status=400)
         error.window, error.counted = 100_000 - len(world.models.requests), 100_001
         return error

@@ -7,9 +7,17 @@ import itertools
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.conditions import END_EVENTS
-from loops.engine.fold import ImpossibleFact, apply
-from loops.engine.lifecycle import LABELS, TABLE, TERMINAL, Event, Phase, UndefinedTransition, transition
+from loops.engine.apply import ImpossibleFact, apply
+from loops.engine.end_reasons import END_REASONS
+from loops.engine.state.lifecycle import (
+    LABELS,
+    TABLE,
+    TERMINAL,
+    Event,
+    Phase,
+    UndefinedTransition,
+    transition,
+)
 from tests.fakes import World
 
 ENDS = {Event.BUDGET_EXCEEDED: Phase.FAIL, Event.TIMEOUT: Phase.FAIL, Event.ERROR: Phase.FAIL, Event.HALTED: Phase.HALT}
@@ -88,4 +96,4 @@ def test_the_table_cannot_be_changed() -> None:
 
 @pytest.mark.spec("A5", "D1")
 def test_reasons_end_by_events_every_working_phase_has() -> None:
-    assert set(END_EVENTS.values()) - {Event.QUALITY_GATE_PASS} <= set(ENDS)
+    assert {reason.event for reason in END_REASONS} - {Event.QUALITY_GATE_PASS} <= set(ENDS)

@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.engine import limits
-from loops.engine.before_request import limit_gate
-from loops.engine.detection.thresholds import OFF
+from loops.engine.decide import decide
 from loops.engine.effects import CallModel, End
-from loops.engine.lifecycle import Event, Phase
-from loops.engine.limits import (
+from loops.engine.limits import guards
+from loops.engine.limits.guards import (
     LimitHit,
     answer_tokens,
     extended,
@@ -25,11 +23,13 @@ from loops.engine.limits import (
     usage,
     warnings,
 )
-from loops.engine.loop import decide
-from loops.engine.recovering import Recovering
-from loops.engine.recovery.repair import repair_budget
-from loops.engine.spec import Limits
-from loops.engine.state import RunState
+from loops.engine.limits.reached_limits import limit_gate
+from loops.engine.state.lifecycle import Event, Phase
+from loops.engine.state.limits import Limits
+from loops.engine.state.recovery import RecoveryState
+from loops.engine.state.run import RunState
+from loops.engine.state.thresholds import OFF
+from loops.engine.verification.diagnosis import repair_budget
 from tests.fakes import World, says, spec
 from tests.unit.engine.effort import examples
 
@@ -49,7 +49,7 @@ GUARDS = [
     ("max_tokens", {"tokens": 10_000 - 256}, {"tokens": 10_000 - 255}, 10_000 - 255),
     ("max_tokens", {"tokens": 5_000, "context_tokens": 4_744}, {"tokens": 5_000, "context_tokens": 4_745}, 5_000),
     ("max_cost_usd", {"cost_microusd": 999}, {"cost_microusd": 1_000}, 1_000),
-    ("max_backtracks", {"recovering": Recovering(backtracks=4)}, {"recovering": Recovering(backtracks=5)}, 5),
+    ("max_backtracks", {"recovering": RecoveryState(backtracks=4)}, {"recovering": RecoveryState(backtracks=5)}, 5),
 ]
 
 
@@ -80,8 +80,8 @@ def test_guards_are_asked_in_their_order() -> None:
 
 
 def test_every_limit_has_a_label_and_a_guard() -> None:
-    assert set(limits.LABELS) == set(usage(state()))
-    assert len(limits.GUARDS) == len(limits.LABELS) - 1, "repairs are asked about where they begin"
+    assert set(guards.LABELS) == set(usage(state()))
+    assert len(guards.GUARDS) == len(guards.LABELS) - 1, "repairs are asked about where they begin"
 
 
 @pytest.mark.spec("D3")
@@ -127,16 +127,16 @@ def _warned() -> type[Any]:
 def test_an_answer_never_gets_more_than_is_left(tokens: int, context: int) -> None:
     asked = state(tokens=tokens, context_tokens=context)
     if reached(asked) is None:
-        assert limits.SMALLEST_ANSWER <= answer_tokens(asked) <= limits.LARGEST_ANSWER
+        assert guards.SMALLEST_ANSWER <= answer_tokens(asked) <= guards.LARGEST_ANSWER
         assert tokens + context + answer_tokens(asked) <= BOUNDS.max_tokens
     else:
-        assert tokens_left(asked) < limits.SMALLEST_ANSWER
+        assert tokens_left(asked) < guards.SMALLEST_ANSWER
 
 
 @pytest.mark.spec("D3")
 @examples(usual=60, full=1000)
 @given(
-    name=st.sampled_from(sorted(limits.LABELS)),
+    name=st.sampled_from(sorted(guards.LABELS)),
     bound=st.integers(1, 10**9),
     over=st.integers(0, 10**6),
     context=st.integers(0, 10**6),
@@ -150,7 +150,7 @@ def test_what_is_suggested_and_the_least_let_the_run_go_on(name: str, bound: int
         "max_tokens": {"tokens": bound + over, "context_tokens": context},
         "max_cost_usd": {"cost_microusd": bound + over},
         "max_repairs": {"repairs": bound + over, "phase": Phase.CRITIQUE},
-        "max_backtracks": {"recovering": Recovering(backtracks=bound + over)},
+        "max_backtracks": {"recovering": RecoveryState(backtracks=bound + over)},
     }[name]
     reached_it = state(**counted)
     field = {"max_cost_usd": "max_cost_microusd"}.get(name, name)
@@ -159,7 +159,7 @@ def test_what_is_suggested_and_the_least_let_the_run_go_on(name: str, bound: int
     for granted in (least(reached_it, hit), suggested(reached_it, hit)):
         after = replace(reached_it, limits=replace(reached_it.limits, **{field: granted}))
         assert granted > bound
-        assert name not in {found.limit for found in limits.all_reached(after)}
+        assert name not in {found.limit for found in guards.all_reached(after)}
         assert not repair_budget(after)
 
 
@@ -229,7 +229,7 @@ def test_a_large_limit_is_written_out_for_people() -> None:
 def test_nobody_can_grant_more_answers_than_the_cap() -> None:
     """Twenty thousand, written out: whoever changes the figure is to mean it."""
     most = Limits(
-        **dict.fromkeys(("max_steps", "max_seconds", "max_tokens", "max_cost_microusd"), limits.LARGEST_BOUND)
+        **dict.fromkeys(("max_steps", "max_seconds", "max_tokens", "max_cost_microusd"), guards.LARGEST_BOUND)
     )
     assert isinstance(decide(state(limits=most, phase=Phase.ACT, model_calls=19_999)), CallModel)
     assert decide(state(limits=most, phase=Phase.ACT, model_calls=20_000)) == End(Event.BUDGET_EXCEEDED, "global_cap")

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from loops.engine import circling
 from loops.engine import facts as f
-from loops.engine.confidence import due
-from loops.engine.detection.ladder import Circle, Rung
-from loops.engine.fold import apply
-from loops.engine.recovering import Recovering
-from loops.engine.spec import ConfidenceTerms
-from loops.engine.state import RunState
+from loops.engine.apply import apply
+from loops.engine.confidence.score import due
+from loops.engine.loop_detection import guard
+from loops.engine.state.loop_escalation import EscalationStep, LoopEscalation
+from loops.engine.state.recovery import RecoveryState
+from loops.engine.state.run import RunState
+from loops.engine.state.spec import ConfidenceTerms
 from loops.engine.values import ModelReply, ModelRequest, ToolResult
 from tests.fakes import Tools, World, says
 
@@ -61,7 +61,7 @@ def test_every_rung_is_tried_and_then_a_person_asked_about_the_circle(profile: s
     tools = Tools({"look": RESULTS[result]})
     run = World(AGENTS[agent](), tools, limits=PROFILES[profile], confidence=JUDGED)
     assert run.drive() == "gate:loop_detected"
-    assert [fact.rung for fact in run.journal.of(f.LoopBroken)] == list(Rung)
+    assert [fact.rung for fact in run.journal.of(f.LoopBroken)] == list(EscalationStep)
     assert [gate.kind for gate in run.gatekeeper.opened] == ["loop_detected"]
 
 
@@ -88,12 +88,12 @@ def test_what_a_rung_says_does_not_leave_with_the_approach_that_is_given_up() ->
 
 def in_a_circle(**changes: Any) -> RunState:
     state = World(round_and_round(HERE)).state
-    return replace(state, **{"step": 6, "failures_in_row": 3, "recovering": Recovering(failed_steps=2)} | changes)
+    return replace(state, **{"step": 6, "failures_in_row": 3, "recovering": RecoveryState(failed_steps=2)} | changes)
 
 
 @pytest.mark.spec("J5")
 def test_a_rung_of_an_older_journal_means_what_it_meant() -> None:
-    rung = {"rung": Rung.ANOTHER_APPROACH, "method": "repeated_call", "steps": (4, 5, 6)}
+    rung = {"rung": EscalationStep.ANOTHER_APPROACH, "method": "repeated_call", "steps": (4, 5, 6)}
     then = apply(in_a_circle(), f.LoopBroken(**rung))
     now = apply(in_a_circle(), f.LoopBroken(**rung, anew=True))
     assert (then.failures_in_row, then.recovering.failed_steps) == (3, 2)
@@ -104,15 +104,15 @@ def test_a_rung_of_an_older_journal_means_what_it_meant() -> None:
 def test_what_was_told_has_its_two_steps_before_the_limit(most: int, left: int) -> None:
     state = in_a_circle()
     state = replace(state, limits=replace(state.limits, max_failures=most))
-    rung = f.LoopBroken(rung=Rung.OTHER_WORDS, method="repeated_call", steps=(4, 5, 6), anew=True)
+    rung = f.LoopBroken(rung=EscalationStep.OTHER_WORDS, method="repeated_call", steps=(4, 5, 6), anew=True)
     assert apply(state, rung).failures_in_row == left
 
 
 @pytest.mark.spec("G2")
 @pytest.mark.parametrize(("step", "judged"), [(5, False), (6, False), (7, True)])
 def test_confidence_waits_until_what_was_told_had_its_steps(step: int, judged: bool) -> None:
-    state = in_a_circle(step=step, circle=Circle(rung=1, broken_at=5))
+    state = in_a_circle(step=step, circle=LoopEscalation(rung=1, broken_at=5))
     state = replace(state, spec=replace(state.spec, confidence=JUDGED))
     assert bool(due(state)) is judged
     assert bool(due(replace(state, confidence=replace(state.confidence, asked=True))))
-    assert circling.is_helped(state) is not judged
+    assert guard.is_helped(state) is not judged

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
-from loops.engine import loops
-from loops.engine.lifecycle import Phase
-from loops.engine.loops.react import React
+from loops.engine import strategies
+from loops.engine.state.lifecycle import Phase
+from loops.engine.strategies.react import React
 from tests import acme
 from tests.fakes import Tools, World, says
 
@@ -23,8 +23,9 @@ GOOD = """
 from importlib.resources import files
 from loops.engine import effects as e
 from loops.engine import facts as f
-from loops.engine.lifecycle import Event, Phase, TABLE
-from loops.engine.loops.react import React, entered
+from loops.engine.state.lifecycle import Event, Phase, TABLE
+from loops.engine.run.phases import entered
+from loops.engine.strategies.react import React
 from loops.engine.values import ToolCall, ToolResult
 
 FORWARD = {pair for pair in TABLE if pair[1] in (
@@ -55,12 +56,12 @@ BROKEN = {
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Installs a loop of other people's, and has the loops read anew."""
-    monkeypatch.setattr(loops, "_registered", {"react": React()})
-    monkeypatch.setattr(loops, "_broken", [])
+    monkeypatch.setattr(strategies, "_registered", {"react": React()})
+    monkeypatch.setattr(strategies, "_broken", [])
 
     def install(code: str, prompts: dict[str, str], *, entry: str = "odd") -> None:
         name = f"p{next(_number)}"
-        monkeypatch.setattr(loops, "_loaded", False)
+        monkeypatch.setattr(strategies, "_loaded", False)
         monkeypatch.syspath_prepend(acme.write(tmp_path / name, "loops", name, code, entry=entry, **prompts))
 
     return install
@@ -75,32 +76,32 @@ def test_a_broken_loop_is_named_with_its_reason_and_stops_nobody(
     installed(code, prompts, entry=entry)
     installed(GOOD.replace('"odd"', '"good"'), {"good": PROMPT}, entry="good")
     with caplog.at_level(logging.ERROR):
-        assert loops.names() == ("good", "react")
-    (broken,) = loops.broken()
+        assert strategies.names() == ("good", "react")
+    (broken,) = strategies.broken()
     assert (broken.name, broken.kind) == (entry, "execution loop")
     assert reason in broken.reason
     assert "acme-p" in broken.package
     assert str(broken) in caplog.text
-    assert isinstance(loops.get("react"), React)
+    assert isinstance(strategies.get("react"), React)
     if entry != "react":
-        with pytest.raises(loops.UnknownLoop, match="cannot be used"):
-            loops.get(entry)
+        with pytest.raises(strategies.UnknownLoop, match="cannot be used"):
+            strategies.get(entry)
 
 
 def test_what_registered_itself_before_its_package_failed_is_taken_back(installed: Any) -> None:
     installed(
-        f"{GOOD}\nfrom loops.engine.loops import register\nregister(found)\nraise OSError('half')", {"odd": PROMPT}
+        f"{GOOD}\nfrom loops.engine.strategies import register\nregister(found)\nraise OSError('half')", {"odd": PROMPT}
     )
-    assert loops.names() == ("react",)
-    assert [each.reason for each in loops.broken()] == ["OSError: half"]
+    assert strategies.names() == ("react",)
+    assert [each.reason for each in strategies.broken()] == ["OSError: half"]
 
 
 def test_a_loop_brings_its_own_prompt(installed: Any) -> None:
     installed(GOOD, {"odd": PROMPT})
-    prompt = loops.prompt("odd")
+    prompt = strategies.prompt("odd")
     assert prompt is not None
     assert prompt.fill(agent_name="Ada", instructions="None.") == "You are Ada. None."
-    assert loops.prompt("react") is None
+    assert strategies.prompt("react") is None
 
 
 WRONG = {
@@ -133,6 +134,7 @@ WRONG = {
 
 
 @pytest.mark.spec("B1", "A5", "X5")
+@pytest.mark.timeout(8)  # with a guard off, some of them go on for ever
 @pytest.mark.parametrize("case", WRONG)
 @pytest.mark.parametrize("part", ["plan", "act"])
 def test_a_loop_that_fails_ends_its_run_with_a_report(installed: Any, case: str, part: str) -> None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from loops.engine import facts as f
 from loops.engine import progress
-from loops.engine.codec import from_plain, to_plain
+from loops.engine.apply import replay
+from loops.engine.encoding.codec import from_plain, to_plain
 from loops.engine.facts import Check
-from loops.engine.fold import replay
-from loops.engine.standing import NOT_MEASURED, Counts, Measured
-from loops.engine.state import RunState
+from loops.engine.state.measures import NOT_MEASURED, Counts, Measured
+from loops.engine.state.run import RunState
 from loops.engine.values import ToolResult
 from tests import fakes
 from tests.fakes import Tools, World, done

@@ -8,25 +8,26 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
-from loops.engine import texts
-from loops.engine.detection.ladder import Circle
-from loops.engine.detection.window import Seen
+from loops.engine import prompts
+from loops.engine.call_cycle import VOIDED_AT_MOST
+from loops.engine.decide import decide
 from loops.engine.effects import CallModel, Effect, End, JudgeCall, OpenGate, Record, RecoverTool, Rest, RunTool, Wait
 from loops.engine.facts import Check
-from loops.engine.lifecycle import Event, Phase
-from loops.engine.loop import decide
-from loops.engine.loops import UnknownLoop, get, names
-from loops.engine.loops.react import VOIDED_AT_MOST, React
-from loops.engine.outages import Outage
-from loops.engine.recovering import Recovering
-from loops.engine.state import OpenGate as Gate
-from loops.engine.state import PendingCall, RunState
+from loops.engine.state.lifecycle import Event, Phase
+from loops.engine.state.loop_escalation import LoopEscalation
+from loops.engine.state.outage import Outage
+from loops.engine.state.recovery import RecoveryState
+from loops.engine.state.run import OpenGate as Gate
+from loops.engine.state.run import PendingCall, RunState
+from loops.engine.state.step_window import Seen
+from loops.engine.strategies import UnknownLoop, get, names
+from loops.engine.strategies.react import React
 from loops.engine.values import Access, StopReason, ToolCall, ToolResult
 from tests.fakes import Tools, World, done, says, spec
 
 LOOK = ("look", {"at": "it"})
 SAME_ERROR = tuple(Seen(step, error="e") for step in (1, 2, 3))
-ALL_RUNGS = Circle(rung=4, broken_at=1)
+ALL_RUNGS = LoopEscalation(rung=4, broken_at=1)
 
 
 def state(*calls: PendingCall, **changes: Any) -> RunState:
@@ -176,7 +177,7 @@ STATES = {
         state(phase=Phase.REPAIR, repairs=4),
         "record LimitReached",
     ),
-    "too many approaches are noticed": (state(recovering=Recovering(backtracks=5)), "record LimitReached"),
+    "too many approaches are noticed": (state(recovering=RecoveryState(backtracks=5)), "record LimitReached"),
     "a proven result is committed": (verified(Check("a", "passed", method="command")), "end criteria_met"),
     "a result that fails a check is not": (verified(Check("a", "failed")), "record PhaseEntered"),
     "what nothing proves is put before a person": (verified(Check("a", "unproven")), "gate final_review"),
@@ -265,7 +266,7 @@ def test_texts_in_between_start_the_count_of_plain_answers_anew() -> None:
     world = World([says("hm"), says("", LOOK), says("hm again"), says("Really: done.")])
     assert world.drive() == "ended"
     assert world.state.result == "Really: done."
-    assert [fact.text for fact in world.journal.of(f.Reminded)] == 2 * [texts.fill("no_tool_call")]
+    assert [fact.text for fact in world.journal.of(f.Reminded)] == 2 * [prompts.fill("no_tool_call")]
 
 
 @pytest.mark.spec("C3", "D1")

@@ -13,19 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
-from loops.engine.detection.thresholds import OFF
+from loops.engine.apply import apply
+from loops.engine.decide import decide
 from loops.engine.effects import OpenGate
-from loops.engine.errors import Failure, Recovery, Source
-from loops.engine.fold import apply
-from loops.engine.lifecycle import Phase
-from loops.engine.loop import decide
-from loops.engine.recovering import ATTEMPTS_REMEMBERED, FAILED_REMEMBERED, Recovering
-from loops.engine.recovery import classifying
-from loops.engine.recovery.attempts import fingerprint
-from loops.engine.recovery.objections import REFLECTION_CHARS
-from loops.engine.recovery.reflection import CUT_HERE, quoted
-from loops.engine.recovery.retry import delay_s
-from loops.engine.state import PendingCall
+from loops.engine.failures import step_failures
+from loops.engine.failures.blocked_calls import REFLECTION_CHARS
+from loops.engine.failures.memory import fingerprint
+from loops.engine.failures.reflection import CUT_HERE, quoted
+from loops.engine.model_calls.backoff import delay_s
+from loops.engine.state.failure import (
+    Failure,
+    Recovery,
+    Source,
+)
+from loops.engine.state.lifecycle import Phase
+from loops.engine.state.recovery import ATTEMPTS_REMEMBERED, FAILED_REMEMBERED, RecoveryState
+from loops.engine.state.run import PendingCall
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import Access, Compensation, FailureKind, ToolCall, ToolResult
 from tests.fakes import Tools, World, done, says
 from tests.unit.engine.adversary import check_conversation
@@ -136,7 +140,7 @@ CRITICAL = FailureKind.CRITICAL
 @pytest.mark.spec("E1", "K2")
 def test_a_message_takes_no_decision_from_a_person() -> None:
     """It clears the way for whatever failed, and not for a breach of safety."""
-    breach = Recovering(next=Recovery.ESCALATE, why="look: a breach")
+    breach = RecoveryState(next=Recovery.ESCALATE, why="look: a breach")
     state = replace(world([], tools("seen")).state, phase=Phase.ACT, recovering=breach)
     effect = decide(apply(state, f.MessageReceived(text="hurry up", by="ana")))
     assert isinstance(effect, OpenGate)
@@ -155,8 +159,8 @@ def test_a_message_takes_no_decision_from_a_person() -> None:
 def test_the_first_place_outside_is_a_slip_if_nothing_ran(source: Source, strayed: bool, decision: Recovery) -> None:
     failure = Failure(source=source, text="'../x' leads outside the workspace", tool="look")
     pending = PendingCall(ToolCall("c1.0", "look", {}), status="done", ok=False, failure=failure)
-    state = replace(world([], tools("seen")).state, calls=(pending,), recovering=Recovering(strayed=strayed))
-    (fact,) = classifying.classified(state)
+    state = replace(world([], tools("seen")).state, calls=(pending,), recovering=RecoveryState(strayed=strayed))
+    (fact,) = step_failures.classified(state)
     assert (fact.kind, fact.decision) == (CRITICAL, decision)
     assert apply(state, fact).recovering.strayed
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine import rollback as rb
+from loops.engine.apply import ImpossibleFact, apply
 from loops.engine.effects import AskRollback, Rest, RollBack
-from loops.engine.fold import ImpossibleFact, apply
-from loops.engine.lifecycle import Phase
+from loops.engine.rollback import plan as rb
+from loops.engine.state.lifecycle import Phase
 from loops.engine.values import Access, Compensation, ToolResult
 from tests.fakes import Tools, World, done, says
 from tests.unit.engine.effort import examples

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loops.engine.short_tools import shortened
+from loops.engine.context_window.short_tools import shortened
 from loops.llm import prompts
 from loops.tools.builtin import builtin_registry
 

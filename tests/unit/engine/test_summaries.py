@@ -9,10 +9,10 @@ import pytest
 
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine.fold import replay
+from loops.engine.apply import replay
 from loops.engine.values import FailureKind, ModelReply, ModelRequest, Usage
 from tests.fakes import World, says
-from tests.unit.engine.test_window import WINDOW, Honest, a_run
+from tests.unit.engine.test_context_window import WINDOW, Honest, a_run
 
 
 def with_summariser(answer: Any, **more: Any) -> World:

@@ -13,14 +13,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from loops.driver import watch
-from loops.engine import limits
-from loops.engine.codec import from_plain, to_plain
-from loops.engine.detection.thresholds import OFF
-from loops.engine.loops import react
+from loops.driver import interrupts
+from loops.engine import call_cycle
+from loops.engine.encoding.codec import from_plain, to_plain
+from loops.engine.limits import guards as limits_guards
 from loops.engine.ports import Verified
-from loops.engine.spec import Limits
-from loops.engine.state import RunState
+from loops.engine.state.limits import Limits
+from loops.engine.state.run import RunState
+from loops.engine.state.thresholds import OFF
 from tests.unit.engine.adversary import Answer, Endless, Killed, Plan, World, check_end, plans
 from tests.unit.engine.effort import examples
 
@@ -39,7 +39,7 @@ FAR = Limits(
 def _looking_all_the_time() -> Iterator[None]:
     """The mailbox is looked at whenever something awaits, so that people interrupt at any moment."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(watch, "LOOK_EVERY_S", 0)
+    patch.setattr(interrupts, "LOOK_EVERY_S", 0)
     yield
     patch.undo()
 
@@ -81,14 +81,14 @@ def test_each_guard_stops_the_run_that_only_it_can_stop(name: str) -> None:
 @pytest.mark.parametrize("name", BINDING)
 def test_the_check_notices_when_a_guard_is_gone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     position = list(BINDING).index(name)
-    guards = limits.GUARDS[:position] + limits.GUARDS[position + 1 :]
-    monkeypatch.setattr(limits, "GUARDS", guards)
+    guards = limits_guards.GUARDS[:position] + limits_guards.GUARDS[position + 1 :]
+    monkeypatch.setattr(limits_guards, "GUARDS", guards)
     with pytest.raises(AssertionError, match="max_"):
         check(BINDING[name])
 
 
 def test_without_guards_a_model_that_never_stops_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "GUARDS", ())
+    monkeypatch.setattr(limits_guards, "GUARDS", ())
     monkeypatch.setattr("tests.unit.engine.adversary.Models._within_limits", lambda self, request: None)
     with pytest.raises(Endless):
         check(Plan([LOOKS], limits=replace(FAR, max_steps=3)))
@@ -97,7 +97,7 @@ def test_without_guards_a_model_that_never_stops_never_ends(monkeypatch: pytest.
 def test_the_check_notices_endless_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
     never_right = Plan([Answer(calls=(5,))], outcomes=["fail"], checked=True, limits=replace(FAR, max_repairs=2))
     assert check(never_right).end_reason == "repair_budget"
-    monkeypatch.setattr(limits, "GUARDS", ())
+    monkeypatch.setattr(limits_guards, "GUARDS", ())
     monkeypatch.setattr("tests.unit.engine.adversary.Models._within_limits", lambda self, request: None)
     with pytest.raises(Endless):
         check(replace(never_right, limits=replace(FAR, max_repairs=10**6, max_steps=5)))
@@ -110,15 +110,15 @@ def test_the_check_notices_endless_voids(monkeypatch: pytest.MonkeyPatch) -> Non
     world.live()
     assert (
         len([gate for gate in world.gatekeeper.opened if gate.tool])
-        == always_void.limits.max_steps * react.VOIDED_AT_MOST
+        == always_void.limits.max_steps * call_cycle.VOIDED_AT_MOST
     )
-    monkeypatch.setattr(react, "VOIDED_AT_MOST", 10**6)
+    monkeypatch.setattr(call_cycle, "VOIDED_AT_MOST", 10**6)
     with pytest.raises(Endless):
         check(always_void)
 
 
 def test_the_cap_over_everything_holds_when_people_extend_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "HARD_CAP_MODEL_CALLS", 12)
+    monkeypatch.setattr(limits_guards, "HARD_CAP_MODEL_CALLS", 12)
     assert check(Plan([LOOKS], limits=FAR)).end_reason == "global_cap"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.engine.context.turns import Messages, Turn, Turns, message_of, size_of
+from loops.engine.context_window.messages import Messages, Turn, Turns, message_of, size_of
 from tests.unit.engine.effort import examples
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gates.web.arguments import PREFIX, Unreadable, fields, read
-from tests.integration.gates.making import SCHEMA
+from tests.integration.gates.builders import SCHEMA
 
 pytestmark = pytest.mark.spec("Q4")
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\r"))

@@ -1,4 +1,4 @@
-"""When a call in doubt may be begun again (RELIABILITY 3.1): never while whoever began it may still be at it."""
+"""When a call in doubt may be begun again (reliability#lease): never while whoever began it may still be at it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gates.policy.verdicts import Kind, again_from
+from gates.policy.kinds import Kind
+from gates.policy.verdicts import again_from
 
 OPENED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gates.policy.expiry import Close, KeepOpen, Outcome, Terms, deadlines, when_expired
-from gates.policy.queue import RISK_RANK, Waiting, risk_rank, waiting
+from gates.policy.queue import RISK_RANK, WaitState, risk_rank, waiting
 from loops.models import Policy
 
 pytestmark = pytest.mark.spec("Q7")
@@ -28,14 +28,15 @@ def test_deadlines_come_from_the_terms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "expected"), [(0, Waiting.FRESH), (29, Waiting.FRESH), (30, Waiting.WARNING), (60, Waiting.LATE)]
+    ("minutes", "expected"),
+    [(0, WaitState.FRESH), (29, WaitState.FRESH), (30, WaitState.WARNING), (60, WaitState.LATE)],
 )
-def test_waiting_turns_from_fresh_to_late(minutes: int, expected: Waiting) -> None:
+def test_waiting_turns_from_fresh_to_late(minutes: int, expected: WaitState) -> None:
     assert waiting(NOW, NOW + timedelta(hours=1), NOW + timedelta(minutes=minutes)) is expected
 
 
 def test_without_a_due_time_nothing_is_late() -> None:
-    assert waiting(NOW, None, NOW + timedelta(days=9)) is Waiting.FRESH
+    assert waiting(NOW, None, NOW + timedelta(days=9)) is WaitState.FRESH
 
 
 def test_unknown_risk_ranks_as_high() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from gates.policy.payloads import LIMITS, Invalid, cleaned, extensions_left
 from loops.engine import facts as f
-from loops.engine.detection.thresholds import OFF
-from loops.engine.limits import LABELS
+from loops.engine.limits.guards import LABELS
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import ToolResult, Usage
 from tests.fakes import Tools, World, done, says
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from gates.policy.kinds import Kind
 from gates.policy.payloads import Invalid, cleaned, confirmation_word
-from gates.policy.verdicts import ALLOWED, Kind
-from loops.engine import limits
+from gates.policy.verdicts import ALLOWED
+from loops.engine.limits import guards
 
 pytestmark = pytest.mark.spec("Q4")
 GOOD: dict[str, dict[str, Any]] = {
@@ -127,5 +128,5 @@ def test_payload_that_is_no_object_is_refused(payload: Any) -> None:
 
 
 def test_every_limit_that_stops_a_run_can_be_extended() -> None:
-    for name in limits.LABELS:
+    for name in guards.LABELS:
         assert clean("limit_reached", "extend", {name: 9}, limit=name, bound=3) == {name: 9}

@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
+from gates.policy.kinds import Kind
 from gates.policy.roles import BY_OPERATORS, BY_REQUESTER, Person, objections
-from gates.policy.verdicts import ALLOWED, Kind, lets
+from gates.policy.verdicts import ALLOWED, lets
 
 pytestmark = pytest.mark.spec("Q6")
 ROLES = ("viewer", "operator", "reviewer", "admin")

@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from gates.models import Decision, Gate
+from gates.policy.kinds import Kind, Verdict
 from gates.policy.verdicts import (
     ALLOWED,
     LETS,
@@ -13,9 +14,7 @@ from gates.policy.verdicts import (
     RESULT,
     REVIEWABLE_BYTES,
     SAID,
-    Kind,
     Status,
-    Verdict,
     allowed,
     lets,
 )

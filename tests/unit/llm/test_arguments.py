@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loops.llm.arguments import parse_arguments
-from loops.llm.clean import StreamCleaner, clean_json, clean_text, is_clean
+from loops.llm.text import StreamCleaner, clean_json, clean_text, is_clean
 
 pytestmark = pytest.mark.spec("C3")
 

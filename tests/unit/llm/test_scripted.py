@@ -13,9 +13,9 @@ from loops.engine.values import CallDetected, ModelReply, ModelRequest, ModelRol
 from loops.llm.config import ModelConfig
 from loops.llm.registry import ModelService
 from loops.llm.replay import ReplayModel, load_recordings, recording_of
-from loops.llm.scripted import reply_of
-from loops.llm.scripts import endpoint_outage, find_script, script_names
-from loops.llm.scripts.repair_a_bug import REPOSITORY
+from loops.llm.scripted.adapter import reply_of
+from loops.llm.scripted.scripts import endpoint_outage, find_script, script_names
+from loops.llm.scripted.scripts.repair_a_bug import REPOSITORY
 
 RUNS = Path(__file__).parents[4] / "shared" / "data" / "runs" / "airline.jsonl.gz"
 User = dict[str, Any]

@@ -4,8 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loops.engine.tool_calls.xml_calls import (
+    CallStart,
+    Item,
+    Scanner,
+    TextPiece,
+    XmlCall,
+    call_text,
+    instructions,
+    result_text,
+)
 from loops.engine.values import ToolSpec
-from loops.engine.xml_calls import CallStart, Item, Scanner, TextPiece, XmlCall, call_text, instructions, result_text
 
 pytestmark = pytest.mark.spec("C3")
 

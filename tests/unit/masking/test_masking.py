@@ -11,9 +11,9 @@ from loops import masking
 from loops.engine import facts as f
 from loops.engine.ports import ModelError
 from loops.engine.values import ToolResult
-from loops.llm.failures import http_failure
+from loops.llm.transport_errors import http_failure
 from loops.masking import Masker, StreamMasker, holds_mark, of_environment
-from loops.tools.clean import show
+from loops.tools.output import show
 
 pytestmark = pytest.mark.spec("S3")
 SECRET = 'planted/"value"-0123456789'

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.recorded import LABEL
+from loops.engine.facts.encoding import LABEL
 from loops.engine.values import FailureKind, ToolResult
 from loops.storage.encoding import BLOB_FROM, INLINE_BYTES, decode_fact, encode_fact, link, references
 

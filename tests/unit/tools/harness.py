@@ -11,13 +11,13 @@ from typing import Any
 from loops.engine.ports import CallContext, Judgement
 from loops.engine.values import Access, ToolCall, ToolResult
 from loops.tools.builtin import builtin_registry
-from loops.tools.clean import sha256_hex
+from loops.tools.gateway import ToolGateway
 from loops.tools.limits import Limits
-from loops.tools.matrix import DEFAULT_MATRIX, AccessRule
+from loops.tools.output import sha256_hex
+from loops.tools.policy import DEFAULT_MATRIX, AccessRule
 from loops.tools.registry import ToolRegistry
-from loops.tools.roots import Folders
-from loops.tools.sandbox.levels import FULL, SandboxLevel
-from loops.tools.service import ToolAccessService
+from loops.tools.sandbox.capability import FULL, SandboxLevel
+from loops.tools.workspace_roots import Folders
 
 MATRIX = tuple(AccessRule(Access(access), operation=operation) for operation, access, _ in DEFAULT_MATRIX)
 """What a project begins with."""
@@ -53,7 +53,7 @@ class Desk:
         self.blobs: dict[str, bytes] = {}
         self.events: list[Any] = []
         self.streamed: list[tuple[str, bytes]] = []
-        self.service = ToolAccessService(
+        self.service = ToolGateway(
             registry or builtin_registry(),
             (*matrix, *rules),
             "policy-1",

@@ -12,8 +12,8 @@ import pytest
 from loops.engine.ports import Specialist
 from loops.engine.values import Access, Reversibility, ToolSpec
 from loops.tools.alternatives import MOST, alternatives, specialist_for
-from loops.tools.matrix import AccessRule
-from loops.tools.sandbox.levels import FILES_ONLY, SandboxLevel
+from loops.tools.policy import AccessRule
+from loops.tools.sandbox.capability import FILES_ONLY, SandboxLevel
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("I4")

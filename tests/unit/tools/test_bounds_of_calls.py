@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from loops.driver.checks import DETAIL_CHARS, _ends
-from loops.engine.recovery.repair import DETAIL_AT_MOST, _indented
-from loops.engine.rollback import ATTEMPTS_AT_MOST, Undo, obstacle
+from loops.driver.verification import DETAIL_CHARS, _ends
+from loops.engine.rollback.plan import ATTEMPTS_AT_MOST, Undo, obstacle
 from loops.engine.values import Access, Compensation
+from loops.engine.verification.diagnosis import DETAIL_AT_MOST, _indented
 from loops.llm.arguments import MAX_DEPTH, parse_arguments
-from loops.templatetags.console import FACT_CHARS, register
-from loops.tools import changes, diffs, undoing
+from loops.templatetags.loops import FACT_CHARS, register
+from loops.tools import diffs, file_changes, rollback
 from loops.tools.builtin import commands
 from loops.tools.limits import Limits
-from loops.tools.matrix import AccessRule
+from loops.tools.policy import AccessRule
 from loops.tools.reports import junit
 from loops.tools.reports.report import LONGEST_NAME
-from loops.tools.sandbox.beneath import _LONGEST_PATH, PathRefused, relative
-from loops.web import notes, prose
-from loops.web import outlook as of_runs
-from loops.web.words import one_line
+from loops.tools.sandbox.safe_paths import _LONGEST_PATH, PathRefused, relative
+from loops.web import markdown, notes
+from loops.web import run_summary as of_runs
+from loops.web.formatting import one_line
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("X5")
@@ -40,11 +40,11 @@ def test_a_script_that_is_not_shown_says_so_in_its_place(tmp_path: Path) -> None
 
 
 def test_a_diff_that_is_cut_says_of_how_much() -> None:
-    fits = changes.describe("a", None, b"x" * (changes._LONGEST_DIFF - 500))
+    fits = file_changes.describe("a", None, b"x" * (file_changes._LONGEST_DIFF - 500))
     assert "characters of the diff cut" not in str(fits["diff"])
-    cut = changes.describe("a", None, b"x" * (changes._LONGEST_DIFF + 500))
-    whole = changes.difference("a", b"", b"x" * (changes._LONGEST_DIFF + 500))
-    said = f"\n[... {len(whole) - changes._LONGEST_DIFF} characters of the diff cut ...]\n"
+    cut = file_changes.describe("a", None, b"x" * (file_changes._LONGEST_DIFF + 500))
+    whole = file_changes.difference("a", b"", b"x" * (file_changes._LONGEST_DIFF + 500))
+    said = f"\n[... {len(whole) - file_changes._LONGEST_DIFF} characters of the diff cut ...]\n"
     assert str(cut["diff"]).endswith(said)
 
 
@@ -77,13 +77,13 @@ def test_a_path_that_is_too_long_is_refused_with_both_figures(tmp_path: Path) ->
 def test_a_folder_too_large_to_be_moved_back_is_asked_for_with_the_figure(tmp_path: Path) -> None:
     desk = Desk(tmp_path, WRITE)
     (desk.workspace / "many").mkdir()
-    for number in range(undoing._MOST_MOVED):
+    for number in range(rollback._MOST_MOVED):
         (desk.workspace / "many" / f"{number}").touch()
     assert desk.judge("move_file", path="many", target="there").access is Access.ALLOW
     (desk.workspace / "many/one_more").touch()
     judged = desk.judge("move_file", path="many", target="there")
     assert judged.access is Access.ASK
-    assert f"many holds more than {undoing._MOST_MOVED} files, too many to keep a copy of" in f"{judged.reasons}"
+    assert f"many holds more than {rollback._MOST_MOVED} files, too many to keep a copy of" in f"{judged.reasons}"
 
 
 def test_arguments_that_cannot_be_taken_say_why() -> None:
@@ -128,8 +128,8 @@ def test_a_long_name_of_a_test_says_of_how_much_it_is() -> None:
 
 
 def test_pages_say_what_of_a_text_they_leave_out() -> None:
-    assert "more characters" not in prose.markdown("x" * prose.LONGEST)
-    assert "<em>12 more characters are in the raw view.</em>" in prose.markdown("x" * (prose.LONGEST + 12))
+    assert "more characters" not in markdown.markdown("x" * markdown.LONGEST)
+    assert "<em>12 more characters are in the raw view.</em>" in markdown.markdown("x" * (markdown.LONGEST + 12))
     whole_fact = register.filters["whole_fact"]
     assert whole_fact("x" * FACT_CHARS) == "x" * FACT_CHARS
     said = "[cut at 500,000 of 500,001 characters; the whole is in the answer of the API: /facts/ of the run]"

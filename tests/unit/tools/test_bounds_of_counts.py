@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from loops.templatetags.console import tests as tag_of
+from loops.templatetags.loops import tests as tag_of
 from loops.tools import reports, runners
-from loops.tools.builtin import counting
-from loops.tools.builtin.counting import NOT_COUNTED, measured, with_notes
+from loops.tools.builtin import test_results
+from loops.tools.builtin.test_results import NOT_COUNTED, measured, with_notes
 from loops.tools.limits import Limits
 from loops.tools.reports import junit
 from loops.tools.reports.junit import DEEPEST, MOST_ELEMENTS
@@ -37,13 +37,13 @@ def surefire(folder: Path, count: int) -> None:
 
 
 def test_documents_beyond_the_bound_are_said(tmp_path: Path) -> None:
-    surefire(tmp_path, counting.MOST_DOCUMENTS)
+    surefire(tmp_path, test_results.MOST_DOCUMENTS)
     data = counted(tmp_path)
-    assert (data["passed"], data.get(NOT_COUNTED)) == (counting.MOST_DOCUMENTS, None)
-    surefire(tmp_path, counting.MOST_DOCUMENTS + 3)
+    assert (data["passed"], data.get(NOT_COUNTED)) == (test_results.MOST_DOCUMENTS, None)
+    surefire(tmp_path, test_results.MOST_DOCUMENTS + 3)
     data = counted(tmp_path)
     said = "3 of the documents in target/surefire-reports, beyond the first 1,000"
-    assert (data["passed"], data[NOT_COUNTED]) == (counting.MOST_DOCUMENTS, [said])
+    assert (data["passed"], data[NOT_COUNTED]) == (test_results.MOST_DOCUMENTS, [said])
 
 
 def test_a_document_that_is_too_large_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

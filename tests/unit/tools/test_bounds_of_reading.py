@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from loops.engine.values import Access
-from loops.tools.builtin import reading
+from loops.tools.builtin import file_reads
 from loops.tools.limits import Limits
-from loops.tools.matrix import AccessRule
+from loops.tools.policy import AccessRule
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("X5")
@@ -27,8 +27,8 @@ def put(desk: Desk, **files: str | bytes) -> None:
 
 
 def test_files_that_were_not_searched_are_named(desk: Desk) -> None:
-    large = b"needle\n" + b"x" * reading._SEARCHED_FILE_BYTES
-    put(desk, fits=large[: reading._SEARCHED_FILE_BYTES], image=b"\0needle" * 100)
+    large = b"needle\n" + b"x" * file_reads._SEARCHED_FILE_BYTES
+    put(desk, fits=large[: file_reads._SEARCHED_FILE_BYTES], image=b"\0needle" * 100)
     found = desk.run("search_files", pattern="needle", path=".")
     assert found.content.startswith("fits:1: needle\n")
     assert "larger" not in found.content
@@ -71,7 +71,7 @@ def test_a_list_of_files_says_how_many_more(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_read_in_part_says_which(desk: Desk) -> None:
-    put(desk, a="x\n" * reading._READ_LINES, b="x\n" * (reading._READ_LINES + 5))
+    put(desk, a="x\n" * file_reads._READ_LINES, b="x\n" * (file_reads._READ_LINES + 5))
     assert "[lines" not in desk.run("read_file", path="a").content
     assert desk.run("read_file", path="b").content.endswith("[lines 1 to 2000 of 2005; continue with offset 2001]")
 

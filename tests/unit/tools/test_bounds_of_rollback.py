@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from loops.engine.values import Access, ToolCall
-from loops.tools.builtin import restoring
+from loops.tools.builtin import file_restore
 from loops.tools.limits import Limits
-from loops.tools.matrix import AccessRule
+from loops.tools.policy import AccessRule
+from loops.tools.rollback import RESTORE
 from loops.tools.snapshots import state_of
-from loops.tools.undoing import RESTORE
 from loops.tools.workspace import Workspace
 from tests.unit.tools.harness import Desk
 
@@ -43,22 +43,24 @@ def shown(desk: Desk, sizes: list[int]) -> dict[str, Any]:
 def test_a_diff_that_is_cut_ends_in_how_much(desk: Desk) -> None:
     view = shown(desk, [20_000, 50_000, 300])
     assert view["diff_is_cut"]
-    whole = sum(len(restoring.difference(f"f{n:04}", b"x" * size, b"")) for n, size in enumerate((20_000, 50_000, 300)))
-    left_out = whole - restoring._LONGEST_DIFF
+    whole = sum(
+        len(file_restore.difference(f"f{n:04}", b"x" * size, b"")) for n, size in enumerate((20_000, 50_000, 300))
+    )
+    left_out = whole - file_restore._LONGEST_DIFF
     assert view["diff"].endswith(f"\n[... {left_out:,} characters of the diff cut ...]\n")
     assert len(view["files"]) == 3
 
 
 def test_a_diff_that_just_fits_is_whole_and_one_file_more_is_said(desk: Desk) -> None:
-    first = restoring._LONGEST_DIFF - len(restoring.difference("f0000", b"", b"")) - 100
-    overhead = len(restoring.difference("f0000", b"x" * first, b"")) - first
-    exact = restoring._LONGEST_DIFF - overhead
+    first = file_restore._LONGEST_DIFF - len(file_restore.difference("f0000", b"", b"")) - 100
+    overhead = len(file_restore.difference("f0000", b"x" * first, b"")) - first
+    exact = file_restore._LONGEST_DIFF - overhead
     view = shown(desk, [exact])
-    assert len(view["diff"]) == restoring._LONGEST_DIFF
+    assert len(view["diff"]) == file_restore._LONGEST_DIFF
     assert not view["diff_is_cut"]
     assert shown(desk, [exact, 10])["diff_is_cut"], "room for nothing of the second file"
 
 
 def test_files_beyond_those_listed_are_counted(desk: Desk) -> None:
-    view = shown(desk, [1] * (restoring._MOST_SHOWN + 4))
-    assert (len(view["files"]), view["more_files"]) == (restoring._MOST_SHOWN, 4)
+    view = shown(desk, [1] * (file_restore._MOST_SHOWN + 4))
+    assert (len(view["files"]), view["more_files"]) == (file_restore._MOST_SHOWN, 4)

@@ -16,9 +16,9 @@ from loops.tools.arguments import schema, string
 from loops.tools.builtin import builtin_registry
 from loops.tools.canonical import digest
 from loops.tools.limits import Limits
-from loops.tools.matrix import AccessRule
+from loops.tools.policy import AccessRule
 from loops.tools.registry import Arguments, RegistrationError, Tool, ToolRegistry, ToolRun
-from loops.tools.sandbox.levels import SandboxLevel
+from loops.tools.sandbox.capability import SandboxLevel
 from tests.unit.tools.harness import Desk
 
 ASK_ALL = [AccessRule(Access.ASK)]
@@ -283,21 +283,25 @@ def test_verify_asks_the_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("V1")
-def test_judging_takes_less_than_a_millisecond(tmp_path: Path) -> None:
-    """Of the processor, in the quickest of many tries: how busy the machine is says nothing about it."""
+def test_judging_takes_less_than_counting_to_fifty_thousand(tmp_path: Path) -> None:
+    """About two milliseconds. Both are measured in turns, of the processor, and the quickest of many tries counts."""
     desk = Desk(tmp_path, [AccessRule(Access.ALLOW, tool=f"tool_{number}") for number in range(50)])
     (desk.workspace / "a.py").write_text("x = 1\n" * 100)
     call = desk.call("read_file", path="a.py")
 
-    async def many() -> list[float]:
-        took = []
-        for _ in range(200):
+    async def many() -> tuple[float, float]:
+        judging, counting = [], []
+        for _ in range(100):
             started = time.process_time()
             await desk.service.judge(call, desk.context)
-            took.append(time.process_time() - started)
-        return took
+            judged = time.process_time()
+            sum(number * number for number in range(50_000))
+            judging.append(judged - started)
+            counting.append(time.process_time() - judged)
+        return min(judging), min(counting)
 
-    assert min(asyncio.run(many())) < 0.001
+    judging, counting = asyncio.run(many())
+    assert judging < counting, (judging, counting)
 
 
 def test_judgement_names_its_policy(tmp_path: Path) -> None:

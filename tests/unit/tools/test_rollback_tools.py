@@ -15,7 +15,7 @@ from loops.engine.ports import Verified
 from loops.engine.values import Access, Compensation, Reversibility, ToolCall, ToolResult, ToolSpec
 from loops.tools import snapshots
 from loops.tools.limits import Limits
-from loops.tools.matrix import AccessRule
+from loops.tools.policy import AccessRule
 from loops.tools.registry import Tool, ToolRegistry
 from loops.tools.workspace import Workspace
 from tests.unit.tools.harness import Desk

@@ -12,7 +12,7 @@ import pytest
 import loops.tools.builtin
 from loops.engine.values import Access, Danger, Reversibility, ToolResult, ToolSpec
 from loops.tools.builtin import builtin_registry
-from loops.tools.matrix import AccessRule, evaluate, without_rule
+from loops.tools.policy import AccessRule, evaluate, without_rule
 from loops.tools.registry import Tool, ToolRegistry
 from tests.unit.tools.harness import MATRIX, Desk
 

@@ -1,1 +1,1 @@
-"""An example of a package for AgentOps: see its guide, agentops/docs/extending.md."""
+"""An example of a package for AgentOps: see its guide, agentops/docs/guides/execution-loop.md."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 from importlib.resources import files
 
 from loops.engine.effects import CallModel, Effect
-from loops.engine.loops.react import React
-from loops.engine.state import RunState
+from loops.engine.state.run import RunState
+from loops.engine.strategies.react import React
 from loops.engine.values import ModelRole
 
 

@@ -1,0 +1,24 @@
+"""Are keys and other secrets where they belong, and can they be kept out of what is stored? Checks of doctor."""
+
+from __future__ import annotations
+
+from agentops.ops.finding import OK, WARNING, Finding
+from loops import masking
+from loops.services import keys
+
+
+def masked() -> Finding:
+    """Secrets that are too short or too common to be masked."""
+    if weak := masking.known().weak:
+        todo = "give them long random values, or other names where they are no secrets"
+        return WARNING, f"Too short or too common to be masked where they are shown: {', '.join(weak)}", todo
+    return OK, f"Known secrets are masked: {len(masking.known().values)}"
+
+
+def addresses() -> Finding:
+    """Models that are not asked, because nobody who may allowed their address or their key."""
+    refused = keys.refused()
+    if not refused:
+        return OK, "Every model may be asked where it is configured"
+    said = "; ".join(f"{row.name}: {why.removesuffix(keys.TO_ALLOW).strip()}" for row, why in refused[:10])
+    return WARNING, f"Models that are not asked ({len(refused)}): {said}", keys.TO_ALLOW

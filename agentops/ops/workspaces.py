@@ -1,0 +1,41 @@
+"""Which workspaces are refused, and what is wrong with the roots: what an upgrade tightened is named, not lost."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from agentops.ops.finding import ERROR, OK, WARNING, Finding
+from loops.models import Workspace
+from loops.runs import composition
+from loops.services import workspaces
+from loops.tools.workspace_roots import PROJECT, SHARED
+
+NAMED = 5
+
+
+def roots() -> Finding:
+    """As the installation names them."""
+    places, named = composition.roots(), settings.WORKSPACE_ROOTS
+    for root in named:
+        fixed = root.partition(PROJECT)[0].rstrip("/") or "/"
+        if not root.startswith("/") or ".." in Path(root).parts:
+            return ERROR, f"{root} is no absolute path", "correct AGENTOPS_WORKSPACE_ROOTS"
+        if fixed in SHARED:
+            said = f"{root} lets project admins open all that lies below {fixed}"
+            return WARNING, said, "name a folder of its own in AGENTOPS_WORKSPACE_ROOTS"
+        if said := places.unreachable(fixed) or places.forbidden(fixed):
+            return ERROR, said, "correct AGENTOPS_WORKSPACE_ROOTS"
+    if not named:
+        return OK, "Only superusers open folders of this machine to agents"
+    return OK, f"Project admins may open what lies below {', '.join(named)}"
+
+
+def refused() -> Finding:
+    """Those that tasks may not name, and for which runs wait."""
+    rows = Workspace.objects.exclude(path="").select_related("project")
+    found = [f"{row.name} in {row.project} ({said})" for row in rows if (said := workspaces.refusal(row))]
+    if not found:
+        return OK, "Every workspace may be used"
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    todo = "a superuser allows them in Admin > Workspaces, or name their folder in AGENTOPS_WORKSPACE_ROOTS"
+    return WARNING, f"Workspaces refused: {len(found)}", todo, f"{'; '.join(found[:NAMED])}{more}"

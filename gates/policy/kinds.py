@@ -1,0 +1,210 @@
+"""THE table of kinds of gates (SPEC Q1, Q3, Q4, Q6): what a person may say to each, who may, how it looks, and in which
+words. Verdicts, roles, cards, icons, labels in the database and the admin are derived from it.
+
+What is particular to the card of a kind is the template ``templates/gates/kinds/<kind>.html``, where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Kind(StrEnum):
+    TOOL_APPROVAL = "tool_approval"
+    IRREVERSIBLE_ACTION = "irreversible_action"
+    QUESTION = "question"
+    FINAL_REVIEW = "final_review"
+    LIMIT_REACHED = "limit_reached"
+    LOOP_DETECTED = "loop_detected"
+    IN_DOUBT = "in_doubt"
+    ROLLBACK_CHOICE = "rollback_choice"
+    LOW_CONFIDENCE = "low_confidence"
+    PERMISSION_BLOCKED = "permission_blocked"
+    ESCALATION = "escalation"
+    LONG_TASK = "long_task"
+
+
+class Verdict(StrEnum):
+    APPROVE = "approve"
+    APPROVE_WITH_EDITS = "approve_with_edits"
+    REJECT = "reject"
+    RESPOND = "respond"
+    EXTEND = "extend"
+    ROLL_BACK = "roll_back"
+    KEEP = "keep"
+    CONTINUE = "continue"
+    EXPIRE = "expire"
+    """Time's own verdict: no person can give it, and it is not a rejection."""
+
+
+class By(StrEnum):
+    """Who may decide a kind."""
+
+    REVIEWERS = "reviewers"
+    REQUESTER = "reviewers, and whoever submitted the task while they may still operate the project"
+    OPERATORS = "operators and reviewers"
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What the buttons of a card say: what will happen, not what the verdict is called. ``rejected`` says under the
+    reason what a rejection does."""
+
+    approve: str = "Approve"
+    icon: str = "check"
+    reject: str = "Reject"
+    rejected: str = "The agent reads this and tries to do better."
+    answer: str = "Guidance"
+    send: str = "Send guidance"
+
+
+@dataclass(frozen=True, slots=True)
+class GateKind:
+    """``extends`` is the verdict that uses up one of a run's extensions; ``shows`` names what of the view the card lays
+    out in a part of its own."""
+
+    label: str
+    icon: str
+    verdicts: tuple[Verdict, ...]
+    labels: Labels = Labels()
+    by: By = By.REVIEWERS
+    extends: Verdict | None = None
+    shows: frozenset[str] = frozenset()
+
+
+_ENDS = "The run ends here, with a report. Its changes are kept until somebody rolls them back."
+
+GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
+    {
+        Kind.TOOL_APPROVAL: GateKind(
+            "Tool approval", "wrench", (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS, Verdict.REJECT)
+        ),
+        Kind.IRREVERSIBLE_ACTION: GateKind(
+            "Irreversible action",
+            "octagon-x",
+            (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS, Verdict.REJECT),
+            Labels(approve="Approve (irreversible)"),
+        ),
+        Kind.QUESTION: GateKind(
+            "Question",
+            "circle-help",
+            (Verdict.RESPOND, Verdict.REJECT),
+            Labels(
+                reject="Do not answer",
+                rejected="The agent reads this and continues without an answer.",
+                answer="Answer",
+                send="Send answer",
+            ),
+            By.REQUESTER,
+        ),
+        Kind.FINAL_REVIEW: GateKind(
+            "Final review",
+            "flag",
+            (Verdict.APPROVE, Verdict.REJECT),
+            shows=frozenset({"changed", "more_changed", "unrecorded", "more_unrecorded"}),
+        ),
+        Kind.LIMIT_REACHED: GateKind(
+            "Limit reached",
+            "gauge",
+            (Verdict.EXTEND, Verdict.REJECT),
+            Labels(reject="End the run", rejected=_ENDS),
+            extends=Verdict.EXTEND,
+            shows=frozenset({"label"}),
+        ),
+        Kind.LOOP_DETECTED: GateKind(
+            "Loop detected",
+            "refresh-cw",
+            (Verdict.RESPOND, Verdict.REJECT),
+            Labels(reject="End the run", rejected=_ENDS),
+            By.REQUESTER,
+            extends=Verdict.RESPOND,
+            shows=frozenset({"evidence", "method", "steps"}),
+        ),
+        Kind.IN_DOUBT: GateKind(
+            "Outcome in doubt",
+            "triangle-alert",
+            (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
+            Labels(
+                approve="Not done: run it again",
+                icon="rotate-ccw",
+                reject="Outcome unknown",
+                rejected="The agent is informed that the outcome is unknown. The call is not run again.",
+            ),
+            shows=frozenset({"evidence", "attempt", "begun_at", "again_after_s"}),
+        ),
+        Kind.ROLLBACK_CHOICE: GateKind(
+            "Roll back or keep",
+            "rotate-ccw",
+            (Verdict.ROLL_BACK, Verdict.KEEP, Verdict.CONTINUE),
+            by=By.OPERATORS,
+        ),
+        Kind.LOW_CONFIDENCE: GateKind(
+            "Low confidence",
+            "gauge",
+            (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
+            Labels(approve="Continue the run", icon="play", reject="End the run", rejected=_ENDS),
+            shows=frozenset(
+                {
+                    "band",
+                    "calibrated",
+                    "score",
+                    "threshold",
+                    "why",
+                    "method",
+                    "features",
+                    "weights",
+                    "version",
+                    "latest_steps",
+                }
+            ),
+        ),
+        Kind.PERMISSION_BLOCKED: GateKind(
+            "Permission blocked",
+            "lock",
+            (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
+            Labels(
+                approve="Grant this one call",
+                reject="Leave it refused",
+                rejected="The agent reads this and continues without the call.",
+            ),
+            shows=frozenset({"alternatives", "specialist"}),
+        ),
+        Kind.ESCALATION: GateKind(
+            "Escalation",
+            "circle-arrow-up",
+            (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
+            Labels(
+                approve="Continue",
+                icon="play",
+                reject="End the run",
+                rejected=_ENDS,
+                answer="What was fixed, or what to do instead",
+                send="Send and continue",
+            ),
+            extends=Verdict.APPROVE,
+            shows=frozenset({"failure", "rule", "tried", "files_changed", "checks_not_run"}),
+        ),
+        Kind.LONG_TASK: GateKind(
+            "Long task",
+            "timer",
+            (Verdict.APPROVE, Verdict.RESPOND, Verdict.REJECT),
+            Labels(
+                approve="Continue",
+                icon="play",
+                reject="Halt the run",
+                rejected="The run stops where it is. It can be resumed.",
+            ),
+            shows=frozenset(
+                {"steps", "steps_since", "asks_again_after", "progress", "spent_usd", "tokens", "failures_in_row"}
+            ),
+        ),
+    }
+)
+
+
+def of(kind: str) -> GateKind | None:
+    """The row of a kind; None for one that nobody knows."""
+    return GATE_KINDS[Kind(kind)] if kind in set(Kind) else None

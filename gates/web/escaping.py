@@ -1,0 +1,123 @@
+"""Text from models and tools as a reviewer must see it: whole, inert, and with nothing invisible (attack list A 3-5).
+
+Characters that cannot be seen, that change the direction of reading, or that only look like a space are written as
+their code points. Letters of several alphabets in one word are pointed out.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from loops.tools.output import is_odd
+
+_SUSPECT = re.compile(r"[^\x20-\x7e\n\t]")
+_EDGES = re.compile(r"\A +| +\Z")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
+_LONGEST_LOOK = 200_000
+_MOST_WARNINGS = 12
+
+
+def reveal(text: Any) -> SafeString:
+    """Escaped HTML of ``text`` with every odd character as a marked code point. Nothing is ever left out.
+
+    Spaces at the edges of a single line are marked too: ``ls`` and ``ls `` are different commands.
+    """
+    whole = str(text)
+    if "\n" in whole or not (edges := [(match.start(), match.end()) for match in _EDGES.finditer(whole)]):
+        return reveal_code(whole)
+    start = edges[0][1] if edges[0][0] == 0 else 0
+    end = edges[-1][0] if edges[-1][0] >= start and edges[-1][1] == len(whole) else len(whole)
+    before, after = _spaces(start), _spaces(len(whole) - end)
+    return format_html("{}{}{}", before, reveal_code(whole[start:end]), after)
+
+
+def reveal_code(text: str) -> SafeString:
+    """The same without marking spaces: for lines of code."""
+    return format_html_join("", "{}", ((part,) for part in _parts(text)))
+
+
+def warnings_of(value: Any) -> list[str]:
+    """What is odd about all texts in ``value``, in words."""
+    found: dict[str, None] = {}
+    room = _LONGEST_LOOK
+    for text in _texts(value):
+        for warning in _warnings(text, room):
+            found.setdefault(warning)
+        room = max(0, room - len(text))
+    more = len(found) - _MOST_WARNINGS
+    return [*list(found)[:_MOST_WARNINGS], *([f"and {more} more kinds, marked where they stand"] if more > 0 else [])]
+
+
+def not_looked_at(value: Any) -> str:
+    """Where letters that only look alike were not looked for, in words; "" where they were looked for everywhere."""
+    room, left_out = _LONGEST_LOOK, 0
+    for text in _texts(value):
+        left_out += 0 if text.isascii() else max(0, len(text) - room)
+        room = max(0, room - len(text))
+    first = f"Look-alike letters were looked for in the first {_LONGEST_LOOK:,} characters only"
+    return f"{first}; {left_out:,} more were not looked at." if left_out else ""
+
+
+def _parts(text: str) -> Iterator[str | SafeString]:
+    end = 0
+    for match in _SUSPECT.finditer(text):
+        if is_odd(match.group()):
+            yield text[end : match.start()]
+            yield _code_point(match.group())
+            end = match.end()
+    yield text[end:]
+
+
+def _spaces(count: int) -> SafeString | str:
+    return _mark(f"{count} space{'s' * (count > 1)}", "at the edge") if count else ""
+
+
+def _code_point(character: str) -> SafeString:
+    return _mark(f"U+{ord(character):04X}", _name(character))
+
+
+def _mark(said: str, title: str) -> SafeString:
+    return format_html('<span class="odd" title="{}">{}</span>', title.capitalize(), said)
+
+
+def _name(character: str) -> str:
+    if character == "\u2400":
+        return "a null character, or its symbol"
+    return unicodedata.name(character, "control or unassigned character").lower()
+
+
+def _warnings(text: str, room: int) -> Iterator[str]:
+    """``room``: in how many characters of it look-alike letters are looked for."""
+    if text.isascii() and text.isprintable():
+        return
+    for match in _SUSPECT.finditer(text):
+        if is_odd(match.group()):
+            yield f"U+{ord(match.group()):04X} {_name(match.group())}"
+    if not text.isascii():
+        for word in _WORD.findall(text[:room]):
+            if len(mixed := _alphabets(word)) > 1:
+                yield f"“{word[:40]}” mixes {' and '.join(mixed)} letters"
+
+
+def _alphabets(word: str) -> list[str]:
+    names = {unicodedata.name(letter, "").split(" ")[0] for letter in set(word)}
+    return [alphabet.capitalize() for alphabet in _ALPHABETS if alphabet in names]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)

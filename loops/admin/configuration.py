@@ -1,0 +1,292 @@
+"""What admins tune: policy, matrix, profiles, agents, models (SPEC S1, S3, D2, I3)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanWidget
+
+from loops import models as m
+from loops.admin.base import GlobalAdmin, OfTheInstallation, RequireReasonMixin, VersionedAdmin
+from loops.agents import packages
+from loops.engine import strategies
+from loops.engine.state.limits import FIELD_OF
+from loops.engine.values import Access
+from loops.llm import keys, providers
+from loops.services import audit, model_tests, models
+from loops.services import keys as pairing
+from loops.services.submission import InvalidTask, clean_limits
+from loops.storage import dispatch
+from loops.tools.policy import AccessRule, may_allow
+
+ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
+THINKING = re.compile(r"off|adaptive|[1-9][0-9]{2,6}")
+LOOKS_LIKE_NO_PATH = ("..", "~", "\\", "\0")
+
+
+class PolicyForm(RequireReasonMixin):
+    class Meta:
+        help_texts: ClassVar = {
+            "confidence_threshold": (
+                "A score below this is low confidence, and a person is asked; from 0.8 it is high. The score runs from "
+                "0 to 1 and is not calibrated: 0.5 does not mean that every other run succeeds. A lower threshold asks "
+                "less often. agentops/docs/confidence.md says what was measured."
+            ),
+        }
+
+    def clean_task_limits(self) -> dict[str, int]:
+        """Limits that there are, within what is possible at all; money in the unit of a run."""
+        try:
+            return clean_limits(self.cleaned_data["task_limits"])
+        except InvalidTask as error:
+            names = [f"{field.removeprefix('limits.')} {fault}" for field, fault in error.errors.items()]
+            raise ValidationError(names) from error
+
+    def clean(self) -> dict[str, Any]:
+        """Late before it is lost, never after."""
+        given = super().clean() or {}
+        if (given.get("sla_minutes") or 0) > (given.get("gate_expiry_minutes") or 0):
+            raise ValidationError({"sla_minutes": "A gate must become late before it expires."})
+        return given
+
+
+@admin.register(m.Policy)
+class PolicyAdmin(VersionedAdmin):
+    form = PolicyForm
+    list_display = ("project", "final_review", "gate_expiry_minutes", "expiry_outcome", "own_approval_allowed")
+
+    def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """It comes with its project."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """It stays with its project."""
+        return False
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """A policy does not move house."""
+        return ("project",)
+
+
+@admin.register(m.ComplexityProfile)
+class ProfileAdmin(GlobalAdmin):
+    form = RequireReasonMixin
+    list_display = ("name", *(shown for shown in FIELD_OF if hasattr(m.ComplexityProfile, shown)))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Tasks name these three."""
+        return obj is not None and obj.name not in m.Task.Complexity.values
+
+
+class AccessRuleForm(RequireReasonMixin):
+    def clean_paths(self) -> list[str]:
+        """Globs inside the workspace, nothing else."""
+        paths = self.cleaned_data["paths"] or []
+        if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
+            raise ValidationError('Write a list of globs, like ["src/**", "*.md"].')
+        if bad := [path for path in paths if path.startswith("/") or any(sign in path for sign in LOOKS_LIKE_NO_PATH)]:
+            raise ValidationError(f"{bad[0]!r} does not name something inside the workspace.")
+        return paths
+
+    def clean(self) -> dict[str, Any]:
+        """What is allowed is named; the matrix would read anything else as ask."""
+        given = super().clean() or {}
+        allows = given.get("access") == m.AccessRule.Access.ALLOW
+        rule = AccessRule(Access.ALLOW, tool=given.get("tool") or "*", operation=given.get("operation") or "*")
+        if allows and not may_allow(rule):
+            raise ValidationError({"operation": "Name a tool or an operation: what no rule names is asked for."})
+        return given
+
+
+@admin.register(m.AccessRule)
+class AccessRuleAdmin(VersionedAdmin):
+    form = AccessRuleForm
+    list_display = ("agent_type", "tool", "operation", "access", "paths", "note", "project")
+    list_editable = ("access",)
+    list_filter = ("project", "agent_type", "access")
+    search_fields = ("agent_type", "tool", "operation", "note")
+
+
+class AgentForm(forms.ModelForm):
+    execution_loop = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
+    program = forms.ChoiceField(
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+        help_text="The agent of an installed package that leads its runs. Empty: the execution loop alone does.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        programs = [("", "---------"), *((name, name) for name in packages.names())]
+        self.fields["program"].choices = programs  # type: ignore[attr-defined]
+        self.fields["execution_loop"].choices = [(name, name) for name in strategies.names()]  # type: ignore[attr-defined]
+
+
+@admin.register(m.Agent)
+class AgentAdmin(VersionedAdmin):
+    form = AgentForm
+    list_display = ("name", "project", "agent_type", "execution_loop", "models_in_order", "is_active")
+    list_filter = ("project", "is_active")
+    list_select_related = ("project", "actor_model__fallback__fallback")
+    search_fields = ("name",)
+
+    @admin.display(description="models, in the order in which they are asked")
+    def models_in_order(self, agent: m.Agent) -> str:
+        """The actor's model and its fallbacks."""
+        return ", then ".join(model.name for model in agent.actor_model.chain())
+
+
+class ModelForm(forms.ModelForm):
+    provider = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
+    send_there = forms.BooleanField(
+        required=False,
+        label="Send it there",
+        widget=UnfoldBooleanWidget,
+        help_text="Tick it where the address is not the provider's own: the value of the variable is sent to it, or it "
+        "leads into your own network. Who allowed it is kept under Allowed addresses.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names = dict(providers.choices())
+        gone = {self.instance.provider: self.instance.provider}  # as long as its package is, it can be read, not asked
+        self.fields["provider"].choices = [*({"": "---------"} | gone | names).items()]  # type: ignore[attr-defined]
+
+    def _get_validation_exclusions(self) -> set[str]:
+        return super()._get_validation_exclusions() | {"provider"}  # type: ignore[misc,no-any-return]
+
+    def clean_api_key_env(self) -> str:
+        """The name of a variable; who pastes the key itself is told before it is stored."""
+        name: str = self.cleaned_data["api_key_env"]
+        if name and not ENVIRONMENT_NAME.fullmatch(name):
+            raise ValidationError("Give the name of an environment variable, like ANTHROPIC_API_KEY, not the key.")
+        return name
+
+    def clean_thinking(self) -> str:
+        """Off, adaptive, or a budget."""
+        thinking: str = self.cleaned_data["thinking"]
+        if not THINKING.fullmatch(thinking):
+            raise ValidationError('Write "off", "adaptive" or a number of tokens.')
+        return thinking
+
+    def clean_base_url(self) -> str:
+        """Nothing that is no server's address."""
+        url: str = self.cleaned_data["base_url"]
+        if not url:
+            return url
+        try:
+            keys.origin_of(url)
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
+        return url
+
+    def clean(self) -> dict[str, Any]:
+        """What is sent where nobody allowed it yet takes a tick."""
+        given = super().clean() or {}
+        if self.errors:
+            return given
+        names = ("provider", "api_key_env", "base_url")
+        row = m.ModelConfig(vetted=self.instance.vetted, **{name: given.get(name, "") for name in names})
+        try:
+            asked = pairing.has_to_be_allowed(row)
+        except ValueError as error:
+            raise ValidationError({"api_key_env": str(error)}) from error
+        if asked and not given.get("send_there"):
+            raise ValidationError({"send_there": f"{asked} Tick “Send it there” if that is meant."})
+        self.has_to_be_allowed = bool(asked)
+        return given
+
+
+@admin.register(m.ModelConfig)
+class ModelConfigAdmin(GlobalAdmin):
+    form = ModelForm
+    readonly_fields = ("window", "latest_test")
+    actions_submit_line = ("save_and_test",)
+    list_display = (
+        "name",
+        "provider",
+        "model_id",
+        "max_tokens",
+        "window",
+        "calls_at_once",
+        "thinking",
+        "fallback",
+        "input_usd_per_mtok",
+        "output_usd_per_mtok",
+    )
+    list_filter = ("provider",)
+    list_select_related = ("fallback",)
+    search_fields = ("name", "model_id")
+
+    def save_model(self, request: HttpRequest, obj: m.ModelConfig, form: Any, change: bool) -> None:
+        """With who allowed its address, in the same transaction."""
+        obj.vetted = True
+        if form.has_to_be_allowed:
+            pairing.allow(obj, actor=request.user)
+        super().save_model(request, obj, form, change)
+        detail = {"model": obj.name, "changed": form.changed_data, "key": obj.api_key_env, "address": obj.base_url}
+        audit.record("model.changed", actor=request.user, detail=detail)
+
+    @admin.display(description="window")
+    def window(self, row: m.ModelConfig) -> str:
+        """With its source."""
+        return models.window_in_words(row) if row.pk and row.provider else "-"
+
+    @admin.display(description="latest test")
+    def latest_test(self, row: m.ModelConfig) -> str:
+        """What was found, a line for each thing."""
+        if not row.test_result:
+            return "Never tested."
+        when = [f"On {row.tested_at:%Y-%m-%d %H:%M} UTC:"] if row.tested_at else []
+        return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in [*when, *row.test_result.split("\n")]))
+
+    @action(description="Save and test this model", permissions=["change"])
+    def save_and_test(self, request: HttpRequest, row: m.ModelConfig) -> None:
+        """One call with a tool, by a worker."""
+        model_tests.begin_test(row)
+        try:
+            dispatch.dispatch("loops.test_model", model=str(row.pk))
+        except Exception as error:  # any transport's error
+            messages.error(request, f"No worker can be told to test it: {error}")
+
+    def response_change(self, request: HttpRequest, obj: m.ModelConfig) -> HttpResponse:
+        """Who tests a model wants to see what comes of it."""
+        if any(name.endswith("_save_and_test") for name in request.POST):
+            return HttpResponseRedirect(request.path)
+        return super().response_change(request, obj)
+
+
+@admin.register(m.ModelAddress)
+class ModelAddressAdmin(OfTheInstallation):
+    list_display = ("key_name", "origin", "inward", "allowed_by", "allowed_at")
+    list_select_related = ("allowed_by",)
+
+    def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """They come with the model that needs them."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """What was allowed is allowed anew, or taken back."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
+        """Superusers."""
+        return bool(request.user.is_active and request.user.is_superuser)
+
+    def delete_model(self, request: HttpRequest, obj: m.ModelAddress) -> None:
+        """No model sends the key there any more, from its next call on."""
+        pairing.take_back(obj, actor=request.user)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
+        """Each is said."""
+        for row in queryset:
+            pairing.take_back(row, actor=request.user)

@@ -1,0 +1,112 @@
+"""Workspaces: which folders agents may work in, and who allowed them (SPEC I7, ADR 0036)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest
+from unfold.widgets import UnfoldBooleanSwitchWidget
+
+from loops import models as m
+from loops.admin.base import ProjectScopedAdmin
+from loops.services import audit, workspace_access, workspaces
+from loops.tools.workspace_roots import plain
+
+
+class WorkspaceForm(forms.ModelForm):
+    actor: Any = None
+    allow = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanSwitchWidget,
+        label="Allow this folder",
+        help_text="Outside the workspace roots a superuser answers for it: agents read what lies there and, where runs "
+        "do not work on copies, change it. Recorded with your name.",
+    )
+
+    class Meta:
+        fields = ("project", "name", "path", "copy_for_each_run")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.actor.is_superuser:
+            self.fields.pop("allow", None)
+
+    def clean_path(self) -> str:
+        """One spelling."""
+        return plain(self.cleaned_data["path"])
+
+    def clean(self) -> dict[str, Any]:
+        """Where it may lie."""
+        given = super().clean() or {}
+        project = given.get("project") or (self.instance.project if self.instance.project_id else None)
+        if project is None or "path" not in given:
+            return given
+        draft = m.Workspace(
+            project=project,
+            path=given["path"],
+            copy_for_each_run=given.get("copy_for_each_run", False),
+            allowed_path=self.instance.allowed_path,
+            allowed_in_place=self.instance.allowed_in_place,
+            allowed_by=self.instance.allowed_by,
+        )
+        if said := workspace_access.refusal_to_save(self.actor, draft, allow=bool(given.get("allow"))):
+            self.add_error("path", said)
+        return given
+
+
+@admin.register(m.Workspace)
+class WorkspaceAdmin(ProjectScopedAdmin):
+    form = WorkspaceForm
+    list_display = ("name", "project", "path", "copy_for_each_run", "standing")
+    list_select_related = ("project", "allowed_by")
+    actions = ("allow_folders",)
+
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """With whoever fills it in."""
+        return type("WorkspaceForm", (super().get_form(request, *args, **kwargs),), {"actor": request.user})
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Who allowed it stands beside it."""
+        fields: tuple[str, ...] = ("project", "name", "path", "copy_for_each_run")
+        return (*fields, *(["allow"] if request.user.is_superuser else []), *(["standing"] if obj else []))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """What one project was allowed is not carried to another."""
+        return ("project", "standing") if obj else ()
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        """To allow is for superusers."""
+        found = super().get_actions(request)
+        if not request.user.is_superuser:
+            found.pop("allow_folders", None)
+        return found
+
+    @admin.display(description="may it be used?")
+    def standing(self, row: m.Workspace) -> str:
+        """As of now, on this machine."""
+        if said := workspaces.refusal(row):
+            return f"Refused: {said}"
+        if row.allowed_by is None or row.allowed_path != row.path:
+            return "Yes"
+        return f"Yes, allowed by {row.allowed_by} on {row.allowed_at:%Y-%m-%d}"
+
+    @admin.action(description="Allow these folders, as they are used now")
+    def allow_folders(self, request: HttpRequest, rows: Any) -> None:
+        """For an installation that had workspaces before it had roots."""
+        for row in rows.select_related("project"):
+            said = workspace_access.allow(request.user, row)
+            level, text = (messages.ERROR, said) if said else (messages.SUCCESS, f"{row.name} is allowed: {row.path}")
+            messages.add_message(request, level, text)
+
+    def save_model(self, request: HttpRequest, obj: m.Workspace, form: Any, change: bool) -> None:
+        """Say at once what would keep runs out of the folder; it may lie on other machines, so that refuses nothing."""
+        super().save_model(request, obj, form, change)
+        if {"path", "copy_for_each_run"} & set(form.changed_data):
+            detail = {"workspace": obj.name, "path": obj.path, "in_place": not obj.copy_for_each_run}
+            audit.record("workspace.changed", actor=request.user, project=obj.project, detail=detail)
+        if form.cleaned_data.get("allow") and obj.path:
+            workspace_access.allow(request.user, obj)
+        if said := workspaces.obstacle(obj):
+            messages.warning(request, said)

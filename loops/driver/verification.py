@@ -1,0 +1,84 @@
+"""Measure the acceptance criteria of a proposed result (SPEC C6, L1, L2)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from loops.driver.clearance import Clearance, call_of
+from loops.driver.interrupts import STOP_OR_PAUSE, Interrupts
+from loops.driver.session import RunSession
+from loops.driver.tool_calls import ToolCalls
+from loops.engine import effects as e
+from loops.engine import facts as f
+from loops.engine.state.spec import Criterion
+from loops.engine.values import ToolResult
+from loops.engine.verification.checks import check_schema, unproven
+from loops.engine.verification.environment import obstacle
+
+DETAIL_CHARS = 4000
+SCHEMA_S = 60.0
+"""The judgement has a budget of its own; this is for a machine with a lot to do."""
+
+
+async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrupts) -> e.OpenGate | None:
+    """The schema first, because it is cheap and hard; then every command, in the sandbox.
+
+    The commands are the operator's own words, given with the task. Where commands are asked about and the run changed
+    what one could obey, a person is asked (ADR 0052): the question is given back, and nothing was measured. All may be
+    begun again: a question, a stop, a pause or a crash in between starts the checks afresh.
+    """
+    spec = session.state.spec
+    clearing = Clearance(session, calls)
+    criteria = [*enumerate(criterion for criterion in spec.criteria if criterion.command)]
+    session.note(f.ChecksStarted(count=len(spec.criteria)))
+    session.flush()
+    checks: list[f.Check] = []
+    schema = None
+    if spec.output_schema is not None:  # in a thread: what a person says is heard meanwhile
+        judging = asyncio.to_thread(check_schema, spec, session.state.result or "")
+        schema = await interrupts.interruptible(judging, STOP_OR_PAUSE, what="output schema", within_s=SCHEMA_S)
+    if schema is not None:
+        checks.append(schema)
+    if schema is None or schema.status == "passed":
+        if question := await clearing.settle(criteria):
+            return question
+        for number, criterion in criteria:
+            match await clearing.refusal(number, criterion):
+                case e.OpenGate() as question:
+                    return question
+                case "":
+                    call = call_of(number, criterion)
+                    result = await calls.execute(call, calls.context(call), STOP_OR_PAUSE)
+                    clearing.ran()
+                    checks.append(_check(criterion.text, criterion.command, result))
+                case why:
+                    checks.append(_refused(criterion, why))
+    session.note(f.ChecksCompleted(checks=(*checks, *unproven(spec)), found=clearing.found, left=clearing.left))
+    return None
+
+
+def _refused(criterion: Criterion, why: str) -> f.Check:
+    return f.Check(criterion.text, "unproven", criterion.command, f"It did not run: {why}")
+
+
+def _ends(text: str) -> str:
+    """Its beginning, and more of its end: there commands say what failed."""
+    if len(text) <= DETAIL_CHARS:
+        return text
+    first, last = DETAIL_CHARS // 4, DETAIL_CHARS - DETAIL_CHARS // 4
+    return f"{text[:first]}\n[… {len(text) - DETAIL_CHARS} characters left out …]\n{text[-last:]}"
+
+
+def _check(text: str, command: str, result: ToolResult) -> f.Check:
+    found = obstacle(result)
+    status = "passed" if result.ok else "failed" if found is None else "error"
+    detail = "" if result.ok else _ends(f"{result.error}\n{result.content}".strip())
+    return f.Check(
+        text=text,
+        status=status,
+        command=command,
+        detail=detail,
+        duration_ms=result.duration_ms,
+        obstacle=found.code if found else "",
+        wanted=f"{found.what} {found.todo}" if found else "",
+    )

@@ -1,0 +1,1 @@
+"""How sure a run may be of itself: the score, its bands, what hedging costs, and when a person is asked (SPEC G2)."""

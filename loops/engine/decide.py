@@ -1,0 +1,149 @@
+"""The theory of the loop, and ``decide``.
+
+A run is a sequence of facts. Two pure functions carry it:
+
+    apply(state, fact) -> state        what a fact means          (fold/)
+    decide(state)      -> effect       what is to be done next    (here)
+
+The driver repeats: take what the mailbox holds as facts, ask ``decide``, perform the effect, write the facts that came
+of it. Nothing else ever happens to a run. From that one idea follow, without further machinery:
+
+* **Resume**: fold the journal, ask ``decide``, go on. A crash between two facts loses nothing, because what was decided
+  is decided again from the same state, the same way.
+* **Write-ahead**: an effect that touches the world is performed only after the facts that led to it, its INTENT among
+  them, are committed. An INTENT without an outcome, found at resume, is the one thing ``decide`` never repeats: it
+  says RecoverTool, and the world or a person is asked.
+* **Replay, fork, what-if, audit**: fold a prefix, or fold with other rules.
+* **Termination** (SPEC A6): every model request is preceded by the guards of ``limits``; every bound is finite; only
+  a person can raise one, and only ``max_extensions`` times. Between two model requests a state can only move forward:
+  each call of an answer leaves "proposed" for good, a voided approval counts, and phases follow the table.
+
+Time is data: facts carry it, stamped by the driver. Waiting for people is a state, never a blocked worker: the effect
+is Rest, and the driver gives the run back.
+"""
+
+from __future__ import annotations
+
+from loops.engine import end_reasons
+from loops.engine.apply import ImpossibleFact, apply, initial, replay
+from loops.engine.effects import AwaitModel, AwaitTurn, Effect, OpenGate, Record, Rest, RunChecks, Wait
+from loops.engine.end_reasons import When
+from loops.engine.facts import DiagnosisMade, Fact
+from loops.engine.limits.guards import extensions_left, extensions_of
+from loops.engine.rollback import plan
+from loops.engine.run.phases import entered
+from loops.engine.state.lifecycle import Event, Phase
+from loops.engine.state.run import RunState
+from loops.engine.strategies import third_party
+from loops.engine.verification.checks import judged, needs_review, not_run, passed
+from loops.engine.verification.diagnosis import ask_for_more, diagnose, repair_budget
+
+__all__ = ["ImpossibleFact", "apply", "decide", "initial", "replay"]
+
+
+def decide(state: RunState) -> Effect:
+    """The one next effect."""
+    return _people_first(state) or _bounds(state) or _in_phase(state)
+
+
+def _people_first(state: RunState) -> Effect | None:
+    """What people decided, or have to decide, comes before anything the run would do by itself."""
+    if state.is_ended:
+        return plan.after_the_end(state)
+    if state.stop_requested:
+        return end_reasons.end(state, When.STOP)
+    if state.gate is not None:
+        return Rest(f"gate:{state.gate.kind}")
+    if state.paused:
+        return Rest("paused")
+    return None
+
+
+def _bounds(state: RunState) -> Effect | None:
+    """What ends or suspends the run wherever it stands."""
+    if state.fatal and not state.calls and not state.answered:
+        return end_reasons.end(state, When.GIVEN_UP)
+    if state.wake_at:
+        return Wait(state.wake_at)
+    if state.outage.until:
+        return AwaitModel(state.outage.until)
+    if state.turn_at:
+        return AwaitTurn(state.turn_at)
+    if state.awaiting_message and not state.answered:
+        return Rest("message")
+    return end_reasons.due(state, When.CAP)
+
+
+def _in_phase(state: RunState) -> Effect:
+    match state.phase:
+        case Phase.PLAN | Phase.DECOMPOSE | Phase.RETRIEVE:
+            return third_party.next_of(state, "plan")
+        case Phase.ACT:
+            return third_party.next_of(state, "act")
+        case Phase.VERIFY:
+            return _verify(state)
+        case Phase.CRITIQUE:
+            return ask_for_more(state) or Record(_critique(state))
+        case _:
+            return (ask_for_more(state) if repair_budget(state) else None) or third_party.next_of(state, "act")
+
+
+def _verify(state: RunState) -> Effect:
+    if state.checks is None:
+        return RunChecks()
+    if not_run(state):
+        return _environment_gate(state)
+    if not passed(state.checks) or state.review_rejection:
+        return Record((entered(state.phase, Event.QUALITY_GATE_FAIL),))
+    if needs_review(state) and not state.reviewed:
+        return _final_review(state)
+    return end_reasons.end(state, When.RESULT)
+
+
+def _critique(state: RunState) -> tuple[Fact, ...]:
+    causes, feedback = diagnose(judged(state))
+    return (DiagnosisMade(causes=causes, feedback=feedback), entered(state.phase, Event.DIAGNOSIS_COMPLETE))
+
+
+def _environment_gate(state: RunState) -> OpenGate:
+    """No repair puts this right, so none is spent: a person does, and has the checks run again."""
+    wanted = tuple(dict.fromkeys(check.wanted for check in not_run(state)))
+    return OpenGate(
+        kind="escalation",
+        title=f"The checks cannot run here: {wanted[0]}",
+        reasons=wanted,
+        risk="medium",
+        recommended="approve" if extensions_left(state) else "respond",
+        view={
+            **extensions_of(state),
+            "failure": "\n".join(wanted),
+            "rule": not_run(state)[0].obstacle,
+            "checks_not_run": True,
+            "criteria": [_check_view(check) for check in state.checks or ()],
+        },
+    )
+
+
+def _final_review(state: RunState) -> OpenGate:
+    checks = state.checks or ()
+    proven = sum(check.status == "passed" for check in checks)
+    mode = state.spec.final_review
+    reason = "the policy asks for a review of every result" if mode == "always" else _unproven(state)
+    shown = f"{proven} of {len(checks)} criteria proven" if checks else "It has no criteria to prove it by"
+    return OpenGate(
+        kind="final_review",
+        title=f"Accept the result? {shown}",
+        reasons=(reason,),
+        risk="medium",
+        recommended="approve" if checks and proven == len(checks) else "",
+        subject={"result": state.result, "checks": [_check_view(check) for check in checks]},
+        view={"result": state.result, "criteria": [_check_view(check) for check in checks]},
+    )
+
+
+def _unproven(state: RunState) -> str:
+    return "no check proved every criterion" if state.spec.criteria else "the task names no criteria to prove it by"
+
+
+def _check_view(check: object) -> dict[str, str]:
+    return {name: str(getattr(check, name)) for name in ("text", "command", "status", "detail", "method")}

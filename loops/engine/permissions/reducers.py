@@ -1,0 +1,28 @@
+"""What a denied call, and a person's answer to it, make of a run."""
+
+from __future__ import annotations
+
+from loops.engine import facts as f
+from loops.engine.encoding.replace import evolve
+from loops.engine.permissions.denials import counted
+from loops.engine.reducers import call_of, means, with_call
+from loops.engine.state.run import RunState
+
+
+@means(f.PermissionDenied)
+def permission_denied(state: RunState, fact: f.PermissionDenied) -> RunState:
+    denials = counted(state.denials, fact.operation or fact.tool, asked=fact.rung == "specialist")
+    return evolve(with_call(state, fact.call_id, rung=fact.rung, specialist=fact.specialist), denials=denials)
+
+
+def permission_decided(state: RunState, call_id: str, fact: f.GateDecided) -> RunState:
+    """Granted for this very call, or refused with whatever the person said instead."""
+    if fact.verdict == "approve":
+        denied = call_of(state, call_id)
+        key = denied.operation or denied.call.name
+        state = evolve(state, denials=counted(state.denials, key, granted=True))
+        return with_call(state, call_id, status="approved", granted=True)
+    advice = fact.payload.get("answer") if fact.verdict == "respond" else ""
+    late = "nobody decided in time" if fact.verdict == "expire" else "it was not granted"
+    said = f"it was not granted; do this instead: {advice}" if advice else fact.reason or late
+    return with_call(state, call_id, status="refused", rejection=said)

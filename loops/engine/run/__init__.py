@@ -1,0 +1,1 @@
+"""How a run begins, waits for its folder, changes hands, and ends."""

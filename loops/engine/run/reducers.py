@@ -1,0 +1,82 @@
+"""How a run changes hands, moves on, waits for its folder, and ends."""
+
+from __future__ import annotations
+
+from loops.engine import facts as f
+from loops.engine.confidence.reducers import with_step_seen
+from loops.engine.encoding.replace import evolve
+from loops.engine.failures.memory import after_step as recovering_after_step
+from loops.engine.loop_detection.reducers import with_step
+from loops.engine.progress import after_step
+from loops.engine.reducers import ImpossibleFact, means
+from loops.engine.state.lifecycle import TERMINAL, Phase, transition
+from loops.engine.state.run import PendingCall, RunState
+
+
+@means(f.RunTakenOver)
+def taken_over(state: RunState, fact: f.RunTakenOver) -> RunState:
+    calls = tuple(
+        evolve(call, may_live=call.may_live or not fact.lost_is_dead) if call.status == "intended" else call
+        for call in state.calls
+    )
+    before = state.deaths if state.died_at == state.step else 0
+    deaths = before + fact.died
+    return evolve(state, recoveries=state.recoveries + 1, calls=calls, deaths=deaths, died_at=state.step)
+
+
+@means(f.TextsChanged)
+def texts_changed(state: RunState, fact: f.TextsChanged) -> RunState:
+    return state
+
+
+@means(f.PhaseEntered)
+def phase_entered(state: RunState, fact: f.PhaseEntered) -> RunState:
+    if transition(state.phase, fact.event) is not fact.phase or fact.came_from is not state.phase:
+        raise ImpossibleFact(f"{fact.came_from} -{fact.event}-> {fact.phase} while in {state.phase}")
+    if fact.phase is Phase.REPAIR:
+        return evolve(state, phase=fact.phase, repairs=state.repairs + 1)
+    if fact.phase in TERMINAL:
+        calls = tuple(_without_gate(state, call) for call in state.calls)
+        return evolve(state, phase=fact.phase, gate=None, calls=calls, resume_phase=state.phase, requested=False)
+    return evolve(state, phase=fact.phase)
+
+
+def _without_gate(state: RunState, pending: PendingCall) -> PendingCall:
+    """A call whose gate ends with the run is asked again at a resume; one in doubt was begun and stays in doubt."""
+    if pending.status != "gated":
+        return pending
+    begun = state.gate is not None and state.gate.kind == "in_doubt"
+    return evolve(pending, status="intended" if begun else "judged", gate="")
+
+
+@means(f.StepCompleted)
+def step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
+    if any(pending.status != "done" for pending in state.calls):
+        raise ImpossibleFact("a step was completed while a call of it was open")
+    return evolve(
+        with_step(state, fact),
+        answered=False,
+        calls=(),
+        plain_answers=state.plain_answers + 1 if state.stopped_without_calls and not state.recovering.reflected else 0,
+        recovering=recovering_after_step(state, fact),
+        failures_in_row=0 if fact.success else state.failures_in_row + 1,
+        progress=fact.progress,
+        progress_method=fact.progress_method,
+        measured=after_step(state.measured, fact.progress, fact.step),
+        confidence=with_step_seen(state, fact),
+    )
+
+
+@means(f.RunEnded)
+def ended(state: RunState, fact: f.RunEnded) -> RunState:
+    return evolve(state, end_reason=fact.reason)
+
+
+@means(f.WorkspaceAwaited)
+def awaited(state: RunState, fact: f.WorkspaceAwaited) -> RunState:
+    return evolve(state, folder_awaited=fact.why, folder_since=fact.at)
+
+
+@means(f.WorkspaceFound)
+def found(state: RunState, fact: f.WorkspaceFound) -> RunState:
+    return evolve(state, folder_awaited="", folder_since=0)

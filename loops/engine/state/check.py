@@ -1,0 +1,21 @@
+"""One acceptance criterion, measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One acceptance criterion, measured. ``status``: passed, failed, error (not measurable), unproven (no command)."""
+
+    text: str
+    status: str
+    command: str = ""
+    detail: str = ""
+    method: str = "command"
+    duration_ms: int = 0
+    obstacle: str = ""
+    """Code of what kept it from being measured here, which is no fault of the work (``verification.environment``)."""
+    wanted: str = ""
+    """The same in words: what is missing, and what a person can do."""

@@ -1,0 +1,223 @@
+"""The state of a run: small, frozen, and nothing but a fold of its facts. It never holds the history (SPEC J7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from loops.engine.state.check import Check
+from loops.engine.state.clearance import NOTHING_CLEARED, Clearance
+from loops.engine.state.failure import Failure, SecondOpinion
+from loops.engine.state.lifecycle import RETRIABLE, TERMINAL, Phase
+from loops.engine.state.limits import Limits
+from loops.engine.state.loop_escalation import NO_CIRCLE, LoopEscalation
+from loops.engine.state.measures import (
+    NOT_JUDGED,
+    NOT_MEASURED,
+    NOTHING_DENIED,
+    UNMEASURED,
+    Confidence,
+    Denials,
+    Measured,
+    WindowMeasures,
+)
+from loops.engine.state.outage import NO_OUTAGE, Outage
+from loops.engine.state.recovery import NOTHING_FAILED, RecoveryState
+from loops.engine.state.spec import RunSpec
+from loops.engine.state.step_window import Window
+from loops.engine.values import Access, Json, ToolCall
+
+
+@dataclass(frozen=True)
+class PendingCall:
+    """A call of the latest answer on its way through judgement, gate, intent and outcome.
+
+    ``status``: proposed -> judged -> (gated -> approved) -> intended (-> gated -> again) -> done. ``ok`` is set once
+    done.
+    """
+
+    call: ToolCall
+    status: str = "proposed"
+    access: Access = Access.ALLOW
+    reasons: tuple[str, ...] = ()
+    invalid: bool = False
+    gate_kind: str = ""
+    risk: str = "low"
+    gate: str = ""
+    attempt: int = 1
+    ok: bool | None = None
+    error: str = ""
+    rejection: str = ""
+    since: int = 0
+    """When its INTENT was written, in microseconds since the epoch."""
+    expects: Mapping[str, Json] = field(default_factory=dict)
+    voided: int = 0
+    """How often its approval did not cover any more what was about to run."""
+    void_reason: str = ""
+    """Why, the last time."""
+    may_live: bool = False
+    """The worker that began it was lost, and nobody could prove that its process is gone."""
+    operation: str = ""
+    alternatives: tuple[str, ...] = ()
+    """Of a denied call: what the agent may use instead, in words (SPEC I4)."""
+    grantable: bool = False
+    """Only the matrix denies it: a person can grant this one call."""
+    granted: bool = False
+    rung: str = ""
+    """How far the ladder of ``denial`` was climbed for this call."""
+    specialist: str = ""
+    may_change: bool = False
+    """Its INTENT said how it is undone: it may change something."""
+    changed: bool = False
+    """It did, by its own word."""
+    failure: Failure | None = None
+    """What classifies it, when it failed (SPEC E1)."""
+    said: str | None = None
+    """What came of it, shortened; None where that is no news by itself (``detection``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate:
+    id: str
+    kind: str
+    call_id: str = ""
+    limit: str = ""
+
+
+@dataclass(frozen=True)
+class RunState:
+    spec: RunSpec
+    limits: Limits
+    phase: Phase = Phase.PLAN
+    seq: int = 0
+    step: int = 0
+    step_base: int = 0
+    """Steps before the latest message of a person: such a message starts a fresh allowance (PRD R5.6)."""
+    started_at: int = 0
+    last_at: int = 0
+    active_us: int = 0
+    """Time spent working, in microseconds: waiting for people does not count against the time limit."""
+    tokens: int = 0
+    cost_microusd: int = 0
+    cost_unknown: bool = False
+    context_tokens: int = 0
+    """Estimated size of the next request."""
+    windowing: WindowMeasures = UNMEASURED
+    requested: bool = False
+    """A model request is in flight: written, and not answered yet."""
+    model_attempt: int = 0
+    outage: Outage = NO_OUTAGE
+    folder_awaited: str = ""
+    """Why the run waits for its folder; "" while it does not."""
+    folder_since: int = 0
+    wake_at: int = 0
+    calls: tuple[PendingCall, ...] = ()
+    stopped_without_calls: bool = False
+    """The latest answer ended and called no tool."""
+    plain_answers: int = 0
+    last_stop: str = ""
+    answered: bool = False
+    """The model has answered in this step and the step is not completed."""
+    last_text: str = ""
+    unsure: str = ""
+    """What the model is not sure of, by the field that tools have for it in its latest answer (SPEC G2)."""
+    gate: OpenGate | None = None
+    paused: bool = False
+    stop_requested: bool = False
+    stop_reason: str = "operator_stop"
+    awaiting_message: bool = False
+    warned: frozenset[str] = frozenset()
+    reached: str = ""
+    """The limit whose gate is to be opened or was refused."""
+    refused_limit: str = ""
+    extensions: int = 0
+    recovering: RecoveryState = NOTHING_FAILED
+    """What failed, and what follows from it (SPEC E1-E4)."""
+    second_opinions: tuple[SecondOpinion, ...] = ()
+    """Of a model on failures that no rule is sure of: at most ``limits.max_second_opinions`` (SPEC E1)."""
+    loop_found: str = ""
+    recent: Window = ()
+    """The last steps as fingerprints: what loop detection looks at (SPEC F1)."""
+    circle: LoopEscalation = NO_CIRCLE
+    """How far the run was helped out of its latest circle (SPEC F3)."""
+    failures_in_row: int = 0
+    result: str | None = None
+    checks: tuple[Check, ...] | None = None
+    checking: bool = False
+    clearance: Clearance = NOTHING_CLEARED
+    reviewed: bool = False
+    approver: str = ""
+    review_rejection: str = ""
+    repairs: int = 0
+    causes: tuple[str, ...] = ()
+    failed_checks: tuple[Check, ...] = ()
+    """Of the latest result that was not accepted: what the report shows once a repair has begun."""
+    failed_result: str | None = None
+    progress: float = 0.0
+    progress_method: str = ""
+    files_changed: int = 0
+    measured: Measured = NOT_MEASURED
+    confidence: Confidence = NOT_JUDGED
+    denials: Denials = NOTHING_DENIED
+    tool_calls: int = 0
+    model_calls: int = 0
+    resume_phase: Phase | None = None
+    end_reason: str = ""
+    fatal: str = ""
+    """A reason code that ends the run at the next decision."""
+    recoveries: int = 0
+    deaths: int = 0
+    """Workers that died while they held the run at step ``died_at``; a later step begins to count anew."""
+    died_at: int = 0
+    effects: int = 0
+    """Calls begun that may have changed something: what they changed is folded from the journal when it is to be
+    undone (``loops.engine.rollback``)."""
+    rollback: str = ""
+    """Of an ended run: "" not asked yet, "wanted", "partly", "continued" or "settled". An effect begins it anew."""
+    undone: int = 0
+    """Effects undone since the model was last told so."""
+    turn_at: str = ""
+    """The model whose endpoint has other calls to answer first; empty while none is waited for."""
+    turn_after: int = 0
+    """So many of them, when it began to wait."""
+    reusing: str = ""
+    """The run whose facts are being taken over: this one is a fork that has not begun (SPEC K3)."""
+    reused_steps: int = 0
+    reused_answers: int = 0
+
+    @property
+    def is_ended(self) -> bool:
+        return self.phase in TERMINAL
+
+    @property
+    def can_be_reentered(self) -> bool:
+        """A person may have this ended run go on where it was (SPEC A5)."""
+        by_itself = self.end_reason in RETRIABLE or self.rollback == "continued"
+        return self.phase is Phase.HALT or (self.phase is Phase.FAIL and by_itself)
+
+    @property
+    def steps_used(self) -> int:
+        return self.step - self.step_base
+
+    @property
+    def step_is_open(self) -> bool:
+        """The step is counted and the model has not answered in it: asking again begins no new one."""
+        return self.requested or self.model_attempt > 0 or self.outage.is_open
+
+    @property
+    def is_resting(self) -> bool:
+        """Waiting for a person, a model or its folder (or over): no time is charged and no worker is held."""
+        asks = self.gate is not None or self.paused or self.awaiting_message
+        return asks or self.lacks_resource or self.is_ended or bool(self.reusing)
+
+    @property
+    def lacks_resource(self) -> bool:
+        """It goes on by itself once its folder, its turn at a model's server or a model that answers is there."""
+        return bool(self.folder_awaited or self.turn_at) or self.outage.until > 0
+
+    def call(self, call_id: str) -> PendingCall:
+        """The pending call with this id. Raises KeyError."""
+        for pending in self.calls:
+            if pending.call.id == call_id:
+                return pending
+        raise KeyError(call_id)

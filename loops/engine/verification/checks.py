@@ -1,0 +1,91 @@
+"""Does the result hold? Level 1 (schema) and commands as proof; deeper levels use the same Check (SPEC L1, L2)."""
+
+from __future__ import annotations
+
+import json
+
+from loops.engine import json_schema
+from loops.engine.facts import Check
+from loops.engine.state.run import RunState
+from loops.engine.state.spec import RunSpec
+from loops.engine.text.truncation import shortened
+
+_FAULTS_SHOWN = 10
+_LONGEST_FAULT = 2_000
+_OTHERWISE = "Ask the agent for a smaller result, or end the run and submit the task with another schema."
+
+
+def check_schema(spec: RunSpec, result: str) -> Check | None:
+    """Level 1: the result as JSON against the task's schema; None when the task has none."""
+    if spec.output_schema is None:
+        return None
+    text = "The result satisfies the output schema"
+    try:
+        document = json.loads(result)
+    except (ValueError, RecursionError) as error:
+        return Check(text=text, status="failed", method="schema", detail=f"not JSON: {error}")
+    try:
+        errors = json_schema.faults(dict(spec.output_schema), document, keep=_FAULTS_SHOWN + 1)
+    except json_schema.Unjudgeable as error:
+        wanted = f"The result cannot be compared with the output schema: {error}. {_OTHERWISE}"
+        return Check(text, "error", method="schema", detail=str(error), obstacle="schema_unusable", wanted=wanted)
+    if not errors:
+        return Check(text=text, status="passed", method="schema")
+    said = [shortened(f"{error.json_path}: {error.message}", _LONGEST_FAULT) for error in errors[:_FAULTS_SHOWN]]
+    more = ["and there are more faults than these"] if len(errors) > _FAULTS_SHOWN else []
+    detail = "\n".join([*said, *more])
+    return Check(text=text, status="failed", method="schema", detail=detail)
+
+
+def unproven(spec: RunSpec) -> tuple[Check, ...]:
+    """Criteria that name no command: only a person (or a later level) can judge them."""
+    return tuple(Check(text=c.text, status="unproven", method="none") for c in spec.criteria if not c.command)
+
+
+def passed(checks: tuple[Check, ...]) -> bool:
+    return all(check.status in {"passed", "unproven"} for check in checks)
+
+
+def judged(state: RunState) -> tuple[Check, ...]:
+    """What was said of the result: the checks, and a person who sent it back."""
+    checks = state.checks or ()
+    if not state.review_rejection:
+        return checks
+    detail = state.review_rejection
+    return (*checks, Check(text="Review by a person", status="failed", detail=detail, method="review"))
+
+
+def not_run(state: RunState) -> tuple[Check, ...]:
+    """Checks that could not be measured for what surrounds the work. A person who sent the result back has looked."""
+    if state.review_rejection:
+        return ()
+    return tuple(check for check in state.checks or () if check.obstacle)
+
+
+def proved(state: RunState) -> bool:
+    """Has every acceptance criterion a check that ran and held? A schema says what a result looks like, and no more."""
+    checks = state.checks or ()
+    commands = [check for check in checks if check.method == "command"]
+    return 0 < len(commands) >= len(state.spec.criteria) and all(check.status == "passed" for check in checks)
+
+
+def outcome(state: RunState) -> str:
+    """The reason code of a run that ends well: its weakest evidence names it (SPEC X4, X5; ADR 0023)."""
+    if proved(state):
+        return "criteria_met"
+    if state.reviewed:
+        return "accepted"
+    return "unproven" if state.spec.criteria else "no_criteria"
+
+
+EVIDENCE = {"criteria_met": "proved", "accepted": "accepted", "unproven": "claimed", "no_criteria": "claimed"}
+"""Level of evidence (SPEC X4) behind each reason code of a run that ended well."""
+
+
+def needs_review(state: RunState) -> bool:
+    """Must a person accept the result? (SPEC C6: the model's word alone never commits.) One criterion that nothing
+    proved is enough; only who said "never" is not asked."""
+    mode = state.spec.final_review
+    if mode == "always":
+        return True
+    return mode != "never" and not proved(state)

@@ -1,0 +1,1 @@
+"""OpenAI-compatible endpoints: the adapter, the request and the stream."""

@@ -1,0 +1,1 @@
+"""Scripted models, for the demonstration and for tests."""

@@ -1,0 +1,280 @@
+"""Build the engine's ports from Django's world: the only place that knows every part (architecture#layers)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+from psycopg.types.json import Jsonb
+
+from loops.agents import packages
+from loops.driver import idempotency_key
+from loops.engine import ports as p
+from loops.engine import strategies
+from loops.engine.encoding.canonical import clean_json, sha256
+from loops.engine.encoding.codec import to_plain
+from loops.engine.packages import Broken
+from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult, ToolSpec
+from loops.ids import new_id
+from loops.llm import providers
+from loops.masking import known
+from loops.models import Run, ToolCallRecord
+from loops.orchestrator import Orchestrator
+from loops.storage import blobs, journal
+from loops.storage.feed import Publisher
+from loops.tools.alternatives import specialist_for
+from loops.tools.gateway import ToolGateway
+from loops.tools.policy import AccessRule
+from loops.tools.registry import ToolRegistry
+from loops.tools.sandbox.capability import SandboxLevel, probe
+from loops.tools.workspace_roots import Folders, Roots, lies_in, plain
+
+log = logging.getLogger(__name__)
+LONGEST_SHOWN = 60
+RULES_FRESH_S = 2.0
+"""A change of the matrix holds for every call judged this much later, in runs under way too."""
+
+
+@cache
+def tool_registry() -> ToolRegistry:
+    """All tools there are: built in, and from installed packages."""
+    from loops.tools.builtin import builtin_registry
+
+    registry = builtin_registry()
+    registry.load_entry_points()
+    return registry
+
+
+def broken_packages() -> tuple[Broken, ...]:
+    """Tools, execution loops, providers and agents that installed packages should have brought."""
+    return (*tool_registry().broken, *strategies.broken(), *providers.broken(), *packages.broken())
+
+
+def run_folders() -> str:
+    """Where the folders of all runs lie."""
+    return str(getattr(settings, "AGENTOPS_WORKSPACES", None) or settings.PATHS.state / "workspaces")
+
+
+def roots() -> Roots:
+    """Where the folders of workspaces may lie, as this installation says."""
+    runs, state = run_folders(), str(settings.PATHS.state)
+    ours = [
+        (state, "the state folder of this installation"),
+        (runs, "the folders of runs"),
+        (str(settings.BASE_DIR), "AgentOps itself"),
+        (sys.prefix, "the Python of AgentOps"),
+    ]
+    return Roots(settings.WORKSPACE_ROOTS, (f"{state}/demo",), ours, runs)
+
+
+ONLY_A_SUPERUSER = "a superuser can allow it in Admin > Workspaces"
+
+
+def folder_refusal(slug: str, path: str, *, in_place: bool, allowed: bool) -> str:
+    """Why agents of the project ``slug`` may not work in the folder ``path``, or in a copy of it; "" when they may.
+
+    ``allowed`` says that a superuser opened it to the project. Asked where a task names the folder, and again wherever
+    a worker or a page is about to use it.
+    """
+    places, path = roots(), plain(path)
+    if said := places.forbidden(path):
+        return said
+    if not allowed and not places.covers(path, slug, in_place=in_place):
+        return f"{shortened(path)} lies outside the workspace roots; {ONLY_A_SUPERUSER}"
+    return places.unreachable(path)
+
+
+def shortened(path: str) -> str:
+    """Its end is what people know it by."""
+    return path if len(path) <= LONGEST_SHOWN else f"…{path[-LONGEST_SHOWN:]}"
+
+
+def sandbox_level() -> SandboxLevel:
+    """What this machine's sandbox really holds now, found by trying; kept while nothing changes."""
+    return probe()
+
+
+@cache
+def publisher() -> Publisher:
+    return Publisher()
+
+
+def gatekeeper() -> p.Gatekeeper:
+    """The gates app at run time: the one dependency of loops on gates, by dotted path (architecture#layers)."""
+    path = getattr(settings, "AGENTOPS_GATEKEEPER", "gates.gatekeeper.SqlGatekeeper")
+    keeper: p.Gatekeeper = import_string(path)()
+    return keeper
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+ReadRules = Callable[[], tuple[AccessRule, ...]]
+Audit = Callable[[Mapping[str, Json]], None]
+Refused = Callable[[str], str]
+
+
+class LiveTools:
+    """Port Tools with the project's access rules as they are now, re-read every ``RULES_FRESH_S`` seconds."""
+
+    def __init__(
+        self,
+        agent_type: str,
+        read_rules: ReadRules,
+        audit: Audit,
+        stored: blobs.Stored,
+        save_blob: Callable[[bytes], str] = blobs.save,
+        refused: Refused = lambda path: "",
+    ) -> None:
+        self._agent_type, self._read_rules, self._audit = agent_type, read_rules, audit
+        self._refused = refused
+        self._stored, self._save_blob = stored, save_blob
+        self._read_at = 0.0
+        self._rules: tuple[AccessRule, ...] | None = None
+        self._level: SandboxLevel | None = None
+        self._service = self._fresh()
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._service.specs()
+
+    async def judge(self, call: ToolCall, context: p.CallContext) -> p.Judgement:
+        return await self._fresh().judge(call, context)
+
+    async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
+        return await self._service.execute(call, context, on_output)
+
+    async def look(self, call: ToolCall, context: p.CallContext) -> Mapping[str, Json]:
+        return await self._service.look(call, context)
+
+    def obeyed(self, context: p.CallContext) -> str:
+        return self._service.obeyed(context)
+
+    async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
+        return await self._service.verify(call, context)
+
+    async def plan_undo(self, call: ToolCall, context: p.CallContext) -> Compensation | None:
+        return await self._service.plan_undo(call, context)
+
+    def access_of(self, call: ToolCall, context: p.CallContext, agent_type: str) -> Access:
+        """See ``ToolGateway.access_of``."""
+        return self._fresh().access_of(call, context, agent_type)
+
+    def snapshot(self, context: p.CallContext) -> str:
+        """Keep the workspace as it is (SPEC O3); see ``ToolGateway.snapshot``."""
+        return self._service.snapshot(context)
+
+    async def learn_undo(self, call: ToolCall, context: p.CallContext, planned: Compensation) -> Compensation | None:
+        return await self._service.learn_undo(call, context, planned)
+
+    def _fresh(self) -> ToolGateway:
+        if time.monotonic() - self._read_at < RULES_FRESH_S:
+            return self._service
+        rules, level = self._read_rules(), sandbox_level()
+        self._read_at = time.monotonic()
+        if (rules, level) != (self._rules, self._level):
+            self._rules, self._level = rules, level
+            self._service = ToolGateway(
+                tool_registry(),
+                rules,
+                sha256([to_plain(rule) for rule in rules])[:16],
+                level,
+                save_blob=self._save_blob,
+                agent_type=self._agent_type,
+                on_audit=self._audit,
+                read_blob=self._stored.read,
+                stored_blobs=self._stored.among,
+                folders=Folders(run_folders(), self._refused),
+            )
+        return self._service
+
+
+_RULES = (
+    "SELECT access, agent_type, tool, operation, paths, note FROM loops_accessrule WHERE project_id = %s ORDER BY id"
+)
+_COLLEAGUES = "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AND id <> %s AND is_active ORDER BY name"
+_AUDIT = (
+    "INSERT INTO loops_auditevent (id, at, kind, project_id, run_id, detail) "
+    "VALUES (%s, clock_timestamp(), %s, %s, %s, %s)"
+)
+
+
+_ALLOWED = (
+    "SELECT 1 FROM loops_workspace WHERE project_id = %s AND allowed_path = %s AND allowed_in_place "
+    "AND allowed_by_id IS NOT NULL LIMIT 1"
+)
+
+
+def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] = blobs.save) -> LiveTools:
+    """The TAS of one run on one plain connection: no ORM, since it works inside an event loop."""
+
+    def read_rules() -> tuple[AccessRule, ...]:
+        rows = connection.execute(_RULES, [run.project_id]).fetchall()
+        return tuple(
+            AccessRule(Access(access), agent_type, tool, operation, tuple(journal.from_jsonb(paths)), note=note)
+            for access, agent_type, tool, operation, paths, note in rows
+        )
+
+    def audit(event: Mapping[str, Json]) -> None:
+        """Refusals, and what a command planted, get an audit row; what ran, and why, is in the journal already."""
+        planted = event.get("restored") or event.get("taken")
+        kind = "tool.denied" if event.get("access") == "deny" else "tool.planted" if planted else ""
+        if kind:
+            detail = Jsonb(clean_json(known().value(dict(event)), 2000))
+            connection.execute(_AUDIT, [new_id(), kind, run.project_id, run.pk, detail])
+
+    refused = refusing(run, connection)
+    return LiveTools(run.agent.agent_type, read_rules, audit, blobs.Stored(connection), save_blob, refused)
+
+
+def refusing(run: Run, connection: Any) -> Refused:
+    """Why the run may not use the folder at a path. Its own, which AgentOps made, costs no question."""
+    name, project = str(run.pk), run.project
+
+    def refused(path: str) -> str:
+        if not path or (Path(path).name == name and lies_in(path, run_folders())):
+            return ""
+        allowed = connection.execute(_ALLOWED, [project.pk, plain(path)]).fetchone() is not None
+        return folder_refusal(project.slug, path, in_place=True, allowed=allowed)
+
+    return refused
+
+
+def orchestrator_of(run: Run, tools: LiveTools, models: p.Models, connection: Any) -> Orchestrator:
+    """The orchestrator of one run, who knows the other agents of its project (SPEC G2, I4)."""
+
+    def specialists(call: ToolCall, context: p.CallContext) -> p.Specialist:
+        colleagues = connection.execute(_COLLEAGUES, [run.project_id, run.agent_id]).fetchall()
+        return specialist_for(colleagues, context.agent_type, lambda kind: tools.access_of(call, context, kind))
+
+    return Orchestrator(tools=tools, models=models, gatekeeper=gatekeeper(), specialists=specialists)
+
+
+def rejudge(run_id: uuid.UUID | str, call_id: str, tool: str, arguments: Mapping[str, Json]) -> p.Judgement:
+    """What the TAS says of a call with edited arguments; for reviewers, from the web (SPEC Q4)."""
+    run = Run.objects.select_related("agent").get(pk=run_id)
+    record = ToolCallRecord.objects.get(run_id=run_id, call_id=call_id)
+    call = ToolCall(id=call_id, name=tool, arguments=arguments)
+    context = p.CallContext(
+        run_id=str(run.pk),
+        step=record.step_number,
+        agent_type=run.agent.agent_type,
+        project_id=run.project_id,
+        workspace=run.workspace_path,
+        idempotency_key=idempotency_key(str(run.pk), call),
+    )
+    tools = tools_of(run, journal.raw_connection())
+    return asyncio.run(tools.judge(call, context))

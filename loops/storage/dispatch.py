@@ -1,0 +1,36 @@
+"""Ring the bell: tell some worker that a run may have something to do.
+
+A ring that is lost or comes three times is harmless (reliability#dispatch): the sweeper rings again, and a run has
+one owner.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.module_loading import import_string
+
+log = logging.getLogger(__name__)
+JOB = "loops.advance"
+
+
+def ring(run_id: uuid.UUID | str) -> None:
+    """Ring after the present transaction commits. A broker that is down only delays: the sweeper finds the run."""
+    transaction.on_commit(lambda: ring_now(run_id), robust=True)
+
+
+def ring_now(run_id: uuid.UUID | str) -> None:
+    """Ring without waiting for any transaction."""
+    try:
+        dispatch(JOB, run_id=str(run_id))
+    except Exception as error:  # any transport's error: the database already holds the truth
+        log.warning("bell for run %s not rung, the sweeper will: %s", run_id, error)
+
+
+def dispatch(job: str, **given: str) -> None:
+    """Hand a job to some worker. Raises what its transport raises."""
+    app = import_string(getattr(settings, "AGENTOPS_CELERY", "agentops.celery.app"))
+    app.send_task(job, kwargs=given, ignore_result=True, retry=False)

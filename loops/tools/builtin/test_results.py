@@ -1,0 +1,111 @@
+"""What a test run left in the workspace and on its output: counts, failures and coverage as data (SPEC G1, L2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+
+from loops.engine.values import Json
+from loops.tools import reports
+from loops.tools.output import clean_text
+from loops.tools.sandbox.process import Finished
+from loops.tools.sandbox.safe_paths import PathRefused
+from loops.tools.workspace import Workspace
+
+MOST_DOCUMENTS = 1_000
+_IN_PROJECT = (
+    "junit.xml",
+    "test-results/junit.xml",
+    "reports/junit.xml",
+    "target/nextest/default/junit.xml",
+    "coverage.xml",
+    "coverage.json",
+    "coverage/cobertura-coverage.xml",
+    "coverage/coverage-summary.json",
+)
+_FOLDERS_IN_PROJECT = ("target/surefire-reports", "build/test-results/test")
+"""Where runners write that cannot be told another place. Only what this very run wrote there counts."""
+Seen = dict[str, tuple[int, int]]
+NOT_COUNTED = "not_counted"
+"""In the data of a result: what its counts may lack, in words (list)."""
+
+
+def standing(workspace: Workspace, named: Sequence[str] = ()) -> Seen:
+    """(time of change, size) of each document where runners write them, and of those that are ``named``; zeros where
+    there is none."""
+    found: Seen = {}
+    for path in (*_IN_PROJECT, *named):
+        with suppress(OSError, PathRefused):
+            there = workspace.beneath.stat(path)
+            found[path] = (there.st_mtime_ns, there.st_size) if there else (0, 0)
+    for folder in _FOLDERS_IN_PROJECT:
+        with suppress(OSError, PathRefused):
+            for path, status in islice(_documents_in(workspace, folder), MOST_DOCUMENTS):
+                found[path] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+def _documents_in(workspace: Workspace, folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    return ((path, status) for path, status in workspace.walk(folder) if path.endswith(".xml"))
+
+
+def measured(
+    workspace: Workspace, before: Seen, finished: Finished, told: Sequence[bytes] = (), unread: Sequence[str] = ()
+) -> dict[str, Json]:
+    """Counts by documents, else by what was printed; and the coverage, where anybody measured it. Under ``NOT_COUNTED``
+    stands what they may lack, ``unread`` before what is found here.
+
+    ``told`` are documents that were written where the runner was told to: it may have written the same into the
+    project, and that is not counted again. Of the project's own, those count that do not stand as ``before``.
+    """
+    lacking = [*unread, *_beyond(workspace)]
+    written = list(_written(workspace, before, lacking))
+    found = _reports(told, lacking) or _reports(written, lacking)
+    printed = (finished.stdout + b"\n" + finished.stderr).decode(errors="replace")
+    counted = found[0] if found else reports.text_summary(printed)
+    if not found and len(printed) > reports.READ_OF_OUTPUT:
+        lacking.append(f"what was printed before the last {reports.READ_OF_OUTPUT:,} of {len(printed):,} characters")
+    for report in found[1:]:
+        counted = counted.plus(report) if counted is not None else report
+    shares = [share for share in map(reports.coverage, [*written, *told]) if share is not None]
+    covered = shares[-1] if shares else reports.text_coverage(printed)
+    data = counted.as_data() if counted is not None else {}
+    data |= {} if covered is None else {"coverage": covered}
+    return data | ({NOT_COUNTED: list[Json](lacking)} if lacking else {})
+
+
+def with_notes(content: str, lacking: Json) -> str:
+    """What the model and people read of a result, with what its counts may lack below its first line."""
+    if not lacking or not isinstance(lacking, list):
+        return content
+    first, _, rest = content.partition("\n")
+    return f"{first}\n[not counted: {'; '.join(map(str, lacking))}]\n{rest}"
+
+
+def _beyond(workspace: Workspace) -> Iterator[str]:
+    for folder in _FOLDERS_IN_PROJECT:
+        with suppress(OSError, PathRefused):
+            if more := sum(1 for _ in islice(_documents_in(workspace, folder), MOST_DOCUMENTS, None)):
+                yield f"{more:,} of the documents in {folder}, beyond the first {MOST_DOCUMENTS:,}"
+
+
+def reported(counts: dict[str, Json]) -> dict[str, Json]:
+    """Counts of a command that the agent chose itself, and so may have made say anything: weaker evidence than those
+    of the project's own command (``progress``)."""
+    return {**counts, "reported": True}
+
+
+def _reports(documents: Sequence[bytes], lacking: list[str]) -> list[reports.Report]:
+    return [report for document in documents if (report := reports.junit(document, lacking)) is not None]
+
+
+def _written(workspace: Workspace, before: Seen, lacking: list[str]) -> Iterator[bytes]:
+    for path, state in standing(workspace, tuple(before)).items():
+        if before.get(path) != state:
+            with suppress(OSError, PathRefused):
+                if state[1] > reports.LARGEST:
+                    lacking.append(f"{clean_text(path)}, which is larger than {reports.LARGEST:,} bytes")
+                    continue
+                yield workspace.beneath.read(path, reports.LARGEST)[0]

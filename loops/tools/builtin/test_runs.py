@@ -1,0 +1,142 @@
+"""run_tests: the project's tests in the sandbox, with counts, failures and coverage as data (SPEC I5, G1, L2)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
+from loops.engine.verification.environment import obstacle
+from loops.tools import reports
+from loops.tools.arguments import PATH, schema, string, text, texts
+from loops.tools.builtin.commands import TIMEOUT, command_operands, command_result, command_view, start
+from loops.tools.builtin.test_results import MOST_DOCUMENTS, NOT_COUNTED, Seen, measured, reported, standing, with_notes
+from loops.tools.limits import Limits
+from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
+from loops.tools.rollback import lasting_command, learn_command, of_command
+from loops.tools.sandbox.command import REPORTS
+from loops.tools.sandbox.runner import Outcome
+from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
+from loops.tools.sandbox.user import file_owner
+from loops.tools.workspace import Workspace
+
+DEFAULT_COMMAND = "python3 -m pytest -q"
+_FILE = "junit.xml"
+
+
+async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
+    with tempfile.TemporaryDirectory(prefix="agentops-report-") as folder:
+        if owner := file_owner():
+            os.chown(folder, *owner)
+        before = standing(run.workspace)
+        outcome = await start(_argv(_command(arguments, run)), arguments, run, report=folder)
+        result = command_result(outcome, run)
+        data = await asyncio.to_thread(_counted, folder, run.workspace, before, outcome)
+    found = obstacle(result) if not text(arguments, "command") else None
+    if found is not None and found.code != "timed_out":  # the call may give it more time
+        wanted = f"the project's tests cannot run here: {found.what} {found.todo}"
+        return replace(result, error=wanted, content=f"{wanted}\n{result.content}", data={**result.data, **data})
+    lacking = data.get(NOT_COUNTED)
+    if "passed" not in data:
+        return replace(result, content=with_notes(result.content, lacking), data={**result.data, **data})
+    if text(arguments, "command"):
+        data = reported(data)
+    summary = f"{data['passed']} passed, {data['failed']} failed, {data['skipped']} skipped"
+    return replace(result, content=with_notes(f"{summary}\n{result.content}", lacking), data={**result.data, **data})
+
+
+def _counted(folder: str, workspace: Workspace, before: Seen, outcome: Outcome) -> dict[str, Json]:
+    unread: list[str] = []
+    told = list(_in_folder(folder, unread))
+    return measured(workspace, before, outcome.finished, told, unread)
+
+
+def _in_folder(folder: str, unread: list[str]) -> Iterator[bytes]:
+    """The files were written inside the sandbox, so they may be anything: a link, a bomb, not XML."""
+    names = sorted(name for name in os.listdir(folder) if name.endswith((".xml", ".json")))
+    with SafeDirectory(os.path.realpath(folder)) as report:
+        for name in names[:MOST_DOCUMENTS]:
+            try:
+                yield report.read(name, reports.LARGEST)[0]
+            except (OSError, PathRefused) as error:
+                unread.append(str(error))
+    if len(names) > MOST_DOCUMENTS:
+        unread.append(f"{len(names) - MOST_DOCUMENTS:,} documents beyond the first {MOST_DOCUMENTS:,}")
+
+
+def _command(arguments: Arguments, run: ToolRun) -> str:
+    """The call's own command, else the project's, else pytest; then the paths."""
+    command = text(arguments, "command") or _configured(run) or DEFAULT_COMMAND
+    if "\0" in command:
+        raise ArgumentError("a command has no NUL character")
+    return " ".join([command, *(shlex.quote(path) for path in texts(arguments, "paths"))])
+
+
+def _configured(run: ToolRun) -> str:
+    """``[tests] command`` of .agentops.toml, which agents cannot write, else ``[tool.agentops] tests`` of pyproject."""
+    for name, keys in ((".agentops.toml", ("tests", "command")), ("pyproject.toml", ("tool", "agentops", "tests"))):
+        try:
+            found: object = tomllib.loads(run.workspace.read(name).decode())
+        except (OSError, PathRefused, ValueError):
+            continue
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, str) and found.strip():
+            return found.strip()
+    return ""
+
+
+def _argv(command: str) -> tuple[str, ...]:
+    """Runners read where to report from the environment, however deep in the command they are started."""
+    document = f"${REPORTS}/{_FILE}"
+    wanted = {
+        "PYTEST_ADDOPTS": f"-p no:cacheprovider --junitxml={document}",
+        "JEST_JUNIT_OUTPUT_FILE": document,
+        "MOCHA_FILE": document,
+        "GOTESTSUM_JUNITFILE": document,
+    }
+    exports = " ".join(f'{name}="{value}"' for name, value in wanted.items())
+    return ("/bin/bash", "-c", f"export {exports}\n{command}")
+
+
+def _operands(arguments: Arguments, run: ToolRun) -> Operands:
+    command = _command(arguments, run)
+    return command_operands(_argv(command), command, arguments, run)
+
+
+def _preview(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
+    return command_view(_operands(arguments, run), run)
+
+
+TOOLS = (
+    Tool(
+        ToolSpec(
+            name="run_tests",
+            description="Run the project's tests in the sandbox. Without a command: the project's own, else pytest.",
+            parameters=schema(
+                command=string("A bash command line instead of the project's.", minLength=1, maxLength=10_000),
+                paths={"type": "array", "items": PATH, "maxItems": 100, "description": "Only these files or folders."},
+                directory=PATH,
+                timeout_s=TIMEOUT,
+            ),
+            operation="execute",
+            reversibility=Reversibility.REVERSIBLE,
+            danger=Danger.MEDIUM,
+            timeout_s=Limits().command_max_s,
+            default_access=Access.ASK,
+            retriable=True,
+        ),
+        run_tests,
+        _operands,
+        _preview,
+        is_command=True,
+        undo=of_command,
+        learn=learn_command,
+        lasting=lasting_command,
+    ),
+)

@@ -1,0 +1,341 @@
+"""Keep protected paths as they are while a command runs: mounted read-only, and put back if changed (SPEC I7).
+
+Mounts stop the plain case with an error the command sees. They cannot stop ``mv .git elsewhere``, so the bytes are
+compared and restored afterwards, and what is new at any depth is taken away (planted_files.py). All of this happens
+while no
+other command lives in the workspace.
+
+A mount needs something to stand on, so a file of known bytes is made where a protected path is missing. A worker that
+is killed leaves it: whoever looks at the workspace next knows it by its bytes, takes it for nothing and removes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from loops.tools.limits import PROTECTED
+from loops.tools.output import clean_text
+from loops.tools.sandbox.command import ENVIRONMENT
+from loops.tools.sandbox.planted_files import HARMLESS_ENDING, Cleanup, Taken, remove
+from loops.tools.sandbox.safe_paths import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, PathRefused, SafeDirectory, relative
+from loops.tools.sandbox.survey import Names, Survey, survey
+
+_STRICT = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS
+_LARGEST = 4 << 20
+_TREE_LIMIT = 1_000
+MOST_PROTECTED = 5_000
+"""Files and folders at protected paths, below the root of a workspace too; with more of them no command runs."""
+MOST_PROTECTED_BYTES = 64 << 20
+MOST_MOUNTS = 200
+"""Protected paths that are read-only while a command runs; further ones are put back after it."""
+MOST_LINKED = 200
+"""Files with another name outside; with more of them whole folders of packages are read-only, or no command runs."""
+_PACKAGES = frozenset({"node_modules", ".venv", "venv", "site-packages"})
+
+PLACEHOLDER = b"# AgentOps holds this place while a command runs. Nobody needs this file: it may be deleted.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What stands at a path; whose it is does not make it another."""
+
+    mode: int
+    data: bytes
+    """Of a file; of a link, where it leads."""
+    owner: tuple[int, int] = field(default=(-1, -1), compare=False)
+
+
+Files = Mapping[str, Entry]
+"""Relative path inside the protected path ("" for itself) -> what stands there."""
+
+
+@dataclass(slots=True)
+class Guard:
+    """What stood in a workspace before a command. ``binds`` and ``masks`` are for bwrap; ``taken`` says what the
+    command had left and is gone again."""
+
+    names: Names
+    looked: Survey = field(default_factory=Survey)
+    binds: list[str] = field(default_factory=list)
+    masks: list[str] = field(default_factory=list)
+    before: dict[str, Files] = field(default_factory=dict)
+    spared: set[str] = field(default_factory=set)
+    """Protected paths of a person's that no tool can name: neither kept nor taken away."""
+    taken: list[Taken] = field(default_factory=list)
+
+    def restore(self, root: SafeDirectory) -> list[str]:
+        """Undo every change to a protected path; the paths that had been changed."""
+        remove_placeholders(root, self.masks)
+        cleaning = Cleanup(root, self.names, self.looked, {*self.before, *self.spared})
+        self.taken = cleaning.run()
+        changed = []
+        for path, files in self.before.items():
+            try:
+                now = _snapshot(root, path)
+            except (OSError, PathRefused, RecursionError):
+                now = {"": Entry(-1, b"")}
+            if now != files:
+                changed.append(path)
+                self.taken += _replaced(path, now, files, cleaning)
+                _remove_escape(root, path)
+                _put_back(root, path, files)
+        return changed
+
+
+def _replaced(path: str, now: Files, before: Files, cleaning: Cleanup) -> Iterator[Taken]:
+    """The versions that are not put back, for whoever wants them."""
+    for name, entry in now.items():
+        if stat.S_ISREG(entry.mode) and entry != before.get(name):
+            place = clean_text(f"{path}/{name}" if name else path)
+            yield Taken(place, "what the command made of it; it is as it was", cleaning.keep(entry.data))
+
+
+def is_placeholder(root: SafeDirectory, path: str) -> bool:
+    """Does nothing stand at ``path`` but what a command's mount needed?"""
+    with suppress(OSError, PathRefused):
+        status = root.stat(path)
+        if status is not None and stat.S_ISREG(status.st_mode) and status.st_size == len(PLACEHOLDER):
+            return root.read(path, len(PLACEHOLDER))[0] == PLACEHOLDER
+    return False
+
+
+def remove_placeholders(root: SafeDirectory, protected: Iterable[str]) -> None:
+    """Take them away; for whoever holds the workspace alone."""
+    for path in protected:
+        if is_placeholder(root, path):
+            with suppress(OSError, PathRefused), root.opened(os.path.dirname(path) or ".", os.O_RDONLY) as parent:
+                os.unlink(os.path.basename(path), dir_fd=parent)
+
+
+def tidy(root: SafeDirectory, protected: Iterable[str]) -> None:
+    """Remove what a killed worker left, unless a command runs in the workspace now, whose mounts stand on it."""
+    left = [path for path in protected if is_placeholder(root, path)]
+    if not left:
+        return
+    with suppress(OSError):
+        descriptor = os.open(root.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_placeholders(root, left)
+        finally:
+            os.close(descriptor)
+
+
+def guard(root: SafeDirectory, protected: Iterable[str], mounts: bool = True) -> Guard:
+    """Look at the workspace, remember what stands at protected paths and, for mounts, make a place where nothing does.
+
+    Raises PathRefused where that is too much, or where a command could change files outside through another name.
+    """
+    protected = tuple(protected)
+    held = tuple(path for path in protected if path in PROTECTED)
+    remove_placeholders(root, held)
+    names = Names.of(protected)
+    result = Guard(names, survey(root.fd, names))
+    _add_held(root, result, held, mounts)
+    _add_deeper(root, result, mounts)
+    _add_elsewhere(result, mounts)
+    return result
+
+
+def _add_held(root: SafeDirectory, result: Guard, held: Iterable[str], mounts: bool) -> None:
+    """Those that are protected at the root also where they are missing."""
+    for path in held:
+        if path.split("/")[0] == ".git" and _is_file(root, ".git"):
+            continue  # a linked worktree: its hooks are outside and unreachable
+        try:
+            result.before[path] = _snapshot(root, path)
+        except PathRefused as error:
+            if error.escape:
+                continue  # a person linked it outside; nothing that runs here can follow it
+            raise
+        if not mounts:
+            continue
+        try:
+            with root.opened(path, os.O_PATH, resolve=_STRICT):
+                result.binds.append(path)
+        except FileNotFoundError:
+            _add_mask(root, path, result)
+        except (PathRefused, NotADirectoryError):
+            continue  # a link stands in the way: never a mount target, restored afterwards
+
+
+def _add_deeper(root: SafeDirectory, result: Guard, mounts: bool) -> None:
+    """Protected paths that are there already, at every depth; the first of them read-only."""
+    entries = size = 0
+    for path in sorted(result.looked.steering, key=lambda path: (path.count("/"), path)):
+        if path in result.before:
+            continue
+        if not _usable(path):
+            result.spared.add(path)
+            continue
+        files = _snapshot(root, path)
+        if _is_harmless(files):
+            continue
+        entries += len(files)
+        size += sum(len(entry.data) for entry in files.values())
+        if entries > MOST_PROTECTED or size > MOST_PROTECTED_BYTES:
+            raise PathRefused(
+                f"the workspace holds more than {MOST_PROTECTED:,} files with protected names, or more than "
+                f"{MOST_PROTECTED_BYTES >> 20} MB of them, the last {path!r}: commands need a folder with fewer of them"
+            )
+        result.before[path] = files
+        if mounts and len(result.binds) < MOST_MOUNTS and not stat.S_ISLNK(files[""].mode):
+            result.binds.append(path)
+
+
+def _add_elsewhere(result: Guard, mounts: bool) -> None:
+    """Files with another name outside are read-only for commands, or nothing runs."""
+    read_only = [*result.binds, ENVIRONMENT] if mounts else []
+    paths = [path for path in result.looked.elsewhere if not _covered(path, read_only)]
+    if mounts and len(paths) > MOST_LINKED:
+        paths = sorted({_package(path) for path in paths})
+    if paths and (not mounts or len(paths) > MOST_LINKED):
+        more = f" (and of {len(paths) - 1:,} more)" if len(paths) > 1 else ""
+        raise PathRefused(
+            f"{paths[0]!r}{more} has another name outside of the workspace, by which a command would change the file "
+            "there: put copies in their place (cp -a the folder), or let the workspace be copied for each run"
+        )
+    result.binds = sorted([*result.binds, *paths])
+
+
+def _covered(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _package(path: str) -> str:
+    """The folder of installed packages that holds ``path``, or ``path`` itself."""
+    parts = path.split("/")
+    at = next((at for at, part in enumerate(parts[:-1]) if part in _PACKAGES), None)
+    return path if at is None else "/".join(parts[: at + 1])
+
+
+def _usable(path: str) -> bool:
+    with suppress(PathRefused):
+        return relative(path) == path
+    return False
+
+
+def _is_harmless(files: Files) -> bool:
+    """Only folders, and hooks that never run."""
+    return all(stat.S_ISDIR(entry.mode) or name.endswith(HARMLESS_ENDING) for name, entry in files.items())
+
+
+def _is_file(root: SafeDirectory, path: str) -> bool:
+    status = root.stat(path)
+    return status is not None and stat.S_ISREG(status.st_mode)
+
+
+def _add_mask(root: SafeDirectory, path: str, result: Guard) -> None:
+    """A missing file is masked only where its folder exists; a folder made by the command is checked afterwards."""
+    with suppress(FileNotFoundError, NotADirectoryError, PathRefused):
+        parent, name = os.path.split(path)
+        with root.opened(parent or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=_STRICT) as directory:
+            _place(name, directory)
+            result.masks.append(path)
+
+
+def _place(name: str, directory: int) -> None:
+    """Make a placeholder, whole from its first moment on where the file system can."""
+    try:
+        descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o444, dir_fd=directory)
+    except OSError:
+        descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o444, dir_fd=directory)
+        os.write(descriptor, PLACEHOLDER)
+        os.close(descriptor)
+        return
+    try:
+        os.write(descriptor, PLACEHOLDER)
+        os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=directory, follow_symlinks=True)
+    finally:
+        os.close(descriptor)
+
+
+def _snapshot(root: SafeDirectory, path: str) -> Files:
+    status = root.stat(path)
+    if status is None:
+        return {}
+    if not stat.S_ISDIR(status.st_mode):
+        return {"": _content(root, path, status)}
+    files = {"": Entry(status.st_mode, b"", (status.st_uid, status.st_gid))}
+    with root.opened(path, os.O_RDONLY | os.O_DIRECTORY) as directory:
+        for base, directories, names, inner in os.fwalk(".", dir_fd=directory, follow_symlinks=False):
+            for name in (*directories, *names):
+                inside = os.path.normpath(f"{base}/{name}")
+                found = os.stat(name, dir_fd=inner, follow_symlinks=False)
+                files[inside] = _content(root, f"{path}/{inside}", found)
+            if len(files) > _TREE_LIMIT:
+                raise PathRefused(f"{path!r} has more than {_TREE_LIMIT} entries and cannot be guarded")
+    return files
+
+
+def _content(root: SafeDirectory, path: str, status: os.stat_result) -> Entry:
+    data, owner = b"", (status.st_uid, status.st_gid)
+    if stat.S_ISREG(status.st_mode):
+        data = root.read(path, _LARGEST)[0]
+    elif stat.S_ISLNK(status.st_mode):
+        with root.opened(path, os.O_PATH | os.O_NOFOLLOW) as link:
+            data = os.fsencode(os.readlink("", dir_fd=link))
+    return Entry(status.st_mode, data, owner)
+
+
+def _put_back(root: SafeDirectory, path: str, files: Files) -> None:
+    """Remove what stands at ``path`` and write what stood there. Pipes and devices are not made again."""
+    parent_path, name = os.path.split(path)
+    if files:
+        _make_parents(root, parent_path)
+    places = [(os.path.normpath(f"{name}/{inside}"), entry) for inside, entry in files.items()]
+    missing = suppress(FileNotFoundError, NotADirectoryError)
+    with missing, root.opened(parent_path or ".", os.O_RDONLY | os.O_DIRECTORY) as parent:
+        remove(name, parent)
+        for place, entry in places:
+            _make(place, parent, entry)
+        for place, entry in reversed(places):  # a folder only when all that lies in it is there
+            if stat.S_ISDIR(entry.mode):
+                os.chmod(place, stat.S_IMODE(entry.mode) & 0o3777, dir_fd=parent)
+
+
+def _make(target: str, parent: int, entry: Entry) -> None:
+    if stat.S_ISDIR(entry.mode):
+        os.mkdir(target, 0o700, dir_fd=parent)
+    elif stat.S_ISLNK(entry.mode):
+        os.symlink(os.fsdecode(entry.data), target, dir_fd=parent)
+    elif stat.S_ISREG(entry.mode):
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
+        with os.fdopen(os.open(target, flags, 0o600, dir_fd=parent), "wb") as file:
+            file.write(entry.data)
+            os.fchmod(file.fileno(), stat.S_IMODE(entry.mode) & 0o777)
+    else:
+        return
+    if os.geteuid() == 0:
+        os.chown(target, *entry.owner, dir_fd=parent, follow_symlinks=False)
+
+
+def _remove_escape(root: SafeDirectory, path: str) -> None:
+    """Remove what the command put in the place of a folder above the protected path."""
+    parts = path.split("/")[:-1]
+    for depth in range(len(parts)):
+        above = "/".join(parts[: depth + 1])
+        status = root.stat(above)
+        if status is None:
+            return
+        if not stat.S_ISDIR(status.st_mode):
+            with root.opened("/".join(parts[:depth]) or ".", os.O_RDONLY | os.O_DIRECTORY) as folder:
+                os.unlink(parts[depth], dir_fd=folder)
+            return
+
+
+def _make_parents(root: SafeDirectory, path: str) -> None:
+    made = ""
+    for part in filter(None, path.split("/")):
+        with root.opened(made or ".", os.O_RDONLY | os.O_DIRECTORY) as directory, suppress(FileExistsError):
+            above = os.fstat(directory)
+            os.mkdir(part, 0o700, dir_fd=directory)
+            os.chmod(part, above.st_mode & 0o777, dir_fd=directory)
+            if os.geteuid() == 0:
+                os.chown(part, above.st_uid, above.st_gid, dir_fd=directory, follow_symlinks=False)
+        made = f"{made}/{part}".strip("/")

@@ -1,0 +1,127 @@
+"""One command in one workspace from start to end: alone, guarded, limited, and cleaned up after (SPEC I7)."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from loops.engine.ports import OnOutput
+from loops.tools.sandbox import bubblewrap, confinement
+from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, environment
+from loops.tools.sandbox.planted_files import Taken
+from loops.tools.sandbox.process import Finished, run
+from loops.tools.sandbox.protected_files import guard
+from loops.tools.sandbox.safe_paths import PathRefused, relative
+from loops.tools.sandbox.user import give_tree, sandbox_user
+from loops.tools.workspace import Workspace
+
+_LOCK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run: ``argv`` without a shell, in ``directory`` of the workspace, for at most ``timeout_s`` seconds."""
+
+    argv: tuple[str, ...]
+    timeout_s: float
+    directory: str = "."
+    environment: Mapping[str, str] = field(default_factory=dict)
+    sealed: Mapping[str, bytes] = field(default_factory=dict)
+    report: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``restored`` names protected paths that the command changed and that were put back; ``taken`` is what it left
+    that would have acted on whoever uses the folder later, and is gone."""
+
+    finished: Finished
+    restored: tuple[str, ...]
+    taken: tuple[Taken, ...] = ()
+
+
+async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, namespaces: bool = True) -> Outcome:
+    """Run ``job``. Cancelling kills its whole tree first, then puts protected paths back.
+
+    Without ``namespaces`` Landlock holds it (level 2).
+
+    Raises NoUserNamespace or OSError when the sandbox itself cannot start, PathRefused for a bad directory or for a
+    workspace by which a command would reach files outside.
+    """
+    directory = relative(job.directory)
+    with workspace.beneath.opened(directory, os.O_RDONLY | os.O_DIRECTORY):
+        pass
+    async with _alone(workspace):
+        owner = workspace.owner
+        guarded = await asyncio.to_thread(guard, workspace.beneath, workspace.limits.protected, namespaces)
+        restored: list[str] = []
+        try:
+            if owner is not None:
+                await asyncio.to_thread(give_tree, workspace.beneath, owner)
+            command = Sandboxed(
+                argv=job.argv,
+                workspace=workspace.beneath.root,
+                directory=directory,
+                binds=guarded.binds,
+                masks=guarded.masks,
+                sealed=job.sealed,
+                report=job.report,
+            )
+            inner = environment(job.environment) | ({REPORTS: REPORT} if job.report else {})
+            if namespaces:
+                user = await asyncio.to_thread(sandbox_user)
+                prepared = bubblewrap.prepare(command, user, workspace.limits, inner)
+            else:
+                prepared = confinement.prepare(command, workspace.limits, inner)
+            finished = await _run(prepared, workspace, job, on_output)
+        finally:
+            restored += await _to_the_end(lambda: guarded.restore(workspace.beneath))
+        return Outcome(finished, tuple(restored), tuple(guarded.taken))
+
+
+async def _to_the_end(work: Callable[[], list[str]]) -> list[str]:
+    """In a thread; whoever is cancelled meanwhile still waits for it."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+async def _run(prepared: Prepared, workspace: Workspace, job: Job, on_output: OnOutput) -> Finished:
+    def over_quota(unlinked: int) -> str:
+        return workspace.over_quota(unlinked) or confinement.over_scratch(prepared.scratch, workspace.limits)
+
+    try:
+        return await run(prepared, workspace.limits, job.timeout_s, on_output, over_quota, workspace.fence)
+    finally:
+        if prepared.scratch:
+            await asyncio.to_thread(shutil.rmtree, prepared.scratch, ignore_errors=True)
+
+
+@asynccontextmanager
+async def _alone(workspace: Workspace) -> AsyncIterator[None]:
+    """One command at a time in a workspace, over all workers: nothing may move while mounts are being placed."""
+    descriptor = os.open(workspace.beneath.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_ino != workspace.beneath.inode:
+            raise PathRefused("the workspace was replaced while it was in use")
+        while not _locked(descriptor):
+            await asyncio.sleep(_LOCK_EVERY_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,87 @@
+"""What pages of loops know about gates. The gates app lies above this one, so it is reached by name only."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from django.apps import apps
+from django.http import HttpRequest
+from django.template.loader import TemplateDoesNotExist, get_template
+
+from loops.models import Run
+from loops.querysets import OPERATE, RunQuerySet
+from loops.storage.status import needs
+from loops.storage.turns import LINE
+from loops.web import formatting
+from loops.web.access import Audience
+
+
+def gates() -> Any:
+    """The model of gates."""
+    return apps.get_model("gates", "Gate")
+
+
+def waiting_for(user: Any) -> Any:
+    """Open gates that ``user`` may decide: the list of the Review page."""
+    return gates().objects.waiting_for(user)
+
+
+def held_for(user: Any) -> RunQuerySet:
+    """Runs that the monitor paused and ``user`` may resume or stop: on the Review page as well, above the decisions."""
+    return Run.objects.visible_to(user, OPERATE).held()
+
+
+def held_by_others(user: Any) -> RunQuerySet:
+    """Runs that the monitor paused and ``user`` sees, but others have to resume or stop."""
+    return Run.objects.visible_to(user).held().exclude(pk__in=held_for(user).order_by().values("pk"))
+
+
+def count_for(request: HttpRequest) -> int:
+    """How many wait for the person asking; counted once a request."""
+    if not hasattr(request, "_open_gates"):
+        gates, held = waiting_for(request.user).order_by().values("pk"), held_for(request.user).order_by().values("pk")
+        request._open_gates = gates.union(held, all=True).count()  # type: ignore[attr-defined]
+    return int(request._open_gates)  # type: ignore[attr-defined]
+
+
+def of_run(run: Run, audience: Audience) -> list[Any]:
+    """The ids of the open gates of ``run`` that ``audience`` may decide, the oldest first; asks only if it waits."""
+    if run.waiting_on not in _kinds():
+        return []
+    open_gates = gates().objects.filter(run_id=run.pk, status="open").order_by("id")
+    found = open_gates.values_list("pk", "kind")
+    return [gate for gate, kind in found if audience.review or (audience.operate and kind == "rollback_choice")]
+
+
+def remember(request: HttpRequest, number: int) -> None:
+    """Who has just counted them need not do it again for the badge."""
+    request._open_gates = number  # type: ignore[attr-defined]
+
+
+@cache
+def _kinds() -> dict[str, str]:
+    return dict(gates().Kind.choices)
+
+
+def said(waiting_on: str) -> str:
+    """What a run waits on, in words: the name of a gate, a tool, or what the run said itself."""
+    if needs(waiting_on):
+        return f"its {waiting_on}" if waiting_on.startswith(LINE) else waiting_on
+    name = waiting_on if " " in waiting_on else waiting_on.replace("_", " ")
+    return _kinds().get(waiting_on) or formatting.capital(name)
+
+
+def standing(waiting_on: str) -> str:
+    """What a run stands still for, without a person having to do anything."""
+    return f"Waiting for {said(waiting_on)}" if waiting_on else "Waiting"
+
+
+@cache
+def has_cards() -> bool:
+    """Can a gate be answered in place, on the page of its run?"""
+    try:
+        get_template("gates/_card.html")
+    except TemplateDoesNotExist:
+        return False
+    return True

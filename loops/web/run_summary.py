@@ -1,0 +1,122 @@
+"""What a run is doing, why, how far it is, and what would stop it next: the four questions its head always answers.
+
+Read off the run's row, its latest step and its meters, so that the answer costs nothing beyond what the head reads
+anyway. What the model said is quoted as its own words; it is never taken for what the run really does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loops.engine.progress import REPORTED
+from loops.models import Run, Step
+from loops.web import formatting, open_gates
+from loops.web.limits_bar import Meter
+
+WHY_CHARS = 220
+METHODS = {
+    "checks": "acceptance checks",
+    "tests": "tests",
+    REPORTED: "tests that a command reported",
+    "artifacts": "files changed",
+    "model": "the model's own judgement",
+}
+"""How progress was measured, best first (SPEC G1)."""
+STARTING = frozenset({Run.Status.QUEUED, Run.Status.INITIALIZING})
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """Empty are ``why`` while the model has said nothing yet, ``measured`` during a step, and ``stops`` at the end.
+    ``percent`` is None where nothing had to be reached: 0 % would say that it fell short."""
+
+    doing: str
+    why: str
+    percent: int | None
+    measured: str
+    stops: str
+
+
+def outlook(run: Run, latest: Step | None, meters: Sequence[Meter]) -> RunSummary:
+    """The answers for ``run``, whose latest step and bounds are these."""
+    percent = round(100 * run.progress)
+    if run.end_reason == "no_criteria" and not percent:
+        return RunSummary(_doing(run, latest), _why(latest), None, "no criteria to measure progress by", "")
+    method = ((latest.validation or {}).get("method") or "") if latest else ""
+    return RunSummary(
+        doing=_doing(run, latest),
+        why=_why(latest),
+        percent=percent,
+        measured=_measured(percent, method),
+        stops=_stops(run, meters),
+    )
+
+
+AT_REST = {
+    Run.Status.QUEUED: "Waiting for a free worker",
+    Run.Status.INITIALIZING: "Preparing the workspace",
+}
+
+
+def _doing(run: Run, latest: Step | None) -> str:
+    match run.status:
+        case Run.Status.WAITING_FOR_RESOURCE:
+            return open_gates.standing(run.waiting_on)
+        case status if status in AT_REST:
+            return AT_REST[status]
+        case Run.Status.PAUSED:
+            return f"{formatting.paused(run)}. It continues when somebody resumes it"
+        case Run.Status.THINKING:
+            return open_gates.said(run.waiting_on) or f"Asks the model what to do in step {run.total_steps}"
+        case Run.Status.EXECUTING_TOOL:
+            return _running(run, latest)
+        case Run.Status.WAITING if run.waiting_on == "message":
+            return "Waiting for your message"
+        case Run.Status.WAITING:
+            return f"Waiting for a person: {open_gates.said(run.waiting_on).lower()}"
+        case _:
+            return _ended(run)
+
+
+def _ended(run: Run) -> str:
+    """Why it ended, and what people may still say to that."""
+    why = formatting.reason(run.end_reason) if run.end_reason else "Ended"
+    return f"{why}; waits for a person: {open_gates.said(run.waiting_on).lower()}" if run.waiting_on else why
+
+
+def _measured(percent: int, method: str) -> str:
+    """Empty while a step is under way: the score is then an earlier step's."""
+    if method in METHODS:
+        return f"by {METHODS[method]}"
+    return "" if percent else "nothing measured yet"
+
+
+def _running(run: Run, latest: Step | None) -> str:
+    """The call under way, in one line."""
+    proposed: list[dict[str, Any]] = ((latest.action or {}).get("calls") or []) if latest else []
+    telling = next(
+        (formatting.one_line(call["arguments"], 90) for call in proposed if call["tool"] == run.waiting_on), ""
+    )
+    name = open_gates.said(run.waiting_on)
+    return f"{name}: {telling}" if telling else name
+
+
+def _why(latest: Step | None) -> str:
+    return formatting.one_line((latest.said or latest.reasoning) if latest else "", WHY_CHARS)
+
+
+def _stops(run: Run, meters: Sequence[Meter]) -> str:
+    """The bound that is nearest, by the share of it that is used; a person, where a person is what it waits for."""
+    if run.is_ended:
+        return ""
+    if run.status in (Run.Status.WAITING, Run.Status.PAUSED):
+        return "None while waiting for a person"
+    if run.status == Run.Status.WAITING_FOR_RESOURCE:
+        return "None while waiting"
+    bounded = [meter for meter in meters if meter.bound]
+    if run.status in STARTING or not bounded:
+        return "No limit is near"
+    nearest = max(bounded, key=lambda meter: meter.used / meter.bound)
+    return f"{nearest.label}: {nearest.said} used"

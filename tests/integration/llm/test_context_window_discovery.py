@@ -1,0 +1,106 @@
+"""Each kind of server says its window elsewhere (SPEC U1)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from loops.llm.addresses import is_private, origin
+from loops.llm.config import ModelConfig
+from loops.llm.context_window_discovery import ask_window
+
+pytestmark = pytest.mark.spec("U1")
+
+
+@contextmanager
+def serving(answers: Mapping[str, Any]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            found = answers.get(self.path)
+            body = json.dumps(found).encode() if found is not None else b"no"
+            self.send_response(200 if found is not None else 404)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def listed(**entry: Any) -> dict[str, Any]:
+    return {"/v1/models": {"data": [{"id": "other", "max_model_len": 7000}, {"id": "m", **entry}]}}
+
+
+SHOWN = {"model_info": {"general.architecture": "llama", "llama.context_length": 131072}, "parameters": "stop x"}
+LOADED = {"models": [{"name": "m", "context_length": 8192}]}
+SERVERS: dict[str, tuple[dict[str, Any], int]] = {
+    "llama.cpp": ({"/props": {"default_generation_settings": {"n_ctx": 4096}}, **listed(meta={"n_ctx": 8192})}, 4096),
+    "vLLM": (listed(max_model_len=32768), 32768),
+    "OpenRouter": (listed(context_length=163840), 163840),
+    "Groq": (listed(context_window=131072), 131072),
+    "Mistral": (listed(max_context_length=40000), 40000),
+    "llama.cpp behind a router": (listed(meta={"n_ctx": 2048, "n_ctx_train": 32768}), 2048),
+    "Ollama, stated": ({**listed(), "/api/show": {**SHOWN, "parameters": "temperature 1\nnum_ctx     16384"}}, 16384),
+    "Ollama, loaded": ({**listed(), "/api/show": SHOWN, "/api/ps": LOADED}, 8192),
+    "Ollama, neither": ({**listed(), "/api/show": SHOWN, "/api/ps": {"models": []}}, 4096),
+    "Ollama, made for less": ({"/api/show": {"model_info": {"gpt2.context_length": 1024}}}, 1024),
+    "LM Studio": ({**listed(), "/api/v0/models/m": {"max_context_length": 32768, "loaded_context_length": 6000}}, 6000),
+    "TGI": ({**listed(), "/info": {"max_total_tokens": 2048}}, 2048),
+    "one that only knows what it was trained for": (listed(meta={"n_ctx_train": 32768}), 0),
+    "nonsense": ({"/v1/models": [1], "/props": "x", "/api/show": 7, "/info": {"max_total_tokens": 1}}, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_the_window_is_found_where_each_server_says_it(kind: str) -> None:
+    answers, window = SERVERS[kind]
+    with serving(answers) as url:
+        assert ask_window(ModelConfig(name="m", provider="openai", model_id="m", base_url=url)) == window
+
+
+def test_a_server_that_does_not_answer_says_nothing() -> None:
+    gone = ModelConfig(name="m", provider="openai", model_id="m", base_url="http://127.0.0.1:9/v1")
+    assert ask_window(gone) == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "private"),
+    [
+        ("http://127.0.0.1:8080/v1", True),
+        ("http://[::1]:8080", True),
+        ("http://192.168.1.7/v1", True),
+        ("http://10.1.2.3:11434/v1", True),
+        ("http://localhost:1234/v1", True),
+        ("http://ollama:11434/v1", True),
+        ("http://gpu.lan/v1", True),
+        ("http://host.docker.internal:11434/v1", True),
+        ("https://api.openai.com/v1", False),
+        ("https://8.8.8.8/v1", False),
+        ("https://localhost.example.com", False),
+        ("", False),
+        ("http://[broken", False),
+    ],
+)
+def test_which_addresses_are_ours(url: str, private: bool) -> None:
+    assert is_private(url) is private
+
+
+def test_models_of_one_server_have_one_origin() -> None:
+    assert origin("http://GPU.lan:8080/v1") == origin("http://key@gpu.lan:8080/v2/") == "http://gpu.lan:8080"

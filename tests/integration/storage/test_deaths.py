@@ -1,0 +1,101 @@
+"""Which deaths of workers put a run aside: of real processes, under whose names the run is driven here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from loops.driver.interrupts import Interrupts
+from loops.engine import facts as f
+from loops.models import Fact, Run
+from loops.runs import drive, recovery
+from loops.services import steering
+from loops.storage import owners, reader
+from tests import factories as make
+from tests.integration.storage import owned
+from tests.integration.storage.test_owners import WHO
+from tests.integration.storage.test_recovery import bell, stumbling
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4")]
+__all__ = ["bell", "stumbling"]
+LATER = """if next(count) in (0, 2):
+        raise Killed
+    from loops.llm.scripted.adapter import Turn
+    finished = ("task_completion", {"result": "seen"})
+    return Turn(text="I look.", calls=(finished if number else ("list_files", {}),))"""
+
+
+@contextlib.contextmanager
+def process() -> Iterator[str]:
+    """The name of an owner whose process lives until the end of the block, and is killed there."""
+    with subprocess.Popen([sys.executable, "-c", WHO], stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        yield worker.stdout.readline().strip()
+        worker.kill()
+
+
+def dies_of(run: Run) -> None:
+    """Somebody takes the run and dies in the middle of it."""
+    with process() as name, pytest.raises(BaseException, match=r"^$") as killed:
+        drive.drive(run.pk, name)
+    assert killed.typename == "Killed"
+    owned.lapse(run)
+
+
+def taken(run: Run) -> list[f.RunTakenOver]:
+    return [fact for fact in reader.history(run.pk) if isinstance(fact, f.RunTakenOver)]
+
+
+def test_a_third_worker_asks_nobody_but_a_person(stumbling: Callable[[str], Run]) -> None:
+    run = stumbling("raise Killed")
+    for _ in range(recovery.DEATHS_AT_MOST):
+        dies_of(run)
+    assert drive.drive(run.pk, owners.me()) == "paused"
+    run.refresh_from_db()
+    assert (run.status, run.paused_by, run.owner) == ("paused", "watchdog", "")
+    assert [one.died for one in taken(run)] == [True, True]
+    assert Fact.objects.filter(run=run, kind="ModelRequested").count() == recovery.DEATHS_AT_MOST, "no third request"
+
+    steering.resume_run(actor=make.superuser(), run=run)
+    for _ in range(recovery.DEATHS_AT_MOST):
+        dies_of(run)
+    assert drive.drive(run.pk, owners.me()) == "paused", "let on once, it is put aside again, and never given up"
+
+
+def test_a_death_at_a_later_step_begins_to_count_anew(stumbling: Callable[[str], Run]) -> None:
+    run = stumbling(LATER)
+    dies_of(run)
+    dies_of(run)
+    drive.drive(run.pk, owners.me())
+    assert [one.died for one in taken(run)] == [True, True]
+    assert not Fact.objects.filter(run=run, kind="RunPaused").exists()
+    assert Fact.objects.filter(run=run, kind="ResultProposed").exists()
+
+
+def test_who_was_told_to_end_did_not_die_of_its_run(stumbling: Callable[[str], Run]) -> None:
+    run = stumbling("raise Killed")
+    dies_of(run)
+    with process() as name:
+        watch = Interrupts(owned.own(run, name).journal, draining=lambda: True)
+        with pytest.raises(TimeoutError):
+            asyncio.run(asyncio.wait_for(watch.run(), 0.7))
+    owned.lapse(run)
+    dies_of(run)
+    last = taken(run)[-1]
+    assert (last.lost_is_dead, last.died, last.why) == (True, False, "the worker was told to end")
+
+
+def test_whoever_said_its_error_was_not_taken_by_the_run(stumbling: Callable[[str], Run]) -> None:
+    """Three times the same, and it is given up; nobody is asked to look before."""
+    run = stumbling("raise LookupError('nobody knows why')")
+    for _ in range(recovery.FAILURES_AT_MOST):
+        with process() as name, pytest.raises(LookupError):
+            drive.drive(run.pk, name)
+        owned.lapse(run)
+    assert drive.drive(run.pk, owners.me()) == "ended"
+    assert not any(one.died for one in taken(run))

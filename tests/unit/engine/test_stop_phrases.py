@@ -1,0 +1,86 @@
+"""Which messages mean "stop", and that such a message stops a run (SPEC D1)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loops.engine import facts as f
+from loops.engine.people.stop_phrases import wants_to_stop
+from loops.engine.state.lifecycle import Phase
+from tests.fakes import World, done, says
+from tests.unit.engine.effort import examples
+
+LOOK = ("look", {"at": "it"})
+WISHES = (
+    "stop", "STOP!!!", "Stop.", "please stop", "please stop now", "Stop it", "stop, please", "/stop", "stop stop stop",
+    "can you stop?", "Could you please stop now?", "ok stop", "okay, stop here", "halt", "abort the run",
+    "cancel this task", "I want you to stop", "enough, stop", "That's enough.", "don\u2019t continue", "stop right now",
+    "stop working", "no, stop", "you can stop now", "let's stop here", "Stop what you're doing", "wait, stop!",
+    "Please don't go on.", "quit", "stop everything now", "stop for now, thanks", "  stop \n", "I'd like you to stop.",
+)  # fmt: skip
+OTHERS = (
+    "don't stop", "do not stop", "never stop", "stop the server", "stop using pip", "stop when the tests pass",
+    "non-stop", "stop?", "should I stop?", "why did you stop?", "Stop at step 5", "stop after the next file",
+    "please don't stop now", "cancel the subscription of user 5", "abort() is called in main", "the bus stop",
+    "you can't stop now", "stop words must be removed", "it should stop", "if it fails stop", "", "   ", "stopwatch",
+    "unstoppable", "stop loss", "make the loop stop", "terminate the process 12", "add a /stop command", "quit vim",
+    "can it stop?", "do you stop?", "I don't want you to stop", "stop " + "x" * 100, "no", "enough", "wait", "please",
+    "stop " * 20, "cancel order 7", "go on, don't stop", "stop being so careful", "stop running the tests twice",
+    "stop\x00the app",
+)  # fmt: skip
+
+
+@pytest.mark.spec("D1", "K1")
+@pytest.mark.parametrize("text", WISHES)
+def test_a_plain_wish_is_understood(text: str) -> None:
+    assert wants_to_stop(text)
+
+
+@pytest.mark.spec("D1")
+@pytest.mark.parametrize("text", OTHERS)
+def test_anything_else_is_for_the_agent_to_read(text: str) -> None:
+    assert not wants_to_stop(text)
+
+
+@pytest.mark.spec("D1")
+@examples(usual=100, full=2000)
+@given(st.sampled_from(WISHES), st.text(alphabet="abcdefghij xyz", min_size=6, max_size=60).filter(str.strip))
+def test_a_wish_with_anything_more_to_it_is_none(wish: str, more: str) -> None:
+    assert not wants_to_stop(f"{wish} because {more}")
+    assert not wants_to_stop(f"never {wish}")
+
+
+@pytest.mark.spec("D1", "K1", "A5")
+@pytest.mark.parametrize("kind", ["message", "stop"])
+def test_a_message_that_wants_it_stops_the_run(kind: str) -> None:
+    """As a message, and as the order that a service makes of one."""
+    world = World([says("", LOOK), done()])
+    world.send(kind, text="please stop now")
+    assert world.drive() == "ended"
+    assert (world.state.phase, world.state.end_reason) == (Phase.HALT, "user_stop")
+    assert [fact.words for fact in world.journal.of(f.StopWished)] == ["please stop now"]
+    assert [fact.text for fact in world.journal.of(f.MessageReceived)] == ["please stop now"]
+    world.send("resume")
+    assert world.drive() == "ended"
+    assert world.state.phase is Phase.COMMIT
+
+
+@pytest.mark.spec("D1")
+def test_a_message_that_says_more_does_not() -> None:
+    world = World([done()])
+    world.send("message", text="stop when the tests pass")
+    assert world.drive() == "ended"
+    assert world.state.phase is Phase.COMMIT
+
+
+@pytest.mark.spec("D1")
+def test_the_button_has_a_reason_of_its_own() -> None:
+    world = World([done()])
+    world.send("message", text="please stop")
+    world.drive()
+    world.send("resume")
+    world.send("stop")
+    assert world.drive() == "ended"
+    assert world.state.end_reason == "operator_stop"

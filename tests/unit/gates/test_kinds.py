@@ -1,0 +1,35 @@
+"""One table of kinds of gates, and nothing beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gates.policy.kinds import GATE_KINDS, Kind, Verdict, of
+from gates.policy.verdicts import allowed
+
+PARTS = Path(__file__).parents[3] / "templates" / "gates" / "kinds"
+
+
+@pytest.mark.spec("Q1", "Q4")
+def test_every_kind_has_a_row_and_every_row_a_kind() -> None:
+    assert list(GATE_KINDS) == list(Kind)
+    assert {path.stem for path in PARTS.glob("*.html")} <= set(Kind)
+
+
+@pytest.mark.spec("Q3", "Q4")
+@pytest.mark.parametrize("kind", Kind)
+def test_every_row_is_complete(kind: Kind) -> None:
+    row = GATE_KINDS[kind]
+    assert row.label
+    assert row.icon
+    assert Verdict.EXPIRE not in row.verdicts, "time's own verdict"
+    assert len(set(row.verdicts)) == len(row.verdicts) > 1
+    assert row.extends in {None, *row.verdicts}
+
+
+@pytest.mark.spec("Q4")
+def test_nobody_may_say_anything_to_an_unknown_kind() -> None:
+    assert of("made_up") is None
+    assert allowed("made_up") == ()
