@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import browser, report
+from tests.faults import groups
 
 settings.register_profile("suite", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")  # else a busy machine fails properties that hold
@@ -19,16 +20,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--spec-ids", action="store_true", help="with --collect-only: list the specification rows tested")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the folder that all processes of the suite read outcomes of faults from."""
+    if not hasattr(config, "workerinput"):
+        groups.prepare()
+
+
 @pytest.hookimpl(trylast=True)  # after the shuffle
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Let tests with a browser run last: from the first of them on, Playwright's event loop runs in this thread."""
-    items.sort(key=lambda item: "playwright" in getattr(item, "fixturenames", ()))
+    """Let tests with a browser run late: from the first of them on, Playwright's event loop runs in this thread. What
+    was begun with the suite is read last."""
+    items.sort(
+        key=lambda item: (item.nodeid.startswith(groups.TEST), "playwright" in getattr(item, "fixturenames", ()))
+    )
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Print the specification rows that have tests."""
+    """Print the specification rows that have tests, or begin what takes long."""
     if session.config.getoption("--spec-ids"):
         print("\n".join(report.by_spec(session.items)))
+    elif not session.config.getoption("collectonly") and not hasattr(session.config, "workerinput"):
+        groups.begin(item.nodeid for item in session.items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(ids: list[str]) -> None:
+    """Begin what takes long, once for all processes."""
+    groups.begin(ids)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what is left of it."""
+    if not hasattr(config, "workerinput"):
+        groups.end()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
