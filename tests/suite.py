@@ -99,7 +99,9 @@ def main(arguments: list[str]) -> int:
     seed = int(os.environ.get("SEED") or seed_of_commit())
     with tempfile.TemporaryDirectory() as folder:
         failures = Path(folder) / "failures"
-        code = _pytest("-p", "tests.suite", f"--failures-to={failures}", f"--randomly-seed={seed}", *arguments)
+        # Folders of its own: pytest clears away what others left, and takes a suite whose clock differs for dead.
+        own = ("-p", "tests.suite", f"--failures-to={failures}", f"--basetemp={folder}/t", f"--randomly-seed={seed}")
+        code = _pytest(*own, *arguments)
         again = second_try(json.loads(failures.read_text()), seed) if code == 1 else code
     print(f"the order of this run: SEED={seed}", flush=True)
     return again
