@@ -6,6 +6,7 @@ seconds, or at a second SIGTERM, the process is gone and its leases run out, as 
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -13,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from billiard import active_children
-from celery.signals import worker_init, worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutting_down
 
 from loops.driver import drain
 from loops.storage.connections import guard_connections
@@ -27,6 +28,20 @@ GRACE_S = 10.0
 def _promise(**_: Any) -> None:
     fence.make_deadly()
     guard_connections()
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def _listen(**_: Any) -> None:
+    """Hear SIGTERM before Celery does: its handler takes a lock, for which a second one within it waits for ever."""
+    celerys, heard = signal.getsignal(signal.SIGTERM), itertools.count()
+
+    def told_to_end(*words: Any) -> None:
+        if next(heard):
+            end_now()
+        if callable(celerys):
+            celerys(*words)
+
+    signal.signal(signal.SIGTERM, told_to_end)
 
 
 @worker_shutting_down.connect  # type: ignore[untyped-decorator]
