@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,12 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.stack import wait_until
 from tests.unit.tools.harness import Desk
 
 ROOT = Path(__file__).parents[2]
 _DAEMON = (
     'python3 -c "import os,time\nif os.fork()==0:\n os.setsid()\n'
-    ' if os.fork()==0:\n  os.closerange(0,99)\n  time.sleep({s})"'
+    " if os.fork()==0:\n  open('there','w').close()\n  os.closerange(0,99)\n  time.sleep({s})\""
 )
 _WORKER = """
 import sys
@@ -29,18 +30,34 @@ from tests.controls import switch
 from tests.unit.tools.harness import Desk
 from loops.tools.sandbox.capability import SandboxLevel
 switch.as_told()
-Desk(Path(sys.argv[1]), level=SandboxLevel(int(sys.argv[2]), "test")).shell(sys.argv[3], timeout_s=60)
+Desk(Path(sys.argv[1]), level=SandboxLevel(int(sys.argv[2]), "test")).shell(sys.argv[3], timeout_s=300)
 """
 
 
-def daemon(seconds: str) -> str:
-    """A command that forks twice, in a session of its own, with all descriptors closed; ``seconds`` marks it."""
-    return _DAEMON.format(s=seconds)
+def new_marker() -> str:
+    """So many seconds to sleep as nobody else on the machine sleeps: other tests, and other suites, run beside it."""
+    return f"600.{uuid.uuid4().int % 10**12:012d}"
 
 
-def crowd(seconds: str) -> str:
+def daemon(marker: str) -> str:
+    """A command that forks twice, in a session of its own, with all descriptors closed; then the file ``there`` is."""
+    return _DAEMON.format(s=marker)
+
+
+def crowd(marker: str) -> str:
     """Three that sleep: a daemon, one in a session of its own, and the command itself."""
-    return f"{daemon(seconds)} & setsid sleep {seconds} & sleep {seconds}"
+    return f"{daemon(marker)} & setsid sleep {marker} & sleep {marker}"
+
+
+def left_by_a_daemon(desk: Desk) -> list[int]:
+    """Who is alive once a command is over that had started a daemon."""
+    marker = new_marker()
+    try:
+        result = desk.shell(f"{daemon(marker)}; until [ -e there ]; do sleep 0.05; done", timeout_s=60)
+        assert result.ok, f"control: it was running: {result}"
+        return alive(marker)
+    finally:
+        end(marker)
 
 
 def alive(marker: str) -> list[int]:
@@ -60,32 +77,33 @@ def end(marker: str) -> None:
             os.kill(process, signal.SIGKILL)
 
 
-def wait_until_gone(marker: str, within_s: float) -> None:
-    """Fails where some of them outlive it."""
-    deadline = time.monotonic() + within_s
-    while alive(marker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert alive(marker) == []
+def wait_until_there(marker: str, most: int) -> None:
+    """The control: before anything ends them, all of them run."""
+    wait_until(lambda: len(alive(marker)) >= most, f"{most} processes")
 
 
-def seconds_to_cancel(desk: Desk, marker: str, most: int) -> float:
-    """How long it takes to cancel a call whose ``most`` processes want to stay."""
+def wait_until_gone(marker: str) -> None:
+    """Fails where some of them outlive it; by themselves they would sleep much longer."""
+    wait_until(lambda: not alive(marker), "the end of its processes", 30)
+
+
+def left_after_cancelling(desk: Desk, most: int) -> list[int]:
+    """Who is alive once a call is cancelled whose ``most`` processes want to stay."""
+    marker = new_marker()
     command = f"trap '' TERM INT HUP; {crowd(marker)}"
 
-    async def start_and_cancel() -> float:
+    async def start_and_cancel() -> list[int]:
         task = asyncio.create_task(desk.execute("run_command", command=command))
-        for _ in range(200):
-            await asyncio.sleep(0.05)
-            if len(alive(marker)) >= most:
-                break
-        assert len(alive(marker)) >= most, "control: it was running"
-        started = time.monotonic()
+        await asyncio.to_thread(wait_until_there, marker, most)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return time.monotonic() - started
+        return alive(marker)
 
-    return asyncio.run(start_and_cancel())
+    try:
+        return asyncio.run(start_and_cancel())
+    finally:
+        end(marker)
 
 
 @contextmanager
@@ -94,10 +112,7 @@ def worker(folder: Path, level: int, marker: str, most: int) -> Iterator[subproc
     words = [sys.executable, "-c", _WORKER, str(folder), str(level), crowd(marker)]
     process = subprocess.Popen(words, cwd=ROOT, env={**os.environ, "TMPDIR": str(folder)})
     try:
-        deadline = time.monotonic() + 20
-        while len(alive(marker)) < most and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert len(alive(marker)) >= most, "control: it was running"
+        wait_until_there(marker, most)
         yield process
     finally:
         process.kill()

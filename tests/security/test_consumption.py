@@ -61,17 +61,16 @@ def desk_of(folder: Path, level: int, limits: Limits = SMALL) -> Desk:
     return Desk(reachable(folder), level=SandboxLevel(CONFINED, "landlock", (), "weak"), limits=limits)
 
 
-def python(desk: Desk, code: str, seconds: float = 15) -> ToolResult:
+def python(desk: Desk, code: str, seconds: float = 60) -> ToolResult:
     words = f"import os\nplace = os.environ['TMPDIR']\nprint('begun', flush=True)\n{code}{END}"
     return desk.run("run_command", argv=["python3", "-c", words], timeout_s=seconds)
 
 
 def stopped(result: ToolResult, *words: str) -> bool:
-    """Ended before its time, by us in these words or by itself because it got no more."""
+    """Ended by us in these words, or by itself because it got no more."""
     assert "begun" in result.content, result
-    return result.duration_ms < 12_000 and (
-        any(word in result.error for word in words) or ("held" not in result.content and "Error" in result.content)
-    )
+    refused = "held" not in result.content and "Error" in result.content and "time limit" not in result.error
+    return refused or any(word in result.error for word in words)
 
 
 @BOTH
@@ -119,14 +118,14 @@ def test_threads_and_processes_are_counted(tmp_path: Path, level: int) -> None:
 )
 def test_queues_of_the_kernel_are_few_and_small(tmp_path: Path, call: str) -> None:
     code = LIBC + f"if {call} < 0: raise OSError(ctypes.get_errno(), 'refused')"
-    assert "OSError" in python(desk_of(tmp_path, FULL), code, 5).content
+    assert "OSError" in python(desk_of(tmp_path, FULL), code).content
 
 
 def test_small_segments_still_work(tmp_path: Path) -> None:
     """A database server takes a few bytes of them to find out whether it runs already."""
     code = LIBC + "one = libc.shmget(0, 56, 0o1600); at = libc.shmat(one, None, 0); ctypes.memset(at, 1, 56)\n"
     code += "assert one >= 0 and libc.semget(0, 17, 0o1600) >= 0\nprint('worked', flush=True); os._exit(0)"
-    assert "worked" in python(desk_of(tmp_path, FULL), code, 10).content
+    assert "worked" in python(desk_of(tmp_path, FULL), code).content
 
 
 @pytest.mark.parametrize("kind", [kind for kind in MEMORY if kind not in ("pages of its own", "many of one")])
@@ -169,7 +168,7 @@ def test_processes_of_one_tenant_are_not_the_limit_of_another(tmp_path: Path) ->
     beside.start()
     try:
         time.sleep(1)
-        result = steady.run("run_command", argv=["python3", "-c", STEADY.format(seconds=4)], timeout_s=30)
+        result = steady.run("run_command", argv=["python3", "-c", STEADY.format(seconds=4)], timeout_s=60)
     finally:
         ended.set()
         beside.join()
@@ -191,10 +190,10 @@ def test_without_namespaces_two_that_keep_to_their_limits_do_not_meet(tmp_path: 
     found: list[ToolResult] = []
 
     def later() -> None:
-        found.append(second.run("run_command", argv=["python3", "-c", crowd.format(0)], timeout_s=20))
+        found.append(second.run("run_command", argv=["python3", "-c", crowd.format(0)], timeout_s=60))
 
     beside = threading.Timer(1, later)
     beside.start()
-    found.append(first.run("run_command", argv=["python3", "-c", crowd.format(2.5)], timeout_s=20))
+    found.append(first.run("run_command", argv=["python3", "-c", crowd.format(2.5)], timeout_s=60))
     beside.join()
     assert [result.ok for result in found] == [True, True], found
