@@ -20,7 +20,8 @@ import yaml
 from agentops.embedded import postgres, valkey
 from agentops.embedded.paths import Paths
 from agentops.embedded.process import Command, start, stop
-from tests.stack import free_port, wait_until
+from tests.ports import free_port
+from tests.stack import wait_until
 
 ROOT = Path(__file__).parents[1]
 OURS = ("migrate", "web", "worker", "beat", "monitor")

@@ -12,6 +12,7 @@ from psycopg import sql
 
 from agentops.embedded import postgres, stack, valkey
 from agentops.embedded.process import Command, start, stop
+from tests.ports import free_port
 
 
 @contextlib.contextmanager
@@ -79,15 +80,6 @@ def listening() -> Iterator[None]:
     wait_until(lambda: heard(app.control.add_consumer), "the worker to listen")
     yield
     wait_until(lambda: heard(app.control.cancel_consumer), "the worker to stop listening")
-
-
-def free_port() -> int:
-    """Ask the system for a port nobody uses."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_until(condition: Callable[[], object], what: str, patience: float = 60) -> None:

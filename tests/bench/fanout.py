@@ -299,7 +299,8 @@ def servers() -> Iterator[Bench]:
 
     from agentops.embedded import stack
     from agentops.embedded.process import Command
-    from tests.stack import free_port, process, wait_until
+    from tests.ports import free_port
+    from tests.stack import process, wait_until
 
     web, bare_port, cookie = free_port(), free_port(), logged_in()
     frame = settings.PATHS.state / "frame.json"

@@ -30,7 +30,8 @@ from loops.services.tokens import new_token
 from loops.storage import chain, reader
 from tests.e2e.conftest import House, ended, gate_of
 from tests.integration.services.world import closing_connections
-from tests.stack import free_port, wait_until
+from tests.ports import free_port
+from tests.stack import wait_until
 from tests.wire.say import Raw, Say, Seen
 from tests.wire.server import WireServer
 

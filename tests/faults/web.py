@@ -30,7 +30,7 @@ class Web:
 
     def __init__(self) -> None:
         from loops.services.tokens import new_token
-        from tests.stack import free_port
+        from tests.ports import free_port
 
         self.port = free_port()
         self.token, _ = new_token(actor=None, user=house.boss())

@@ -28,6 +28,7 @@ from agentops.embedded.process import Command
 from tests import factories as make
 from tests import stack
 from tests.controls import switch
+from tests.ports import free_port
 
 pytestmark = pytest.mark.spec("X7")
 MB = request_limits.MB
@@ -45,6 +46,7 @@ import sys
 import daphne.server, django
 django.setup()
 from tests.controls import switch
+from tests.ports import free_port
 switch.as_told()
 from daphne.cli import CommandLineInterface
 CommandLineInterface().run(sys.argv[1:])
@@ -95,7 +97,7 @@ class Site:
 
 @contextlib.contextmanager
 def running(quick: bool = False) -> Iterator[Site]:
-    port = stack.free_port()
+    port = free_port()
     web = stack.stack.web("127.0.0.1", port)
     off = {switch.TOLD: told} if (told := os.environ.get(switch.TOLD)) else {}
     if quick or off:

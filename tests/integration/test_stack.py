@@ -25,7 +25,8 @@ from agentops.embedded.process import nobody
 from agentops.embedded.user_access import User
 from agentops.evidence import anchors
 from agentops.health import BEAT_KEY
-from tests.stack import free_port, wait_until
+from tests.ports import free_port
+from tests.stack import wait_until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.spec("J4")]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.llama import tiny
-from tests.stack import free_port
+from tests.ports import free_port
 
 LOOK = '{"name": "list_files", "arguments": {"path": "."}}'
 SAYS = (("I look at what is here.\n", "<tool_call>\n", f"{LOOK[:22]}", f"{LOOK[22:]}", "\n</tool_call>"),)

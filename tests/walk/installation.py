@@ -9,7 +9,6 @@ import pwd
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from typing import IO
 import psutil
 
 from agentops.embedded.paths import BASE_DIR
+from tests.ports import free_port
 from tests.walk import WalkError
 
 OUTSIDE = ("DATABASE_", "REDIS_URL", "BASE_URL", "HOST", "PORT", "ALLOWED_HOSTS", "CSRF_", "SECRET_KEY", "DJANGO_")
@@ -41,7 +41,7 @@ class Installation:
         self.state = self.folder
         dropped = (*OUTSIDE, *MODELS, *DEVELOPERS)
         self.environ = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
-        self.environ |= {"AGENTOPS_STATE": str(self.state), "PORT": str(_free_port())}
+        self.environ |= {"AGENTOPS_STATE": str(self.state), "PORT": str(free_port())}
         self.url = self.login = ""
         self.printed: list[str] = []
         self._up: subprocess.Popen[str] | None = None
@@ -231,9 +231,3 @@ def _without_bubblewrap() -> list[str]:
 def _as_user(name: str) -> list[str]:
     account = pwd.getpwnam(name)
     return ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", "--inh-caps=-all"]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
