@@ -122,13 +122,14 @@ class Snapshot:
     def restore(self) -> None:
         """Empty what a test filled, and refill what was there before it.
 
-        A page that the test's browser had open may still be read for: where the two wait for each other, try again.
+        A page that the test's browser had open may still be read for: where the two wait for each other, or it holds
+        a table for long, try again.
         """
         for tries_left in reversed(range(5)):
             try:
                 self._restore()
                 break
-            except psycopg.errors.DeadlockDetected:
+            except (psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable):
                 if not tries_left:
                     raise
 
