@@ -21,13 +21,17 @@ const gapsNow = () => [...list.querySelectorAll("li[data-gap]")];
 const covers = (gap, step) => Number(gap.dataset.first) <= step && step <= Number(gap.dataset.last);
 const before = (step) => [...list.querySelectorAll("li[data-step], li[data-gap]")].reverse().find((item) => Number(item.dataset.step ?? item.dataset.last) < step);
 
-// What was missed is no longer true as it stands here: a gap takes its place, and brings it when it is asked to.
+// What was missed is no longer true as it stands here: a gap takes its place, and brings it when it is asked to. What is
+// on its way to a gap that goes is older than this news and finds no place any more: it is asked for again.
 function placeGap(gap) {
   for (const item of list.querySelectorAll("li[data-step]")) if (covers(gap, Number(item.dataset.step))) item.remove();
-  for (const old of gapsNow()) if (covers(gap, Number(old.dataset.first)) && covers(gap, Number(old.dataset.last))) old.remove();
+  const gone = gapsNow().filter((old) => covers(gap, Number(old.dataset.first)) && covers(gap, Number(old.dataset.last)));
+  const asked = gone.some((old) => old.querySelector(".htmx-request"));
+  for (const old of gone) old.remove();
   const after = before(Number(gap.dataset.first));
   if (after) after.after(gap); else list.prepend(gap);
   window.htmx.process(gap);
+  if (asked) gap.querySelector("button").click();
   return gap;
 }
 
@@ -190,13 +194,15 @@ document.addEventListener("click", (event) => {
 
 // --- an address ends in #step-N: that step is brought, opened, shown and marked, however far up it is ---------------
 async function bring(number) {
-  const gap = gapsNow().find((one) => covers(one, number));
+  let gap;
+  while ((gap = gapsNow().find((one) => covers(one, number)))) {
+    await window.htmx.ajax("GET", `${list.dataset.steps}?first=${gap.dataset.first}&last=${gap.dataset.last}&at=${number}`, { source: list, target: gap, swap: "outerHTML" });
+    if (gap.isConnected) return; // it could not be had; a gap that came in place of this one is asked in turn
+  }
   const first = list.querySelector("li[data-step]:not([data-step='0'])");
-  const above = !gap && first && number < Number(first.dataset.step);
-  if (!gap && !above) return;
-  const [from, to] = gap ? [gap.dataset.first, gap.dataset.last] : [0, Number(first.dataset.step) - 1];
-  await window.htmx.ajax("GET", `${list.dataset.steps}?first=${from}&last=${to}&at=${number}`, gap ? { source: list, target: gap, swap: "outerHTML" } : { source: list, target: list, swap: "afterbegin" });
-  if (above) document.getElementById("earlier")?.setAttribute("hidden", ""); // what is left out above has gaps of its own
+  if (!first || number >= Number(first.dataset.step)) return;
+  await window.htmx.ajax("GET", `${list.dataset.steps}?first=0&last=${Number(first.dataset.step) - 1}&at=${number}`, { source: list, target: list, swap: "afterbegin" });
+  document.getElementById("earlier")?.setAttribute("hidden", ""); // what is left out above has gaps of its own
 }
 
 async function aim() {

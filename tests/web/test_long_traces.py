@@ -13,8 +13,10 @@ from django.conf import settings
 from django.urls import reverse
 from playwright.sync_api import expect
 
+from agentops import request_limits
 from loops.models import Run, Step
 from tests import factories as make
+from tests.web.browsing import let_all_come, slow, wait_for_answer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("R2", "R3"), pytest.mark.timeout(240)]
 
@@ -87,31 +89,74 @@ def test_a_link_on_the_page_brings_its_step_and_gaps_close(desk: Any) -> None:
     expect(desk.locator("#toasts")).to_contain_text("This run has no step 777.")
 
 
-def test_a_long_stretch_that_was_missed_is_a_gap_that_loads(desk: Any) -> None:
-    run = desk.world.run
+ASKS = {"press": "button => button.click()", "address": "() => { location.hash = '#step-30'; }"}
+
+
+def hear(run: Run) -> None:
+    """The page is told that something happened, once for everything since it last was."""
+    with redis.Redis.from_url(settings.REDIS_URL) as broker:
+        pointer = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}
+        broker.publish("agentops:feed", json.dumps(pointer))
+
+
+def missed(desk: Any) -> Run:
+    """A page with five steps and one in progress, that hears next of the ninety-ninth."""
+    run: Run = desk.world.run
     for number in range(1, 6):
         make.step(run, number)
     make.step(run, 6, success=None)
     desk.goto(f"{desk.site}{reverse('run', args=[run.pk])}")
     expect(desk.locator("#live")).to_have_attribute("data-state", "live")
-    desk.route_web_socket("**/*", lambda ws: ws.close())  # away, and nobody notices
     Step.objects.filter(execution=run, step_number=6).update(success=True)
     for number in range(6, 100):
         if number > 6:
             make.step(run, number)
         else:
             make.fact(run, make.f.StepCompleted(step=6, success=True), step=6)
-    with redis.Redis.from_url(settings.REDIS_URL) as broker:
-        pointer = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}
-        broker.publish("agentops:feed", json.dumps(pointer))
+    hear(run)
+    expect(desk.locator("li[data-gap]")).to_contain_text("44 steps not shown: 6 to 49")
+    return run
+
+
+def test_a_long_stretch_that_was_missed_is_a_gap_that_loads(desk: Any) -> None:
+    missed(desk)
     gap = desk.locator("li[data-gap]")
-    expect(gap).to_contain_text("44 steps not shown: 6 to 49")
     expect(desk.locator("#step-6")).to_have_count(0)  # it was drawn as in progress, which is over
     assert numbers(desk) == list(range(1, 100))
     gap.locator("button").click()
     expect(desk.locator("#step-6")).to_have_attribute("data-look", "good")
     expect(gap).to_have_count(0)
     assert numbers(desk) == list(range(1, 100))
+
+
+@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
+def test_what_a_gap_was_asked_for_comes_although_the_same_stretch_is_missed_again(desk: Any, ask: str) -> None:
+    """The answer on its way is older than the news, and the gap that it was for is gone."""
+    run = missed(desk)
+    with slow(desk, "**/steps/?first=*") as answers:
+        desk.locator("li[data-gap] button").evaluate(ask)
+        wait_for_answer(desk, answers)
+        for number in range(6, 100):
+            make.fact(run, make.f.MessageReceived(text=f"Hurry {number}.", by="ana"), step=number)
+        hear(run)
+        expect(desk.locator("[data-run-socket]")).to_have_attribute("data-seq", str(run.head_seq))
+        let_all_come(desk, answers)
+    expect(desk.locator("li[data-gap]")).to_have_count(0)
+    expect(desk.locator("#step-30")).to_contain_text("Hurry 30.")
+    expect(desk.locator("#toasts")).to_be_empty()
+    assert numbers(desk) == list(range(1, 100))
+
+
+def test_news_may_be_longer_than_what_a_page_may_send(desk: Any) -> None:
+    run, heard = desk.world.run, []
+    desk.on("websocket", lambda socket: socket.on("framereceived", lambda frame: heard.append(len(frame))))
+    desk.goto(f"{desk.site}{reverse('run', args=[run.pk])}")
+    expect(desk.locator("#live")).to_have_attribute("data-state", "live")
+    for number in range(1, 31):
+        make.step(run, number, reasoning="I think about it once more. " * 100)
+    hear(run)
+    expect(desk.locator("#step-30")).to_be_visible()
+    assert max(heard) > request_limits.FRAME
 
 
 @pytest.mark.parametrize(
