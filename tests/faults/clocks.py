@@ -26,7 +26,7 @@ def check(count: int) -> list[Outcome]:
         outcome.found += found
     for clock in ("ahead", "behind"):
         outcome.found += real_workers(clock)
-    outcome.notes.append("workers an hour ahead, an hour behind, and with a clock that stands still")
+    outcome.notes.append("workers an hour ahead, an hour behind, and with a clock that stands still a day ahead")
     outcome.control = first_harm(
         lambda: dispatch.at_the_same_moment(off=["own_clock", "ahead"], pace=0.3), "owners", 20
     )

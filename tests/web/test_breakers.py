@@ -157,17 +157,19 @@ def test_a_reset_wakes_the_runs_that_wait_for_the_model(house: Any) -> None:
 @pytest.mark.spec("E6", "R1")
 def test_the_page_of_a_run_says_what_it_waits_for_and_which_model_it_asked(house: Any) -> None:
     make.step(house.run, 1)
-    waits = f.ModelAwaited(role=ModelRole.ACTOR, model="claude", until=1_790_000_000_000_000, reason="overloaded_error")
+    later = datetime.now(UTC) + timedelta(minutes=10)
+    until = int(later.timestamp()) * 1_000_000
+    waits = f.ModelAwaited(role=ModelRole.ACTOR, model="claude", until=until, reason="overloaded_error")
     asked = f.ModelRequested(
         role=ModelRole.ACTOR, model="spare", request_sha256="", fell_back_from="claude", because="timeout"
     )
     for happened in (waits, f.ModelAwaitEnded(), asked):
         make.fact(house.run, happened, step=1)
-    Run.objects.filter(pk=house.run.pk).update(waiting_on="model claude: next try at 14:13:20 UTC")
+    Run.objects.filter(pk=house.run.pk).update(waiting_on=f"model claude: next try at {later:%H:%M:%S} UTC")
     page = text_of(house.client("operator").get(reverse("run", args=[house.run.pk])))
-    assert "Waiting for model claude, next try at 14:13:20 UTC" in page
+    assert f"Waiting for model claude, next try at {later:%H:%M:%S} UTC" in page
     assert "Asked spare instead of claude" in page
-    assert "odel claude: next try at 14:13:20" in page
+    assert f"odel claude: next try at {later:%H:%M:%S}" in page
 
 
 # --- what admins set -------------------------------------------------------------------------------------------------

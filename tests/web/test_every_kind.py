@@ -1,6 +1,7 @@
 """No fact is silent: each kind has words beside the steps, or a row of the page that shows it."""
 
 import dataclasses
+import time
 import types
 from datetime import UTC, datetime
 from enum import Enum
@@ -42,7 +43,7 @@ SHOWN_BY = {
 SILENT = {"SummaryRequested": "the note of what was left out follows"}
 PARTS: dict[str, Any] = {"PhaseEntered": {"phase": Phase.VERIFY}, "RunEnded": {"amends": 0}}
 """What makes a fact of a kind one that has words: most changes of phase every run passes at once."""
-NOW = 1_700_000_000_000_000
+NOW = time.time_ns() // 1000
 
 
 def without_words(kinds: set[str]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,18 +13,18 @@ from loops.models import AuditEvent, Breaker, BreakerEvent, BreakerRule, Run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("E5", "T2")]
 URL = "/api/v1/breakers/"
-NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
 
 
 def opened(name: str = "fetch_url", kind: str = "tool", **fields: Any) -> Breaker:
-    until = NOW + timedelta(seconds=30)
-    given = {"status": "open", "why": "timeout", "opened_at": NOW, "open_until": until, "changed_at": NOW, **fields}
+    now = timezone.now().replace(microsecond=0)
+    until = now + timedelta(seconds=30)
+    given = {"status": "open", "why": "timeout", "opened_at": now, "open_until": until, "changed_at": now, **fields}
     return Breaker.objects.create(kind=kind, name=name, **given)
 
 
 def event(what: str, run: Run | None = None, **fields: Any) -> None:
     given = {"kind": "tool", "name": "fetch_url", "why": "timeout", **fields}
-    BreakerEvent.objects.create(id=new_id(), at=NOW, what=what, run=run and run.pk, **given)
+    BreakerEvent.objects.create(id=new_id(), at=timezone.now(), what=what, run=run and run.pk, **given)
 
 
 def waits(run: Run, model: str) -> None:
@@ -32,7 +32,7 @@ def waits(run: Run, model: str) -> None:
 
 
 def test_the_list_says_what_is_open_why_until_when_and_who_waits(world, api):
-    opened()
+    tool = opened()
     opened("claude", "model", why="overloaded_error (HTTP 529)", probes_failed=2)
     opened("read_file", status="closed", failed_at=[1, 2], opened_at=None, open_until=None)
     waits(world.run(), "claude")
@@ -43,7 +43,7 @@ def test_the_list_says_what_is_open_why_until_when_and_who_waits(world, api):
         ("read_file", "closed", 2, 0),
     ]
     assert (rows[0]["why"], rows[0]["probes_failed"]) == ("overloaded_error (HTTP 529)", 2)
-    assert rows[1]["open_until"] == "2026-11-22T08:00:30Z"
+    assert rows[1]["open_until"] == f"{tool.open_until:%Y-%m-%dT%H:%M:%SZ}"
     only = api(world.viewer).get(f"{URL}?status=open&kind=tool").json()["results"]
     assert [row["name"] for row in only] == ["fetch_url"]
     assert api(world.viewer).get(f"{URL}?status=broken").status_code == 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -14,7 +15,6 @@ from tests.integration.gates.builders import World, open_gate
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J2", "J3")]
 
-BEGUN = 1_700_000_000_000_000
 EVIDENCE = {"before": {"a.txt": "1" * 64}, "after": {"a.txt": "2" * 64}, "now": {"a.txt": "3" * 64, "new": ""}}
 
 
@@ -22,8 +22,9 @@ SOON_S = 60
 
 
 def doubt(world: World, again_after_s: int = 0) -> Gate:
+    begun = time.time_ns() // 1000 - SOON_S * 1_000_000
     view = {"tool": "move_file", "arguments": {"path": "a.txt"}, "evidence": EVIDENCE, "attempt": 1}
-    return open_gate(world, "in_doubt", view=view | {"begun_at": BEGUN, "again_after_s": again_after_s})
+    return open_gate(world, "in_doubt", view=view | {"begun_at": begun, "again_after_s": again_after_s})
 
 
 def decide(world: World, gate: Gate, verdict: str, reason: str = "", payload: dict[str, Any] | None = None) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -18,6 +19,7 @@ from django.conf import settings as configured
 from django.core.management import CommandError, call_command
 from django.db import connection, connections
 from django.urls import reverse
+from django.utils import timezone
 
 from agentops.embedded import EmbeddedError
 from agentops.health import BEAT_KEY
@@ -74,14 +76,14 @@ def given_up() -> Iterator[None]:
 @contextmanager
 def untaken() -> Iterator[None]:
     run = make.run(make.project(), runnable=True, status="queued")
-    Run.objects.filter(pk=run.pk).update(last_activity_at="2020-01-01T00:00:00Z")
+    Run.objects.filter(pk=run.pk).update(last_activity_at=timezone.now() - timedelta(days=400))
     yield
 
 
 @contextmanager
 def never_backed_up() -> Iterator[None]:
     run = make.run(make.project())
-    Run.objects.filter(pk=run.pk).update(started_at="2020-01-01T00:00:00Z")
+    Run.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(days=400))
     yield
 
 

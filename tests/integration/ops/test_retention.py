@@ -168,13 +168,14 @@ def test_what_a_kept_run_needs_by_way_of_another_body_stays(project: Project) ->
     old = owned.begun(owned.new_run(project))
     for mine in (old, owned.begun(owned.new_run(project))):
         mine.append(f.MessageReceived(text=f"snapshot {snapshot}"))
+    ended_at = timezone.now() - timedelta(days=400)
     Run.objects.filter(pk=old.run.pk).update(
-        status="failed", end_reason="max_steps", owner="", lease_until=None, completed_at="2020-01-01T00:00:00Z"
+        status="failed", end_reason="max_steps", owner="", lease_until=None, completed_at=ended_at
     )
     assert [one.blobs for one in retention.survey().old] == [{}]
     Run.objects.exclude(pk=old.run.pk).update(
         status="failed", end_reason="max_steps", owner="", lease_until=None, runnable=False,
-        completed_at="2020-01-02T00:00:00Z",
+        completed_at=ended_at + timedelta(days=1),
     )  # fmt: skip
     pruning.prune()
     assert not Blob.objects.filter(pk__in=[file, snapshot]).exists()

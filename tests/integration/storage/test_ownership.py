@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from loops import jobs
 from loops.engine import facts as f
@@ -72,7 +74,7 @@ class TestClaiming:
         mine = owned.begun()
         mine.journal.release(wake_at=int((time.time() + 3600) * 1e6))
         assert journal.claim(mine.run.pk, "early") is None
-        Run.objects.filter(pk=mine.run.pk).update(wake_at="2020-01-01T00:00:00Z")
+        Run.objects.filter(pk=mine.run.pk).update(wake_at=timezone.now() - timedelta(seconds=1))
         assert journal.claim(mine.run.pk, "in time") is not None
 
 
@@ -252,9 +254,16 @@ def wait_for_a_lock() -> None:
             time.sleep(0.005)
 
 
+def rest(run: Run, **state: Any) -> None:
+    """Times of ``state`` are counted from now."""
+    now = timezone.now()
+    moments = {name: now + value for name, value in state.items() if isinstance(value, timedelta)}
+    Run.objects.filter(pk=run.pk).update(**state | moments)
+
+
 @pytest.mark.spec("J4")
 class TestTheSweeper:
-    AGO, LATER = "2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
+    AGO, LATER = timedelta(days=-1), timedelta(days=1)
     RESTING = {"runnable": False, "owner": "", "lease_until": None, "wake_at": None, "last_activity_at": AGO}
 
     @pytest.mark.parametrize(
@@ -272,7 +281,7 @@ class TestTheSweeper:
     )
     def test_rings_for_whoever_needs_it(self, bell: Bells, state: dict[str, Any], found: bool) -> None:
         run = owned.new_run()
-        Run.objects.filter(pk=run.pk).update(**self.RESTING | state)
+        rest(run, **self.RESTING | state)
         assert jobs.sweep() == int(found)
         assert bell.rung == [str(run.pk)] * found
         assert (journal.claim(run.pk, "worker") is not None) is found or "last_activity_at" in state
@@ -280,7 +289,7 @@ class TestTheSweeper:
     def test_finds_mail_that_woke_nobody(self, bell: Bells) -> None:
         run = owned.new_run()
         inbox.put(run.pk, "pause")
-        Run.objects.filter(pk=run.pk).update(**self.RESTING)
+        rest(run, **self.RESTING)
         bell.rung.clear()
         assert jobs.sweep() == 1
         assert bell.rung == [str(run.pk)]
@@ -288,7 +297,7 @@ class TestTheSweeper:
 
     def test_outlives_a_broker_that_is_away(self, bell: Bells) -> None:
         run = owned.new_run()
-        Run.objects.filter(pk=run.pk).update(**self.RESTING | {"runnable": True})
+        rest(run, **self.RESTING | {"runnable": True})
         bell.broken = True
         assert jobs.sweep() == 1
         bell.broken = False

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from loops.engine import facts as f
 from loops.engine.apply import replay
@@ -90,7 +91,7 @@ class TestResume:
 
 def add_checkpoint(run: Run, k: int, state: bytes, at: int = 0) -> None:
     row = {"key": f"{k:064d}", "k": k, "seq": at or k, "phase": "ACT", "state": state}
-    Checkpoint.objects.create(run=run, created_at="2026-01-01T00:00:00Z", **row)
+    Checkpoint.objects.create(run=run, created_at=timezone.now(), **row)
 
 
 def falls_back(mine: owned.Owned) -> None:

@@ -6,10 +6,12 @@ import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from loops.llm.registry import ModelService
 from loops.models import ModelConfig, ModelTurn, Run
@@ -114,7 +116,7 @@ def test_a_place_whose_run_never_comes_back_counts_no_more() -> None:
         one.turns.take("own")
     park(lost)
     assert third.turns.take("own") == 2
-    ModelTurn.objects.filter(run=lost.run).update(seen_at="2026-01-01T00:00:00Z")
+    ModelTurn.objects.filter(run=lost.run).update(seen_at=timezone.now() - timedelta(days=1))
     assert third.turns.take("own") == 1
 
 
