@@ -90,20 +90,25 @@ def seed_of_commit() -> int:
     return int(found.stdout, 16) if found.returncode == 0 else 0
 
 
+def seed() -> int:
+    """What chance begins with: of the commit, unless somebody repeats another run (``SEED``)."""
+    return int(os.environ.get("SEED") or seed_of_commit())
+
+
 def _pytest(*arguments: str) -> int:
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
 
 
 def main(arguments: list[str]) -> int:
     """Run the suite; the exit code of pytest, or of the second try."""
-    seed = int(os.environ.get("SEED") or seed_of_commit())
+    begins = seed()
     with tempfile.TemporaryDirectory() as folder:
         failures = Path(folder) / "failures"
         # Folders of its own: pytest clears away what others left, and takes a suite whose clock differs for dead.
-        own = ("-p", "tests.suite", f"--failures-to={failures}", f"--basetemp={folder}/t", f"--randomly-seed={seed}")
+        own = ("-p", "tests.suite", f"--failures-to={failures}", f"--basetemp={folder}/t", f"--randomly-seed={begins}")
         code = _pytest(*own, *arguments)
-        again = second_try(json.loads(failures.read_text()), seed) if code == 1 else code
-    print(f"the order of this run: SEED={seed}", flush=True)
+        again = second_try(json.loads(failures.read_text()), begins) if code == 1 else code
+    print(f"the order of this run: SEED={begins}", flush=True)
     return again
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tests.controls.guards import GUARDS
 from tests.controls.proof import Row, prove
+from tests.suite import seed
 
 
 def main(argv: Sequence[str]) -> int:
@@ -20,6 +21,7 @@ def main(argv: Sequence[str]) -> int:
         if not (guard.slow and asked.quick) and all(word in f"{guard.path} {guard.off}" for word in asked.words)
     ]
     os.environ |= {"CI": "true", "HYPOTHESIS_PROFILE": "usual"}  # properties try the same examples each time
+    print(f"what chance begins with: SEED={seed()}", flush=True)
     began = time.monotonic()
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1) as out:  # pytest takes the other one
         rows = prove(chosen, lambda row: print(_line(row), file=out))

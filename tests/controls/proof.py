@@ -12,8 +12,10 @@ import pytest
 from tests.controls import switch
 from tests.controls.guards import ROOT, Guard
 from tests.controls.switch import Stale, off
+from tests.suite import seed
 
-HANGS_AFTER_S = 30
+HANGS_AFTER_S = 120
+HUNG = "from pytest-timeout"
 CRASHES = (TypeError, AttributeError, NameError)
 """A test that ends in one of these has met broken code, and not a guard that is missing."""
 
@@ -31,6 +33,7 @@ class Row:
 class Failed:
     test: str
     error: type[BaseException]
+    hung: bool
 
 
 class Controls:
@@ -52,7 +55,8 @@ class Controls:
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         if call.excinfo is not None:
-            self._failed = Failed(item.nodeid, call.excinfo.type)
+            hung = isinstance(call.excinfo.value, pytest.fail.Exception) and HUNG in str(call.excinfo.value)
+            self._failed = Failed(item.nodeid, call.excinfo.type, hung)
 
     def _row(self, guard: Guard, collected: Sequence[pytest.Item]) -> Row:
         tests = [item for item in collected if _is_one_of(item.nodeid, guard.tests)]
@@ -68,6 +72,8 @@ class Controls:
             return Row(guard, fault=str(stale))
         if failed is None:
             return Row(guard, fault="nothing fails with it off")
+        if failed.hung:  # so would a machine that is too busy
+            return Row(guard, fault=f"{failed.test} hangs with it off, and a time-out proves nothing")
         if issubclass(failed.error, CRASHES):
             return Row(guard, fault=f"switching it off breaks the code: {failed.error.__name__} in {failed.test}")
         if switch.asked:
@@ -91,8 +97,8 @@ def prove(guards: Sequence[Guard], tell: Callable[[Row], None]) -> list[Row]:
     controls, said = Controls(guards, tell), io.StringIO()
     arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-q", f"--timeout={HANGS_AFTER_S}"]
     arguments += [
-        "-p",
-        "no:randomly",
+        f"--randomly-seed={seed()}",
+        "--randomly-dont-reorganize",
         "-p",
         "no:cacheprovider",
         "-p",

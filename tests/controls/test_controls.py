@@ -174,14 +174,15 @@ ASKED = ("tests/unit/engine/test_loop_detection.py::test_a_circle_is_found_with_
         (Guard("loops.engine.model_calls.backoff.CAP_S", "D1", "is 0", OTHERS), "nothing fails with it off"),
         (Guard(WISH, "D1", "returns 1 + str()", OTHERS), "switching it off breaks the code: TypeError"),
         (Guard(CIRCLE, "F1", "returns None", ASKED), "test_loop_detection.py asks the very function that is off"),
+        (Guard(WISH, "D1", "returns __import__('time').sleep(99)", OTHERS), "a time-out proves nothing"),
     ],
-    ids=["another row", "another guard", "broken code", "asked under another name"],
+    ids=["another row", "another guard", "broken code", "asked under another name", "hangs"],
 )
 def test_what_proves_nothing_is_said(guard: Guard, fault: str) -> None:
     """The controls of the controls."""
     code = (
-        "from tests.controls.guards import Guard; from tests.controls.proof import prove\n"
-        f"(row,) = prove([{guard!r}], lambda row: None); print(row.fault)"
+        "from tests.controls import proof; from tests.controls.guards import Guard\n"
+        f"proof.HANGS_AFTER_S = 10; (row,) = proof.prove([{guard!r}], lambda row: None); print(row.fault)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert fault in done.stdout
