@@ -11,8 +11,8 @@ import tempfile
 from typing import Any
 
 from daphne.http_protocol import HTTPFactory, WebRequest
-from daphne.ws_protocol import WebSocketFactory, WebSocketProtocol
 from twisted.internet import reactor
+from twisted.internet.threads import deferToThread
 
 from agentops import refusals, request_limits
 from agentops.client_address import of_connection
@@ -86,18 +86,6 @@ class BoundedRequest(WebRequest):  # type: ignore[misc]
             self._deadline.cancel()
 
 
-class BoundedSocket(WebSocketProtocol):  # type: ignore[misc]
-    """Holds what a client sends to a bound. autobahn would hold the server to the same one, and what happened in a run
-    while a page was away may be longer: the page would dial again and again, and never hear of it."""
-
-    def sendMessage(self, *args: Any, **kwargs: Any) -> None:
-        bound, self.maxMessagePayloadSize = self.maxMessagePayloadSize, 0
-        try:
-            super().sendMessage(*args, **kwargs)
-        finally:
-            self.maxMessagePayloadSize = bound
-
-
 class BoundedFactory(HTTPFactory):  # type: ignore[misc]
     """Makes every request of every connection a bounded one, and every frame that a socket gets."""
 
@@ -114,6 +102,6 @@ class BoundedFactory(HTTPFactory):  # type: ignore[misc]
 
 def install() -> None:
     """Have the daphne of this process take requests in this way. It makes its factory when it has the application."""
-    reactor.addSystemEventTrigger("before", "shutdown", refusals.counts.write)  # type: ignore[attr-defined]
+    # In a thread, for which Twisted waits: in the reactor's own runs an event loop, and Django refuses the database.
+    reactor.addSystemEventTrigger("before", "shutdown", deferToThread, refusals.counts.write)  # type: ignore[attr-defined]
     sys.modules["daphne.server"].HTTPFactory = BoundedFactory  # type: ignore[attr-defined]
-    WebSocketFactory.protocol = BoundedSocket

@@ -19,6 +19,9 @@ from loops.web.notes import NOTED, Note, note_of
 WINDOW = 50
 FULL = 12  # cards of a window that come with their body; older ones fetch it when opened
 OPEN = 3
+LARGE = 20_000
+"""Characters of a step, a line of a diff counted as LINE more: a longer body is fetched by itself, after its page."""
+LINE = 120
 
 
 SAID = {"wait": "Waiting for a person", "busy": "In progress", "good": "Done", "bad": "Failed", "idle": ""}
@@ -83,6 +86,12 @@ class Card:
         return list(Counter(call.tool for call in self.calls).items())
 
     @property
+    def is_large(self) -> bool:
+        """Whether what it shows is too much to come along with other things."""
+        texts = [self.step.said, self.step.reasoning, self.step.error] if self.step else []
+        return sum(map(len, texts)) + sum(map(_length, self.calls)) > LARGE
+
+    @property
     def cost_unknown(self) -> bool:
         return any(model.cost_microusd is None for model in self.models)
 
@@ -107,7 +116,8 @@ def latest(run: Run, before: int | None = None) -> list[Card]:
     first = found[0].step_number if found and len(found) == WINDOW else 0
     cards = build(run, stored(run, found, first=first, last=before - 1 if before is not None else None))
     for position, card in enumerate(reversed(cards)):
-        card.lazy = (position >= FULL or before is not None) and card.step is not None and card.look != "wait"
+        is_old = (position >= FULL or before is not None) and card.look != "wait"
+        card.lazy = card.step is not None and (is_old or card.is_large)
         card.open = before is None and (position < OPEN or card.look in ("wait", "busy"))
     return cards
 
@@ -133,7 +143,7 @@ def within(run: Run, gap: Gap, at: int | None = None) -> list[Card | Gap]:
     cards = build(run, stored(run, steps, first=low, last=high))
     for card in cards:
         card.open = card.number == at or card.look == "wait"
-        card.lazy = not card.open and card.step is not None
+        card.lazy = card.step is not None and (not card.open or card.is_large)
     before = [Gap(gap.first, low - 1)] if low > gap.first else []
     after = [Gap(high + 1, gap.last)] if high < gap.last else []
     return [*before, *cards, *after]
@@ -154,7 +164,15 @@ def opened(cards: Iterable[Card], numbers: Container[int]) -> list[Card]:
     found = [card for card in cards if card.number in numbers]
     for card in found:
         card.open = True
+        card.lazy = card.is_large
     return found
+
+
+def _length(call: ToolCallRecord) -> int:
+    """Of what is shown of a call, about."""
+    diff = str((call.data or {}).get("diff") or "")
+    arguments = sum(len(str(value)) for value in (call.arguments or {}).values())
+    return arguments + len(call.output) + len(call.error) + len(diff) + LINE * diff.count("\n")
 
 
 def stored(run: Run, steps: Sequence[Step], *, first: int, last: int | None) -> Rows:

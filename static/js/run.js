@@ -14,8 +14,15 @@ const atEnd = () => window.innerHeight + window.scrollY >= document.documentElem
 const KEEP = {
   // What a person opened, typed or focused stays as they left it.
   beforeAttributeUpdated: (name, node) => !(node.tagName === "DETAILS" && (name === "open" || name === "data-touched")) && !(name === "disabled" && node.closest?.(".htmx-request")),
-  beforeNodeMorphed: (node) => !(node.nodeType === 1 && node.hasAttribute("data-keep")),
+  beforeNodeMorphed: (node, fresh) => !(node.nodeType === 1 && (node.hasAttribute("data-keep") || staysLoaded(node, fresh))),
 };
+
+// A long body is fetched by itself. What was fetched stays, until what it shows has changed and is there.
+function staysLoaded(node, fresh) {
+  if (!fresh.matches?.("[data-lazy]") || !node.matches(".step-body:not([data-lazy])")) return false;
+  if (node.dataset.version !== fresh.dataset.version) window.htmx.ajax("GET", fresh.getAttribute("hx-get"), { source: node, target: node, swap: "outerHTML" });
+  return true;
+}
 
 const gapsNow = () => [...list.querySelectorAll("li[data-gap]")];
 const covers = (gap, step) => Number(gap.dataset.first) <= step && step <= Number(gap.dataset.last);
@@ -64,7 +71,7 @@ function show(frame) {
   box.innerHTML = frame.html;
   for (const element of [...box.content.children]) place(element);
   if (list?.firstElementChild) document.getElementById("none-yet")?.remove();
-  root.dataset.seq = frame.seq;
+  if (!frame.more) root.dataset.seq = frame.seq;
   for (const key of [...streams.keys()]) paint(key);
   talk();
   trim();
@@ -135,6 +142,7 @@ function add(delta) {
   if (!stream) streams.set(key, stream = { text: "", next: delta.offset, late: delta.offset > 0 });
   const size = [...delta.text].length;
   if (delta.offset + size <= stream.next) return; // seen
+  if (delta.offset > stream.next) stream.late = true;
   const seen = stream.next - delta.offset;
   stream.text = (stream.text + (seen > 0 ? [...delta.text].slice(seen).join("") : delta.text)).slice(-40_000);
   stream.next = delta.offset + size;

@@ -10,6 +10,8 @@ import time
 import pytest
 import redis
 from asgiref.sync import sync_to_async
+from autobahn.exception import Disconnected
+from channels.consumer import AsyncConsumer
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.db import OperationalError, connections
@@ -17,13 +19,14 @@ from django.test import Client
 
 from loops.models import Membership
 from loops.web.access import Audience
-from loops.web.live import catch_up, query
+from loops.web.live import catch_up, query, socket_auth
 from loops.web.live.hub import FRAMES_HELD, Frame, Hub, Watcher, hub
 from tests import factories as make
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ORIGIN = b"http://testserver"
-PATIENCE = 5
+PATIENCE = 30
+"""Seconds, against hanging: on a busy machine everything here takes longer."""
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def broker(house):
 
 
 @pytest.fixture(autouse=True)
-def sockets(settings):
+def sockets(settings, everything_imported):
     """Let sockets in under the name of the test client's site, and close what their threads opened."""
     settings.ALLOWED_HOSTS = ["testserver"]
     yield
@@ -63,7 +66,7 @@ def cookie(user) -> str:
 
 
 def socket(path, session="") -> WebsocketCommunicator:
-    from agentops.asgi import application
+    from agentops.asgi import application  # only with the first socket: it is the whole site
 
     headers = [(b"origin", ORIGIN), (b"host", b"testserver")]
     if session:
@@ -79,11 +82,19 @@ async def cards(ws) -> dict:
             return frame
 
 
-async def closed(ws, timeout=PATIENCE) -> int:
+async def until_watching(ws) -> list[str]:
+    """Wait until the server watches for a socket, which is when it answers; what it said meanwhile."""
+    await ws.send_to(text_data='{"t":"ping"}')
+    said = []
+    while (frame := json.loads(await ws.receive_from(PATIENCE))) != {"t": "pong"}:
+        said.append(frame["t"])
+    return said
+
+
+async def closed(ws) -> int:
     """The code the socket is closed with."""
-    deadline = time.monotonic() + timeout
     while True:
-        message = await ws.receive_output(max(0.01, deadline - time.monotonic()))
+        message = await ws.receive_output(PATIENCE)
         if message["type"] == "websocket.close":
             return message.get("code", 1000)
 
@@ -192,18 +203,29 @@ def test_no_gap_and_no_double_over_many_reconnects(house, broker):
 
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("how", ["revoked", "demoted", "logged out", "switched off"])
-def test_access_lost_closes_the_socket_within_five_seconds(house, how):
-    session = cookie(house.operator)
+def test_access_lost_closes_the_socket_within_five_seconds(house, how, monkeypatch):
+    """That is, when sockets are next asked about."""
+    assert 2 * socket_auth.EVERY <= 5
+    monkeypatch.setattr(socket_auth, "EVERY", 0.1)
+    session, asked = cookie(house.operator), []
+    judge = socket_auth.judge
+
+    def noted(tickets):
+        found = judge(tickets)
+        asked.append(len(tickets))
+        return found
 
     async def watch():
         run_socket, list_socket = socket(f"/ws/runs/{house.run.pk}/", session), socket("/ws/queue/", session)
-        await run_socket.connect(PATIENCE)
-        await list_socket.connect(PATIENCE)
-        await asyncio.sleep(0.3)
+        for ws in (run_socket, list_socket):
+            await ws.connect(PATIENCE)
+            await until_watching(ws)
         await stored(lose, how)
+        before = len(asked)
         assert await closed(run_socket) in (4401, 4403)
         if how != "demoted":  # the list shows the same to any role
             assert await closed(list_socket) in (4401, 4403)
+        assert len(asked) - before <= 2  # one may have been under way when it was lost
         await leave(run_socket, list_socket)
 
     def lose(how):
@@ -219,6 +241,7 @@ def test_access_lost_closes_the_socket_within_five_seconds(house, how):
             house.operator.is_active = False
             house.operator.save()
 
+    monkeypatch.setattr(socket_auth, "judge", noted)
     asyncio.run(watch())
 
 
@@ -275,6 +298,35 @@ def test_a_socket_that_cannot_be_served_closes_so_that_the_page_dials_again(hous
     asyncio.run(watch())
 
 
+@pytest.mark.parametrize("gone", [Disconnected("Attempt to send on a closed protocol"), BrokenPipeError()])
+def test_a_page_that_was_closed_while_it_was_told_something_is_no_fault(house, monkeypatch, caplog, gone):
+    """Between the end of a connection and the word of it a server refuses to send."""
+    tried, send = asyncio.Event(), AsyncConsumer.send
+
+    async def refused(self, message):
+        if '"pong"' in message.get("text", "") or '"hint"' in message.get("text", ""):
+            tried.set()
+            raise gone
+        await send(self, message)
+
+    async def story():
+        ws = socket("/ws/queue/", session)
+        assert (await ws.connect(PATIENCE))[0]
+        assert await ws.receive_from(PATIENCE) == '{"t":"hello"}'
+        (watcher,) = hub()._lists
+        watcher.put(Frame(('{"t":"hint"}',)))
+        await asyncio.wait_for(tried.wait(), 60)
+        tried.clear()
+        await ws.send_to('{"t":"ping"}')
+        await asyncio.wait_for(tried.wait(), 60)
+        await leave(ws)
+
+    session = cookie(house.operator)
+    monkeypatch.setattr(AsyncConsumer, "send", refused)
+    asyncio.run(story())
+    assert "could not be served" not in caplog.text
+
+
 def test_one_reading_serves_everybody(house, broker, monkeypatch):
     readings = []
     read = catch_up.read
@@ -292,10 +344,10 @@ def test_one_reading_serves_everybody(house, broker, monkeypatch):
         await stored(make.step, house.run, 1)
         tell(broker, house.run)
         frames = [await asyncio.wait_for(following(watcher), PATIENCE) for watcher in [*viewers, operator]]
-        assert len({id(frame.text) for frame in frames[:-1]}) <= 40
-        assert len({frame.text for frame in frames[:-1]}) == 1
-        assert 'value="stop"' in frames[-1].text.replace("\\", "")
-        assert 'value="stop"' not in frames[0].text.replace("\\", "")
+        assert len({id(frame.messages) for frame in frames[:-1]}) <= 40
+        assert len({frame.messages for frame in frames[:-1]}) == 1
+        assert 'value="stop"' in "".join(frames[-1].messages).replace("\\", "")
+        assert 'value="stop"' not in "".join(frames[0].messages).replace("\\", "")
         await mine.close()
 
     monkeypatch.setattr(catch_up, "read", counted)
@@ -337,7 +389,7 @@ def test_streamed_pieces_are_joined_and_numbered(house, broker):
     async def watch():
         ws = socket(f"/ws/runs/{house.run.pk}/", session)
         await ws.connect(PATIENCE)
-        await asyncio.sleep(0.2)
+        await until_watching(ws)
         said, offset = "Half a cent is lost when an amount is cut. " * 5, 0
         for word in said.split(" "):
             delta(broker, house.run, offset, f"{word} ")
@@ -379,9 +431,7 @@ def test_a_list_is_told_what_happened_between_its_drawing_and_its_socket(house, 
     async def said(since):
         ws = socket(f"/ws/queue/?since={since}", session)
         await ws.connect(PATIENCE)
-        frames = [json.loads(await ws.receive_from(PATIENCE))["t"]]
-        while not await ws.receive_nothing(0.2):
-            frames.append(json.loads(await ws.receive_from(PATIENCE))["t"])
+        frames = await until_watching(ws)
         await ws.disconnect()
         return frames
 
@@ -404,15 +454,16 @@ def test_a_list_is_told_what_happened_between_its_drawing_and_its_socket(house, 
 
 def test_after_an_outage_of_the_broker_everybody_looks_once(house):
     """Pointers of that time are lost; the rows are not."""
+    make.step(house.run, 1)
     session = cookie(house.viewer)
 
     async def watch():
-        ws = socket(f"/ws/runs/{house.run.pk}/", session)
+        ws = socket(f"/ws/runs/{house.run.pk}/?after=0", session)
         await ws.connect(PATIENCE)
-        await asyncio.sleep(0.2)
-        await stored(make.step, house.run, 1)
+        assert (await cards(ws))["seq"] == 2  # what it was behind by when it came; now it looks at nothing by itself
+        await stored(make.step, house.run, 2)
         hub()._catch_up()
-        assert (await cards(ws))["seq"] == 2
+        assert (await cards(ws))["seq"] == 4
         await leave(ws)
 
     asyncio.run(watch())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -18,11 +17,12 @@ from loops.storage.status import WAITING_FOR_RESOURCE
 from loops.web import formatting, timeline
 from loops.web.access import Audience
 from loops.web.live import frames as live_frames
-from loops.web.live import query
+from loops.web.live import messages, query
 
 T = TypeVar("T")
 MOST_CARDS = timeline.WINDOW
 """A page that was away for longer gets the latest cards, and a gap in place of the others."""
+_ENDS = {"RunEnded", "RunResumed"}
 THREADS = 2
 _asking = ThreadPoolExecutor(THREADS, thread_name_prefix="live-asking")
 _telling = ThreadPoolExecutor(THREADS, thread_name_prefix="live-telling")
@@ -31,14 +31,14 @@ _telling = ThreadPoolExecutor(THREADS, thread_name_prefix="live-telling")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Everything after fact ``after`` up to ``seq``: for each audience the text of one frame, made once for all.
+    """Everything after fact ``after`` up to ``seq``: for each audience the messages of one frame, made once for all.
 
     Without ``news`` there is no later fact. What a run waits for may be nearer all the same, so that of one which waits
     for a resource the frames hold the head."""
 
     after: int
     seq: int
-    frames: Mapping[Audience, str] = field(default_factory=dict)
+    frames: Mapping[Audience, tuple[str, ...]] = field(default_factory=dict)
     news: bool = True
 
 
@@ -106,23 +106,25 @@ def _read(run_id: uuid.UUID, after: int, audiences: list[Audience]) -> Changes |
     for card in cards:  # so that what a person waits for can be measured
         card.committed_at = found.at[card.number]
     missed = live_frames.gap(found.run, found.missed) if found.missed else ""
-    end = live_frames.end(found.run) if found.kinds & {"RunEnded", "RunResumed"} else ""
+    end = live_frames.fitting(live_frames.end(found.run), found.run) if found.kinds & _ENDS else ""
     none_yet = "" if cards else live_frames.none_yet(found.run)
     latest = max(found.rows.steps, key=lambda step: step.step_number, default=None)
     frames = {}
     for audience in audiences:
-        parts = [live_frames.card(found.run, card, audience) for card in cards]
-        html = "".join([live_frames.head(found.run, audience, found.granted, latest), missed, *parts, none_yet, end])
-        body = {"t": "cards", "after": after, "seq": found.seq, "html": html, "said": _say(found.run, found.kinds)}
-        frames[audience] = json.dumps(body)
+        parts = [
+            live_frames.fitting(live_frames.card(found.run, card, audience), found.run, card.number) for card in cards
+        ]
+        body = {"t": "cards", "after": after, "seq": found.seq, "said": _say(found.run, found.kinds)}
+        header = live_frames.fitting(live_frames.head(found.run, audience, found.granted, latest), found.run)
+        frames[audience] = messages.of_parts([header, missed, *parts, none_yet, end], body)
     return Changes(after, found.seq, frames)
 
 
-def _standing(run: Run, audiences: list[Audience]) -> dict[Audience, str]:
+def _standing(run: Run, audiences: list[Audience]) -> dict[Audience, tuple[str, ...]]:
     if run.status != WAITING_FOR_RESOURCE:
         return {}
     none_yet = "" if run.steps.exists() else live_frames.none_yet(run)
-    return {one: json.dumps({"t": "head", "html": live_frames.head(run, one) + none_yet}) for one in audiences}
+    return {one: messages.of_parts([live_frames.head(run, one), none_yet], {"t": "head"}) for one in audiences}
 
 
 def _say(run: Run, kinds: Set[str]) -> str:

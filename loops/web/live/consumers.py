@@ -17,6 +17,7 @@ from collections import deque
 from typing import Any
 from urllib.parse import parse_qs
 
+from autobahn.exception import Disconnected
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from loops.models import Run
@@ -29,10 +30,12 @@ from loops.web.live.socket_quota import shares
 MOST_BYTES = 65_536
 PER_SECOND = 20
 UNANSWERED = 300
-"""Frames on the way without a heartbeat that counts them: a reader slower than this waits, and re-reads later."""
+"""Messages on the way without a heartbeat that counts them: a reader slower than this waits, and re-reads later."""
 TOO_BIG, TOO_MUCH, TOO_MANY, FAILED, NOT_FOUND = 4009, 4008, 4029, 4011, 4404
 """Codes of our own (RFC 6455, 7.4.2): of 1000 to 2999 an application may send none but 1000, and daphne refuses to."""
 ALL_TAKEN = "This page is not live: you have too many pages open. Close some; this one goes live by itself then."
+GONE = (Disconnected, OSError)
+"""What daphne, and other servers as ASGI has it, raise where something is sent to who hung up."""
 log = logging.getLogger(__name__)
 
 
@@ -99,13 +102,19 @@ class Listener(AsyncWebsocketConsumer):
                     self._room.set()
                 await self.send(text_data='{"t":"pong"}')
 
-    async def deliver(self, text: str) -> None:
-        """Send one frame, waiting while too many are on the way."""
-        await self._room.wait()
-        self._sent += 1
-        if self._sent - self._got >= UNANSWERED:
-            self._room.clear()
-        await self.send(text_data=text)
+    async def send(self, text_data: str | None = None, bytes_data: bytes | None = None, close: Any = False) -> None:
+        """Tell nothing to who hung up a moment ago: `disconnect` follows, and a page that was closed is no fault."""
+        with contextlib.suppress(*GONE):
+            await super().send(text_data, bytes_data, close)
+
+    async def deliver(self, *messages: str) -> None:
+        """Send messages in order, waiting while too many are on the way."""
+        for text in messages:
+            await self._room.wait()
+            self._sent += 1
+            if self._sent - self._got >= UNANSWERED:
+                self._room.clear()
+            await self.send(text_data=text)
 
     async def turn_out(self, code: int) -> None:
         """The guard's order."""
@@ -155,7 +164,7 @@ class RunConsumer(Listener):
             if frame is None:
                 continue
             if frame.seq == 0:
-                await self.deliver(frame.text)
+                await self.deliver(*frame.messages)
             elif frame.seq > self.at:
                 await self._follow(frame)
 
@@ -163,7 +172,7 @@ class RunConsumer(Listener):
         if frame.after > self.at:
             await self._catch_up()
         elif frame.seq > self.at:
-            await self.deliver(frame.text)
+            await self.deliver(*frame.messages)
             self.at = frame.seq
 
     async def _catch_up(self) -> None:
@@ -171,10 +180,10 @@ class RunConsumer(Listener):
         if found is None:
             return
         if found.news and found.seq > self.at:
-            await self.deliver(found.frames[self.audience])
+            await self.deliver(*found.frames[self.audience])
             self.at = found.seq
         elif not found.news and self.audience in found.frames:
-            await self.deliver(found.frames[self.audience])
+            await self.deliver(*found.frames[self.audience])
 
 
 class QueueConsumer(Listener):
@@ -196,7 +205,7 @@ class QueueConsumer(Listener):
         while True:
             frame = await self.watcher.next()
             if frame is not None:
-                await self.deliver(frame.text)
+                await self.deliver(*frame.messages)
 
 
 def _visible(user: Any, run_id: uuid.UUID) -> tuple[str, Audience, bool] | None:

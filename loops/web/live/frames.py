@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from django.template.loader import render_to_string
+from django.urls import reverse
 
 from loops.models import Run, Step
 from loops.storage import reader
 from loops.web.access import Audience
 from loops.web.limits_bar import Granted
+from loops.web.live import messages
 from loops.web.run_header import heading
 from loops.web.timeline import Card, Gap
 
@@ -39,3 +43,19 @@ def end(run: Run) -> str:
     """The card of the outcome; an empty place again when the run goes on."""
     report = reader.report(run.pk) if run.is_ended else None
     return render_to_string("loops/_end.html", {"run": run, "report": report})
+
+
+def fitting(html: str, run: Run, number: int | None = None) -> str:
+    """A part of the page, or, where it is too long for a message, one in its place that fetches it: step ``number``
+    from the steps, others from the page."""
+    opening = _OPENING.match(html)
+    if opening is None or messages.fits(html):
+        return html
+    address = reverse("run", args=[run.pk])
+    if number is not None:
+        address = f"{reverse('run-steps', args=[run.pk])}?first={number}&last={number}&at={number}"
+    context = {"tag": opening[1], "name": opening[2], "address": address, "number": number}
+    return render_to_string("loops/_fetched.html", context)
+
+
+_OPENING = re.compile(r'<(\w+) id="([\w-]+)"')

@@ -24,7 +24,7 @@ from django.conf import settings
 from redis.exceptions import RedisError
 
 from loops.web.access import Audience
-from loops.web.live import catch_up
+from loops.web.live import catch_up, messages
 
 log = logging.getLogger(__name__)
 CHANNEL = "agentops:feed"
@@ -45,7 +45,7 @@ DRAWN_BEFORE = 2
 class Frame:
     """What goes to the wire. A frame with ``seq`` holds everything after ``after`` up to ``seq``; others are hints."""
 
-    text: str
+    messages: tuple[str, ...]
     after: int = 0
     seq: int = 0
 
@@ -134,7 +134,7 @@ class RunFeed:
 
     def _hand_out(self, found: catch_up.Changes) -> None:
         seq = found.seq if found.news else 0
-        frames = {audience: Frame(text, found.after, seq) for audience, text in found.frames.items()}
+        frames = {audience: Frame(texts, found.after, seq) for audience, texts in found.frames.items()}
         for watcher in self.watchers:
             if frame := frames.get(watcher.audience):
                 watcher.put(frame)
@@ -161,7 +161,7 @@ class RunFeed:
 
     def _send_deltas(self) -> None:
         self._flush = None
-        frame = Frame(json.dumps({"t": "deltas", "deltas": self._deltas}))
+        frame = Frame(messages.of_deltas(self._deltas))
         self._deltas = []
         for watcher in self.watchers:
             watcher.put(frame)
@@ -215,7 +215,7 @@ class Hub:
                 kind == what and at >= drawn and _concerns(watcher, project)
                 for (kind, project), at in self._hinted.items()
             ):
-                watcher.put(Frame(json.dumps({"t": what})))
+                watcher.put(_hint_of(what))
 
     def leave(self, watcher: Watcher, run_id: uuid.UUID | None = None) -> None:
         self._lists.discard(watcher)
@@ -314,7 +314,11 @@ class Hub:
         for watcher in self._lists:
             for what in ("queue", "runs"):
                 if any(kind == what and _concerns(watcher, project) for kind, project in pending):
-                    watcher.put(Frame(json.dumps({"t": what})))
+                    watcher.put(_hint_of(what))
+
+
+def _hint_of(what: str) -> Frame:
+    return Frame((json.dumps({"t": what}),))
 
 
 @cache
