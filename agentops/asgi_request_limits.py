@@ -50,18 +50,18 @@ class Edge:
                 refusal = request_limits.TOO_SLOW
             except Gone:
                 return
-        if refusal is None and len(body) > request_limits.SMALL and self.in_hand + len(body) > request_limits.IN_HAND:
+        weight = request_limits.weight(body)
+        if refusal is None and len(body) > request_limits.SMALL and self.in_hand + weight > request_limits.IN_HAND:
             refusal = request_limits.BUSY
         if refusal is not None:
             del body
             await _refuse(refusal, scope, send)
             return
-        self.in_hand += len(body)
-        size = len(body)
+        self.in_hand += weight
         try:
             await self.application(scope, _again(body, receive), send)
         finally:
-            self.in_hand -= size
+            self.in_hand -= weight
 
 
 async def _read(receive: Receive, most: int) -> bytes:

@@ -34,23 +34,44 @@ pytestmark = pytest.mark.spec("X7")
 MB = request_limits.MB
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data; boundary=x"
-QUICK = """
-import sys
-from agentops import request_limits
-request_limits.PATIENCE_S = 1.0
-from daphne.cli import CommandLineInterface
-CommandLineInterface().run(sys.argv[1:])
-"""
-UNGUARDED = """
+# The product's own daphne, with the guard switched off that the process of the test names.
+BEGIN = """
 import sys
 import daphne.server, django
 django.setup()
 from tests.controls import switch
-from tests.ports import free_port
 switch.as_told()
+"""
+QUICK = """
+from agentops import request_limits
+request_limits.PATIENCE_S = 1.0
+"""
+# What Django has parsed waits, with all that it holds, until the test lets it go.
+HOLDING = """
+import tempfile, time
+from pathlib import Path
+from django.middleware.csrf import CsrfViewMiddleware
+here, judge = Path(tempfile.gettempdir()), CsrfViewMiddleware.process_view
+
+def judge_and_wait(self, request, *more):
+    answer = judge(self, request, *more)
+    if request.method == "POST":
+        (here / f"held-{id(request)}").touch()
+        while not (here / "go").exists():
+            time.sleep(0.02)
+    return answer
+
+CsrfViewMiddleware.process_view = judge_and_wait
+"""
+END = """
 from daphne.cli import CommandLineInterface
 CommandLineInterface().run(sys.argv[1:])
 """
+HELD = 36
+"""What a form may hold while Django works on it, in times its weight: one of escapes alone was measured with 29,
+one whose letters take four bytes each with 11."""
+COOKIE = f"csrftoken={'a' * 32}"
+"""Without one Django refuses a form unread."""
 
 
 class Site:
@@ -61,7 +82,7 @@ class Site:
 
     def ask(self, path: str, body: Any = b"", method: str = "POST", **headers: str) -> tuple[int, str, bytes]:
         """(status, type, body); 0 for a connection that was cut before an answer."""
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         with contextlib.closing(client):
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -91,17 +112,27 @@ class Site:
         state = {path for top in set(settings.PATHS.state.iterdir()) - servers for path in (top, *top.rglob("*"))}
         return state | set(self.temporary.rglob("*"))
 
+    def idle(self) -> int:
+        """Its memory after ordinary requests."""
+        for _ in range(20):
+            assert self.ask("/login/", method="GET")[0] == 200
+        return self.memory("VmRSS")
+
+    def waiting(self) -> list[Path]:
+        """Requests that Django has parsed and holds (`HOLDING`)."""
+        return list(self.temporary.glob("held-*"))
+
     def forget_the_most(self) -> None:
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
 
 @contextlib.contextmanager
-def running(quick: bool = False) -> Iterator[Site]:
+def running(changed: str = "") -> Iterator[Site]:
     port = free_port()
     web = stack.stack.web("127.0.0.1", port)
     off = {switch.TOLD: told} if (told := os.environ.get(switch.TOLD)) else {}
-    if quick or off:
-        script = QUICK if quick else UNGUARDED
+    if changed or off:
+        script = BEGIN + changed + END
         web = Command(web.name, [sys.executable, "-c", script, *web.argv[web.argv.index("-v") :]])
     with tempfile.TemporaryDirectory(prefix="ao-web-") as temporary:
         named = {"BASE_URL": f"http://127.0.0.1:{port}", "PORT": str(port), "TMPDIR": temporary}
@@ -118,10 +149,7 @@ def site(django_db_setup: None) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def idle(site: Site) -> int:
-    """Its memory after ordinary requests."""
-    for _ in range(20):
-        assert site.ask("/login/", method="GET")[0] == 200
-    return site.memory("VmRSS")
+    return site.idle()
 
 
 def fields(size: int) -> bytes:
@@ -151,13 +179,16 @@ def test_hostile_bodies_leave_the_memory_as_it_was(site: Site, idle: int, kind: 
     make, media_type = HOSTILE[kind]
     site.forget_the_most()
     senders = [
-        threading.Thread(target=lambda: site.ask(path, make(), Content_Type=media_type), daemon=True) for _ in range(3)
+        threading.Thread(target=lambda: site.ask(path, make(), Content_Type=media_type, Cookie=COOKIE), daemon=True)
+        for _ in range(3)
     ]
     for sender in senders:
         sender.start()
     for sender in senders:
         sender.join(60)
-    assert site.memory("VmHWM") <= 1.5 * idle, f"{site.memory('VmHWM')} kB at the most, {idle} idle"
+    most = idle + (len(senders) * request_limits.FORM + HELD * request_limits.IN_HAND) // request_limits.KB
+    print(f"{site.memory('VmHWM')} kB at the most, {idle} idle")
+    assert site.memory("VmHWM") <= most
     assert site.ask("/login/", method="GET")[0] == 200
 
 
@@ -228,21 +259,32 @@ def test_headers_without_an_end_never_reach_the_disk(site: Site) -> None:
     assert not site.files() - files
 
 
-def test_many_bodies_that_are_let_in_are_not_worked_on_all_at_once(site: Site, idle: int) -> None:
-    site.forget_the_most()
-    found: list[int] = []
-    body = b"a=" + b"b" * (2 * MB)
-    senders = [
-        threading.Thread(target=lambda: found.append(site.ask("/tasks/new/", body, Content_Type=FORM)[0]), daemon=True)
-        for _ in range(24)
-    ]
-    for sender in senders:
-        sender.start()
-    for sender in senders:
-        sender.join(60)
-    assert site.memory("VmHWM") <= 1.5 * idle, f"{site.memory('VmHWM')} kB at the most, {idle} idle"
-    assert len(found) == 24
-    assert set(found) <= {403, 503}, "judged by Django, or asked to come back"
+def test_many_bodies_that_are_let_in_are_not_worked_on_all_at_once(django_db_setup: None) -> None:
+    """Those that are worked on wait with all that they hold until every other one was judged: no figure depends on who
+    was quicker."""
+    body, count = b"a=" + b"b" * (2 * MB) + "\N{GRINNING FACE}".encode(), 24
+    let_in = request_limits.IN_HAND // len(body)
+    answers: list[int] = []
+    with running(HOLDING) as site:
+        idle = site.idle()
+        senders = [
+            threading.Thread(
+                target=lambda: answers.append(site.ask("/tasks/new/", body, Content_Type=FORM, Cookie=COOKIE)[0])
+            )
+            for _ in range(count)
+        ]
+        for sender in senders:
+            sender.start()
+        try:
+            stack.wait_until(lambda: len(answers) + len(site.waiting()) == count, "every body to be judged")
+            held, most = len(site.waiting()), site.memory("VmHWM")
+        finally:
+            (site.temporary / "go").touch()
+            for sender in senders:
+                sender.join()
+    print(f"{held} of {count} worked on at once; {most} kB at the most, {idle} idle")
+    assert (held, answers.count(503), answers.count(403)) == (let_in, count - let_in, let_in)
+    assert most <= idle + (count + let_in * HELD) * len(body) // request_limits.KB, "all were whole, and few worked on"
 
 
 @pytest.mark.parametrize(
@@ -317,7 +359,7 @@ def test_a_socket_is_closed_with_a_code_that_the_server_can_send(live_site: str)
 
 
 def test_who_sends_slowly_is_told_and_hung_up_on(django_db_setup: None) -> None:
-    with running(quick=True) as site:
+    with running(QUICK) as site:
         for begun in (b"Host: localhost\r\n", b"Content-Length: 9\r\n\r\n"):
             with socket.create_connection(("127.0.0.1", site.port), timeout=20) as line:
                 line.sendall(b"POST /login/ HTTP/1.1\r\n" + begun)
@@ -328,7 +370,7 @@ def test_who_sends_slowly_is_told_and_hung_up_on(django_db_setup: None) -> None:
                         said += piece
                         line.sendall(b"a")
                 assert said.startswith(b"HTTP/1.1 408 ")
-                assert time.monotonic() - began < 10
+                assert time.monotonic() - began < 30, "half of what is patience elsewhere"
 
 
 # --- The edge alone, as behind another server ------------------------------------------------------------------------
@@ -386,3 +428,14 @@ def test_the_edge_works_on_so_much_at_once_and_then_on_more() -> None:
         return sorted(many), await sent(edge, b"a" * (2 * MB))
 
     assert asyncio.run(all_at_once()) == ([200] * 4 + [503] * 5, 200)
+
+
+def test_the_edge_works_on_one_long_form_of_escapes_at_a_time() -> None:
+    """The longest goal in a wide script is one, so it is let in."""
+    body = b"%E4%B8%AD" * (request_limits.FORM // 9)
+
+    async def two_at_once() -> list[int]:
+        edge = Edge(application)
+        return sorted(await asyncio.gather(sent(edge, body), sent(edge, body)))
+
+    assert asyncio.run(two_at_once()) == [200, 503]
