@@ -39,14 +39,14 @@ def _expire(gate: Gate) -> bool:
     with connection.cursor() as cursor:
         outcome = when_expired(terms_of(cursor, gate.project_id), now)
     if isinstance(outcome, KeepOpen):
-        _escalate(gate, outcome.expires_at)
+        escalate(gate, outcome.expires_at)
     else:
         decision = Decision.objects.create(gate=gate, verdict=Verdict.EXPIRE, digest=gate.digest, decided_by=None)
         settle(gate, decision, now)
     return True
 
 
-def _escalate(gate: Gate, expires_at: datetime) -> None:
+def escalate(gate: Gate, expires_at: datetime) -> None:
     """Mark overdue and give more time. The deadline is part of the digest: a page loaded before must look again."""
     gate.overdue = True
     gate.expires_at = expires_at

@@ -137,7 +137,7 @@ class LiveTools:
         read_rules: ReadRules,
         audit: Audit,
         stored: blobs.Stored,
-        save_blob: Callable[[bytes], str] = blobs.save,
+        save_blob: Callable[[bytes], str],
         refused: Refused = lambda path: "",
     ) -> None:
         self._agent_type, self._read_rules, self._audit = agent_type, read_rules, audit
@@ -218,8 +218,11 @@ _ALLOWED = (
 )
 
 
-def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] = blobs.save) -> LiveTools:
-    """The TAS of one run on one plain connection: no ORM, since it works inside an event loop."""
+def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] | None = None) -> LiveTools:
+    """The TAS of one run on one plain connection: no ORM, since it works inside an event loop.
+
+    ``save_blob`` keeps bytes for later where they are to be stored together with a fact.
+    """
 
     def read_rules() -> tuple[AccessRule, ...]:
         rows = connection.execute(_RULES, [run.project_id]).fetchall()
@@ -236,8 +239,8 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] = blob
             detail = Jsonb(clean_json(known().value(dict(event)), 2000))
             connection.execute(_AUDIT, [new_id(), kind, run.project_id, run.pk, detail])
 
-    refused = refusing(run, connection)
-    return LiveTools(run.agent.agent_type, read_rules, audit, blobs.Stored(connection), save_blob, refused)
+    stored, refused = blobs.Stored(connection), refusing(run, connection)
+    return LiveTools(run.agent.agent_type, read_rules, audit, stored, save_blob or stored.save, refused)
 
 
 def refusing(run: Run, connection: Any) -> Refused:

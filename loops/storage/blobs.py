@@ -19,7 +19,7 @@ _STORED = (
 
 
 class Stored:
-    """What is stored, read on one plain connection: no ORM, since it is asked inside an event loop.
+    """What is stored, read and added to on one plain connection: no ORM, since it is asked inside an event loop.
 
     It remembers what it found for as long as it lives, which is one stretch of work on one run.
     """
@@ -42,10 +42,14 @@ class Stored:
             self._found.update(name for (name,) in self._connection.execute(_STORED, [unknown]).fetchall())
         return self._found.intersection(names)
 
+    def save(self, data: bytes) -> str:
+        """Store ``data`` once; returns its SHA-256 in hex."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        self._connection.execute(_INSERT, [sha256, len(data), data])
+        return sha256
+
 
 def save(data: bytes) -> str:
-    """Store ``data`` once; returns its SHA-256 in hex. Safe from any thread."""
-    sha256 = hashlib.sha256(data).hexdigest()
+    """The same on the connection of this thread; not inside an event loop."""
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [sha256, len(data), data])
-    return sha256
+        return Stored(cursor).save(data)
