@@ -1,7 +1,7 @@
 """Fixtures of the whole suite. A test that needs no database starts no server."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import browser, report
+from tests.browser import PATIENCE_MS
 from tests.faults import groups
 
 settings.register_profile("suite", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -16,8 +17,20 @@ settings.load_profile("suite")  # else a busy machine fails properties that hold
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the flag behind `make spec`."""
+    """Declare the flags behind `make spec` and `make clock`, and how thoroughly looks are searched."""
+    parser.addoption("--without-browsers", action="store_true", help="leave out the tests with a browser")
     parser.addoption("--spec-ids", action="store_true", help="with --collect-only: list the specification rows tested")
+    parser.addoption("--all-corners", action="store_true", help="search pages in both themes at both widths, all four")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that names ``theme`` and ``width`` is made once for each corner."""
+    if {"theme", "width"} <= {*metafunc.fixturenames}:
+        metafunc.parametrize(("theme", "width"), corners_of(metafunc.config))
+
+
+def corners_of(config: pytest.Config) -> Sequence[tuple[str, int]]:
+    return browser.CORNERS[: None if config.getoption("--all-corners") else browser.TOLD_APART]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,12 +40,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(trylast=True)  # after the shuffle
-def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Let tests with a browser run late: from the first of them on, Playwright's event loop runs in this thread. What
+def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
+    """Let tests with a browser run late: from the first of them on, Playwright's event loop runs in this thread. They
+    have time for a few expectations that are slow to come true, and for the servers that the first of them starts. What
     was begun with the suite is read last."""
-    items.sort(
-        key=lambda item: (item.nodeid.startswith(groups.TEST), "playwright" in getattr(item, "fixturenames", ()))
-    )
+    items.sort(key=lambda item: (item.nodeid.startswith(groups.TEST), _drives_a_browser(item)))
+    if config.getoption("--without-browsers"):
+        config.hook.pytest_deselected(items=[item for item in items if _drives_a_browser(item)])
+        items[:] = [item for item in items if not _drives_a_browser(item)]
+    for item in filter(_drives_a_browser, items):
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(300))
+
+
+def _drives_a_browser(item: Any) -> bool:
+    return "playwright" in getattr(item, "fixturenames", ())
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -189,6 +211,24 @@ def live_worker(worker_process: Any, transactional_db: None) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def playwright(playwright: Any) -> Iterator[Any]:
+    """Playwright's synchronous calls leave their event loop marked as running in the thread of the test, which may use
+    the database all the same. Any other loop refuses it there as ever, and so does any loop elsewhere."""
+    from django.utils import asyncio as guard
+
+    running_loop = guard.get_running_loop
+
+    def loop_of_the_product() -> Any:
+        if (loop := running_loop()) is playwright._loop:
+            raise RuntimeError("only Playwright's event loop runs")
+        return loop
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guard, "get_running_loop", loop_of_the_product)
+        yield playwright
+
+
+@pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, Any], playwright: Any) -> dict[str, Any]:
     """Use the machine's browser; without one skip here, fail where skipping would hide it."""
     arguments = {**browser_type_launch_args, "args": browser.FLAGS}
@@ -198,3 +238,18 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any], playwrigh
         missing = "no browser: install chromium, or set CHROMIUM to its path"
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     return arguments
+
+
+@pytest.fixture(scope="session")
+def corners(pytestconfig: pytest.Config) -> Sequence[tuple[str, int]]:
+    """Themes and widths for a test that goes through them by itself, since what it looks at is long in the making."""
+    return corners_of(pytestconfig)
+
+
+@pytest.fixture(scope="session", name="browser")
+def patient_browser(browser: Any) -> Any:
+    """The machine's browser; whoever expects something of a page waits as long as a busy machine may need."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE_MS)
+    return browser
