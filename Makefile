@@ -10,7 +10,7 @@ export UV_LINK_MODE ?= copy
 # Else every process compiles 1,400 modules at its start: many containers forbid all of theirs to keep what was compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls attacks bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools
+.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls clock attacks bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools compiler
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -78,6 +78,10 @@ eval-confidence: .venv/.development ## how well measured confidence foretells fa
 controls: .venv/.development system-tools ## switch every guard off once: a test has to fail
 	@$(BIN)/python -m tests.controls $(ARGS)
 
+# By hand and before a release: it takes as long as the suite for each of its clocks, logs are in build.
+clock: .venv/.development system-tools compiler ## the suite without browsers at other times: far ahead, on a leap day, elsewhere, at midnight
+	@$(BIN)/python -m tests.clock $(ARGS)
+
 attacks: .venv/.development system-tools ## try every attack of tests/attacks/attacks.md: nothing may get through
 	@$(BIN)/python -m tests.attacks $(ARGS)
 
@@ -116,6 +120,12 @@ system-tools:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null && missing=""; \
 	fi; \
 	if [ -n "$$missing" ]; then echo "missing:$$missing (apt-get install $$missing)" >&2; [ "$${CI:-}" != true ]; fi
+
+compiler:
+	@if ! command -v cc >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev >/dev/null; \
+	fi; \
+	command -v cc >/dev/null || { echo "missing: a C compiler (apt-get install gcc libc6-dev)" >&2; exit 1; }
 
 $(UV): requirements-uv.lock
 	@[ -x $(BIN)/python ] || echo "Installing into .venv, which takes about a minute the first time ..."

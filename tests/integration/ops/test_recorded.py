@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
+from django.utils import timezone
 
 from agentops.evidence import verification
 from agentops.ops.restore import restore
+from gates.models import Gate
+from gates.services import expiry
 from loops.engine.apply import replay
 from loops.engine.encoding import canonical
 from loops.models import Run
@@ -69,6 +73,8 @@ def every_open_run_goes_on() -> None:
     """Every open gate can be decided, and what was decided or queued goes on from there."""
     people = get_user_model().objects.in_bulk(["admin", "reviewer"], field_name="username")
     decided = 0
+    for gate in Gate.objects.filter(status="open"):  # each was opened for a week, and the recording stays
+        expiry.escalate(gate, timezone.now() + timedelta(days=7))
     for run in Run.objects.select_related("task", "project").filter(completed_at=None):
         before = run.head_seq
         if installation.decide(run, people["reviewer" if run.project.slug == "demo" else "admin"]):
