@@ -23,6 +23,7 @@ import psutil
 from agentops.embedded.paths import BASE_DIR
 from tests.ports import free_port
 from tests.walk import WalkError
+from tests.walk.packages import Packages
 
 OUTSIDE = ("DATABASE_", "REDIS_URL", "BASE_URL", "HOST", "PORT", "ALLOWED_HOSTS", "CSRF_", "SECRET_KEY", "DJANGO_")
 MODELS = ("ANTHROPIC_", "OPENAI_", "AGENTOPS_")
@@ -32,6 +33,18 @@ TO_INSTALL = 300
 LINK = re.compile(r"(http://\S+?)(/login/once/\S+)")
 
 
+def environment() -> dict[str, str]:
+    """That of whoever walks, without what only developers and installations have in it."""
+    dropped = (*OUTSIDE, *MODELS, *DEVELOPERS)
+    return {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
+
+
+def bare_environment() -> dict[str, str]:
+    """The same, without programs of theirs."""
+    mine = environment()
+    return mine | {"PATH": _path_of_a_bare_machine(mine["PATH"])}
+
+
 class Installation:
     """Everything that one ``up`` of this checkout runs, in a state folder that nobody else uses."""
 
@@ -39,9 +52,7 @@ class Installation:
         self.folder = Path(tempfile.mkdtemp(prefix="aowalk-", dir="/tmp"))  # short: socket paths are limited
         self.folder.chmod(0o711)
         self.state = self.folder
-        dropped = (*OUTSIDE, *MODELS, *DEVELOPERS)
-        self.environ = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
-        self.environ |= {"AGENTOPS_STATE": str(self.state), "PORT": str(free_port())}
+        self.environ = environment() | {"AGENTOPS_STATE": str(self.state), "PORT": str(free_port())}
         self.url = self.login = ""
         self.printed: list[str] = []
         self._up: subprocess.Popen[str] | None = None
@@ -140,9 +151,10 @@ class Fresh(Installation):
     ``hidden``: as on a machine without bubblewrap. Both want root.
     """
 
-    def __init__(self, *, user: str = "", hidden: bool = False) -> None:
+    def __init__(self, packages: Packages, *, user: str = "", hidden: bool = False) -> None:
         super().__init__()
-        self.environ["PATH"] = _path_of_a_bare_machine(self.environ["PATH"])
+        self.environ |= bare_environment() | packages.environ
+        packages.share()
         self._as = [*(_without_bubblewrap() if hidden else []), *(_as_user(user) if user else [])]
         self.home = self.folder / "agentops"
         self.state = self.home / ".agentops" if user else self.folder / "state"  # root's own default is not ours to use
@@ -187,8 +199,8 @@ class Fresh(Installation):
 class Package(Fresh):
     """The wheel of what is committed here, in an environment that holds its requirements and nothing else."""
 
-    def __init__(self, *, user: str = "", hidden: bool = False) -> None:
-        super().__init__(user=user, hidden=hidden)
+    def __init__(self, packages: Packages, *, user: str = "", hidden: bool = False) -> None:
+        super().__init__(packages, user=user, hidden=hidden)
         self.state = self.folder / ".local/share/agentops" if user else self.state
 
     def start(self) -> None:
@@ -204,7 +216,7 @@ class Package(Fresh):
         uv = [str(venv / "bin/uv"), "pip", "install", "-q", "--python", str(venv / "bin/python")]
         self._asked([*uv, "--require-hashes", "-r", str(lock)], self.folder)
         self._asked([*uv, "--no-deps", *map(str, bare.glob("*.whl"))], self.folder)
-        line = self._until([*self._as, str(venv / "bin/agentops"), "up"], bare, "/login/once/", PATIENCE)
+        line = self._until([*self._as, str(venv / "bin/agentops"), "up"], bare, "/login/once/", TO_INSTALL)
         found = LINK.search(line)
         assert found is not None
         self.url, self.login = found[1], found[0]
