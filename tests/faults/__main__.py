@@ -13,7 +13,8 @@ from pathlib import Path
 
 from tests import leftovers
 from tests.faults import stand
-from tests.faults.outcome import HEAD, Found, Outcome, told
+from tests.faults.outcome import HEAD, Found, Outcome, TimedOut, told
+from tests.suite import seed
 
 SUITE: dict[str, tuple[str, int, int]] = {
     # promises: (module, faults in full form, faults in the short form)
@@ -37,17 +38,17 @@ SUITE: dict[str, tuple[str, int, int]] = {
 
 def main(argv: list[str]) -> int:
     asked = _arguments(argv)
-    random.seed(asked.seed)
     if asked.short:
         stand.side_by_side()
     leftovers.end_on_sigterm()
-    print(f"seed {asked.seed}")
+    print(f"what chance begins with: SEED={asked.seed}")
     outcomes: list[Outcome] = []
     with stand.running():
         print(HEAD, flush=True)
         for names, (module, full, short) in SUITE.items():
             if asked.promises and not set(names.split()) & set(asked.promises):
                 continue
+            random.seed(f"{asked.seed} {names}")  # one alone does what it did among the others
             began = time.monotonic()
             found = _checked(names, module, asked.count or (short if asked.short else full))
             for outcome in found:
@@ -62,7 +63,12 @@ def main(argv: list[str]) -> int:
 
 def _write_down(outcome: Outcome, file: str) -> None:
     if file:
-        found = {"promise": outcome.promise, "faults": outcome.faults, "harm": outcome.found.all[:50]}
+        found = {
+            "promise": outcome.promise,
+            "faults": outcome.faults,
+            "harm": outcome.found.all[:50],
+            "late": outcome.late,
+        }
         with Path(file).open("a") as outcomes:
             outcomes.write(json.dumps({**found, "control": outcome.control, "told": told(outcome)}) + "\n")
 
@@ -71,6 +77,8 @@ def _checked(names: str, module: str, count: int) -> list[Outcome]:
     """A test that cannot go on has found something too."""
     try:
         return importlib.import_module(f"tests.faults.{module}").check(count)
+    except TimedOut as late:
+        return [Outcome(names, late=str(late))]
     except Exception:
         lines = traceback.format_exc().strip().splitlines()
         return [Outcome(names, found=Found(broken=[f": {line}" for line in lines[-12:]]))]
@@ -83,7 +91,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=0, help="faults for each promise")
     parser.add_argument("--short", action="store_true", help="the counts of `make test`")
     parser.add_argument("--outcomes", default="", help="also write every outcome into this file, a line of JSON each")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--seed", type=int, default=seed(), help="default: SEED, or the commit")
     asked = parser.parse_args(argv)
     if unknown := set(asked.promises) - set(known):
         parser.error(f"there is no {', '.join(sorted(unknown))}")

@@ -20,7 +20,7 @@ SCRIPT = "keeps_trying"
 LONG = "long_haul"
 CALLS = ("fsync", "openat2", "?renameat,renameat2")
 """What a file tool asks of the disk, in the order of a write: each may be refused."""
-ATTACHED_WITHIN_S = 10.0
+ATTACHED_WITHIN_S = 120.0
 
 
 class CannotTrace(Exception):
@@ -65,7 +65,7 @@ def journal_refused() -> Found:
     assert server is not None
     with _refusing(server.pid, "fsync,fdatasync"):
         lean.drive(run)
-        gave_up = stand.wait_for(lambda: not postgres.is_ready(stand.STAND.paths), 20) >= 0
+        gave_up = stand.wait_for(lambda: not postgres.is_ready(stand.STAND.paths), 120) >= 0
     stand.STAND.crash_postgres()
     stand.STAND.start_postgres()
     found = oracle.unannounced(run)

@@ -48,7 +48,7 @@ def real_workers(clock: str) -> Found:
     with workers.at_work(workers.Workers("threads", 2, off=[clock])) as at_work:
         order = workers.order_death("EFFECT_DONE", 2)
         runs = [house.submit("moves_money") for _ in range(2)]
-        workers.see_through(runs, at_work, 60)
+        workers.see_through(runs, at_work, 120)
         for run in runs:
             found += oracle.examine(run)
         if not workers.died(order):

@@ -38,7 +38,7 @@ def under_load(faults: Sequence[Callable[[], None]], live: int) -> tuple[Found, 
     found = Found()
     with workers.at_work(workers.Workers("threads", live, AGENTOPS_FAULTS_TTL="3")) as at_work:
         runs = [house.submit(SCRIPT, pace=0.01) for _ in range(live)]
-        stand.wait_for(witness.acknowledged, 20)
+        stand.wait_for(witness.acknowledged, 120)
         for fault in faults:
             _keep_live(runs, live, at_work, random.uniform(0.2, 1.2))
             fault()
@@ -68,7 +68,7 @@ def on_bad_lines(count: int) -> Found:
     found = Found()
     with workers.at_work(at_work):
         runs = [house.submit(SCRIPT, pace=0.01) for _ in range(4)]
-        stand.wait_for(lambda: Run.objects.filter(pk__in=[run.pk for run in runs], epoch__gt=0).exists(), 30)
+        stand.wait_for(lambda: Run.objects.filter(pk__in=[run.pk for run in runs], epoch__gt=0).exists(), 120)
         for line in (to_database, to_broker) * count:
             for trouble in (line.slow, line.half_open, line.reset, line.cut):
                 trouble()

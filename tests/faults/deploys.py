@@ -23,7 +23,9 @@ RUNS = 2
 OFFERS = 8
 """More than the losses after which a run is given up."""
 ENDS_WITHIN_S = 7.0
-"""What is being performed may end, nothing more; the grace of a worker is ten seconds."""
+CALLS_AT_MOST = 2
+"""What is being performed may end, nothing more; the grace of a worker is ten seconds. Of one run that is a call, and
+another while the signal is on its way."""
 
 
 def check(count: int) -> list[Outcome]:
@@ -35,7 +37,7 @@ def check(count: int) -> list[Outcome]:
         outcome.found += offered_to_older_code()
         outcome.found += overlooked()
     controls = [
-        first_harm(lambda: deployed(off=["drain"]), "", 2),
+        first_harm(lambda: deployed(off=["drain"]), "after it was told to end", 2),
         first_harm(lambda: offered_to_older_code(off=["overlooks"]), "wrote", 1),
     ]
     outcome.control = "; ".join(controls) if all(controls) else ""
@@ -47,20 +49,29 @@ def deployed(off: Sequence[str] = ()) -> Found:
     old = workers.Workers("threads", RUNS, off=off)
     with workers.at_work(old):
         runs = [house.submit(SCRIPT) for _ in range(RUNS)]
-        stand.wait_for(lambda: all(ledger.of(run.pk) for run in runs), 30)
+        stand.wait_for(lambda: all(ledger.of(run.pk) for run in runs), 120)
         new = workers.Workers("threads", RUNS, off=["newer"])
         with workers.at_work(new):
             time.sleep(random.uniform(2.0, 3.0))  # it has started, and the old one is somewhere in a call
             assert old.process is not None
+            heads = {run.pk: Run.objects.values_list("epoch", "head_seq").get(pk=run.pk) for run in runs}
             old.process.send_signal(signal.SIGTERM)
-            seconds = stand.wait_for(lambda: old.process is None or old.process.poll() is not None, ENDS_WITHIN_S)
-            if seconds < 0:
-                found.broken.append(f": the old worker did not end within {ENDS_WITHIN_S:.0f} s")
+            allowed = stand.within(ENDS_WITHIN_S)
+            if stand.wait_for(lambda: old.process is None or old.process.poll() is not None, allowed) < 0:
+                found.broken.append(f": the old worker did not end within {allowed:.0f} s")
                 old.kill()
-            workers.see_through(runs, new, 60)
+            workers.see_through(runs, new, 120)
             for run in runs:
                 found += _handed_over(run)
+                found += _went_on(run, *heads[run.pk])
     return found
+
+
+def _went_on(run: Run, epoch: int, head: int) -> Found:
+    """What the old worker began after ``head``."""
+    calls = Fact.objects.filter(run=run, epoch=epoch, seq__gt=head, kind="ToolIntended").count()
+    words = f"{run.pk}: the old worker began {calls} calls after it was told to end"
+    return Found(broken=[words] if calls > CALLS_AT_MOST else [])
 
 
 def _handed_over(run: Run) -> Found:

@@ -55,7 +55,7 @@ def through_celery(pool: str, count: int, off: Sequence[str] = ()) -> Found:
     found = Found()
     with workers.at_work(workers.Workers(pool, 3, off=off, ring=bells.TRIPLE), ring=bells.TRIPLE) as at_work:
         runs = [house.submit(SCRIPT, pace=0.3) for _ in range(count)]
-        workers.see_through(runs, at_work, 60)
+        workers.see_through(runs, at_work, 120)
         for run in runs:
             found += heard_once(run)
     return found

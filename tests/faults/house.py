@@ -12,7 +12,7 @@ from tests.faults import ledger
 from tests.faults.bank import OPERATION
 
 SLUG = "faults"
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 def project() -> Project:

@@ -102,7 +102,7 @@ def through_celery(pool: str, points: Sequence[CrashPoint], wanted: dict[str, ob
         for point in points:
             order = workers.order_death(point.name)
             runs = [house.submit(SCRIPT) for _ in range(2)]
-            workers.see_through(runs, at_work, 60)
+            workers.see_through(runs, at_work, 120)
             found = Found()
             for run in runs:
                 found += oracle.examine(run, wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import signal
 import sys
 import time
@@ -18,10 +19,11 @@ from loops.crash_points import CrashPoint, arm
 from loops.models import Run
 from tests import leftovers
 from tests.faults import guards, house
+from tests.faults.outcome import TimedOut
 from tests.faults.stand import forget_connections, tail
 
 T = TypeVar("T")
-LONGEST_S = 40.0
+LONGEST_S = 120.0
 _lane_pipes: list[int] = []
 """A lane's way back to who started it; its own children must not keep it open."""
 
@@ -70,7 +72,7 @@ def _complain_to_a_log() -> None:
 
 
 def wait(child: int, patience: float = LONGEST_S) -> int:
-    """0 when it ended well, the signal's number when it was killed, -1 for an error, -2 when it had to be ended."""
+    """0 when it ended well, the signal's number when it was killed, -1 for an error. Raises TimedOut."""
     deadline = time.monotonic() + patience
     while True:
         found, status = os.waitpid(child, os.WNOHANG)
@@ -79,7 +81,7 @@ def wait(child: int, patience: float = LONGEST_S) -> int:
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return -2
+            raise TimedOut(f"a child was at it for {patience:.0f} s")
         time.sleep(0.002)
 
 
@@ -136,24 +138,34 @@ def finish(run: Run, *, off: Sequence[str] = (), setup: Any = None, rounds: int 
 
 
 def lanes(work: Callable[[int, int], list[T]], count: int, number: int = 2) -> list[T]:
-    """``work(lane, share)`` in forked lanes side by side; all that they found."""
+    """``work(lane, share)`` in forked lanes side by side, each with chances of its own; all that they found. Raises
+    TimedOut."""
     shares = [count // number + (lane < count % number) for lane in range(number)]
     running = []
+    chance = random.getrandbits(64)
     for lane, share in enumerate(shares):
         reading, writing = os.pipe()
 
         def one(lane: int = lane, share: int = share, writing: int = writing) -> None:
             _lane_pipes.append(writing)
-            found = pickle.dumps(work(lane, share))
+            random.seed(f"{chance} {lane}")
+            found: list[T] | TimedOut
+            try:
+                found = work(lane, share)
+            except TimedOut as late:
+                found = late
             with os.fdopen(_lane_pipes.pop(), "wb") as pipe:
-                pipe.write(found)
+                pipe.write(pickle.dumps(found))
 
         running.append((fork(one), reading))
         os.close(writing)
-    found: list[T] = []
+    found: list[list[T] | TimedOut] = []
     for child, reading in running:
         with os.fdopen(reading, "rb") as pipe, suppress(EOFError):
-            found += pickle.load(pipe)
+            found.append(pickle.load(pipe))
         _, status = os.waitpid(child, 0)
         assert status == 0, f"a lane ended with {status}\n{tail(['lean'], 30)}"
-    return found
+    for part in found:
+        if isinstance(part, TimedOut):
+            raise part
+    return [one for part in found if not isinstance(part, TimedOut) for one in part]

@@ -25,9 +25,15 @@ class Found:
         return [*self.lost, *self.doubled, *self.broken]
 
 
+class TimedOut(Exception):
+    """Something went on for longer than any machine needs. That proves neither that a promise is kept nor that a
+    control failed as it must."""
+
+
 @dataclass
 class Outcome:
-    """``control`` says how the same test failed with the guard off; empty means it did not, and proves nothing."""
+    """``control`` says how the same test failed with the guard off; empty means it did not, and proves nothing.
+    ``late`` says what took so long that there is no telling."""
 
     promise: str
     faults: int = 0
@@ -35,10 +41,11 @@ class Outcome:
     control: str = ""
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    late: str = ""
 
     @property
     def held(self) -> bool:
-        return not self.found.all and bool(self.control) and self.faults > 0
+        return not self.found.all and not self.late and bool(self.control) and self.faults > 0
 
 
 Promise = Callable[[int], "list[Outcome]"]
@@ -48,7 +55,7 @@ HEAD = f"{'promise':<8}{'faults':>7}{'lost':>6}{'doubled':>9}{'broken':>8}{'seco
 def line(outcome: Outcome) -> str:
     found = outcome.found
     numbers = f"{len(found.lost):>6}{len(found.doubled):>9}{len(found.broken):>8}{outcome.seconds:>9.1f}"
-    control = outcome.control or "NO: the control did not fail"
+    control = f"TIMED OUT: {outcome.late}" if outcome.late else outcome.control or "NO: the control did not fail"
     return f"{outcome.promise:<8}{outcome.faults:>7}{numbers}  {control[:110]}"
 
 
@@ -61,7 +68,7 @@ def told(outcome: Outcome) -> str:
 
 
 def first_harm(once: Callable[[], Found], word: str, tries: int) -> str:
-    """Do it until harm with ``word`` in it is found; "" when there was none."""
+    """Do it until harm with ``word`` in it is found; "" when there was none. Other harm may be a busy machine's."""
     for _ in range(tries):
         for harm in once().all:
             if word in harm:

@@ -32,9 +32,9 @@ def check(count: int) -> list[Outcome]:
     outcome.found += given_up()
     outcome.found += only_lost()
     controls = [
-        first_harm(lambda: survived("nul", off=["clean"]), "", 1),
-        first_harm(lambda: given_up(off=["say_why"]), "", 1),
-        first_harm(lambda: only_lost(off=["aside"]), "", 1),
+        first_harm(lambda: survived("nul", off=["clean"]), "failed internal_error", 1),
+        first_harm(lambda: given_up(off=["say_why"]), "failures it is", 1),
+        first_harm(lambda: only_lost(off=["aside"]), "killed over it it is", 1),
     ]
     outcome.control = "; ".join(controls) if all(controls) else ""
     return [outcome]

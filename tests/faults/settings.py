@@ -1,4 +1,7 @@
-"""Settings of the fault suite: those of an installation, which the stand gives a state folder of its own."""
+"""Settings of the fault suite: those of an installation, which the stand gives a state folder of its own.
+
+What is not as in the product is listed in `tests/differences.toml`.
+"""
 
 import os
 

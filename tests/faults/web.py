@@ -41,7 +41,7 @@ class Web:
         argv = [*command.argv[:-1], "tests.faults.asgi:application"]
         more = {"PORT": str(self.port), "AGENTOPS_FAULTS_BELLS": f"{bells.__name__}.silent", **command.environ}
         self.process = start(Command("web", argv, environ={**more, guards.VARIABLE: ",".join(off), **environ}))
-        assert wait_for(lambda: stack.answers(f"http://127.0.0.1:{self.port}/healthz"), 60, 0.05) >= 0
+        assert wait_for(lambda: stack.answers(f"http://127.0.0.1:{self.port}/healthz"), 120, 0.05) >= 0
 
     def stop(self) -> None:
         if self.process is not None:
