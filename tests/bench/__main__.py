@@ -18,6 +18,7 @@ PARTS = (
     "sandbox",
     "members",
     "neighbours",
+    "steering",
 )
 
 

@@ -73,7 +73,6 @@ def enter(browser: Any) -> Iterator[Callable[..., Any]]:
         client = Client()
         client.force_login(user)
         context = browser.new_context(viewport={"width": 1280, "height": 900})
-        context.set_default_timeout(30_000)
         session = client.cookies["agentops_session"].value
         context.add_cookies([{"name": "agentops_session", "value": session, "url": url}])
         contexts.append(context)

@@ -13,10 +13,11 @@ import django
 django.setup()
 
 from agentops.celery import app  # noqa: E402 - after the setup
-from loops.driver import interrupts  # noqa: E402
+from loops.driver import driver, interrupts  # noqa: E402
 from loops.engine.ports import Verified  # noqa: E402
 from loops.engine.values import Reversibility, ToolResult, ToolSpec  # noqa: E402
 from loops.llm.scripted import scripts  # noqa: E402
+from loops.runs import worker  # noqa: E402
 from loops.runs.composition import tool_registry  # noqa: E402
 from loops.storage import connections, journal  # noqa: E402
 from loops.tools.execution import in_thread  # noqa: E402
@@ -28,6 +29,8 @@ LEASE_S = float(os.environ["AGENTOPS_CREW_LEASE_S"])
 journal.claim.__defaults__ = (LEASE_S,)
 journal.PgJournal.__init__.__defaults__ = (LEASE_S,)
 interrupts.RENEW_EVERY_S = 1.0
+worker.GRACE_S = float(os.environ.get("AGENTOPS_CREW_GRACE_S", worker.GRACE_S))
+driver.LONGEST_NAP_S = float(os.environ.get("AGENTOPS_CREW_NAP_S", driver.LONGEST_NAP_S))
 if os.environ.get("AGENTOPS_CREW_TIMEOUTS") == "off":
     connections._SERVER.update(idle_in_transaction_session_timeout=0, lock_timeout=0)
 scripts.__path__.append(str(Path(__file__).parent / "scripts"))

@@ -30,11 +30,11 @@ def held(run: Run, begun: threading.Event, go_on: threading.Event) -> threading.
         with transaction.atomic():
             Run.objects.select_for_update(no_key=True).get(pk=run.pk)
             begun.set()
-            go_on.wait(10)
+            go_on.wait(60)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    begun.wait(10)
+    assert begun.wait(60)
     return thread
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,10 @@ from loops.runs import recovery
 from tests.e2e import crew as crews
 from tests.e2e import plant
 from tests.e2e.crew import Crew, facts, owner, sweeping
+from tests.e2e.scripts.as_told import ARMED, NOW
 from tests.stack import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180), pytest.mark.spec("J4")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(400), pytest.mark.spec("J4")]
 STEPS = 20
 NOTHING: dict[str, Any] = {"calls": [["list_files", {}]]}
 
@@ -58,10 +58,15 @@ def rests(run: Run) -> bool:
     return owner(run) == 0 and (run.completed_at is not None or run.status in ("waiting", "paused"))
 
 
-def dies_of(crew: Crew, run: Run, name: str) -> None:
-    """A worker takes the run and dies."""
+def dies_of(crew: Crew, run: Run, switch: Path, name: str, beside: Run | None = None) -> None:
+    """A worker takes the run and dies of it, once it has begun another step of the one ``beside``."""
+    begun = len(facts(beside, "ModelRequested")) if beside else 0
     worker = crew.start(name)
-    sweeping(lambda: is_over(worker), f"the end of {name}")
+    sweeping(lambda: switch.read_text() == ARMED, f"{name} to take it")
+    if beside is not None:
+        sweeping(lambda: owner(beside) == worker.pid and len(facts(beside, "ModelRequested")) > begun + 1, "a step")
+    switch.write_text(NOW)
+    wait_until(lambda: is_over(worker), f"the end of {name}")
     assert worker.returncode == -signal.SIGKILL
     assert owner(run) == worker.pid
 
@@ -70,12 +75,12 @@ def test_a_run_that_kills_its_workers_is_put_aside_and_its_neighbour_goes_on(cre
     switch = tmp_path / "switch"
     run, beside = deadly(crew, switch), neighbour(crew)
     for number in range(recovery.DEATHS_AT_MOST):
-        dies_of(crew, run, f"victim{number}")
+        dies_of(crew, run, switch, f"victim{number}", beside)
     third = crew.start("third")
     sweeping(lambda: refreshed(run).status == "paused" and not run.owner, "the pause")
     assert (run.paused_by, run.runnable) == ("watchdog", False)
     assert run.paused_reason.startswith("2 workers died one after the other while they held it at step 2.")
-    sweeping(lambda: rests(beside), "the neighbour", 60)
+    sweeping(lambda: rests(beside), "the neighbour")
     assert not facts(beside, "RunPaused"), plant.told(beside)
     assert len(facts(beside, "RunTakenOver")) == recovery.DEATHS_AT_MOST
     assert len(facts(beside, "ToolCompleted")) > STEPS / 2
@@ -89,7 +94,7 @@ def test_a_run_that_kills_its_workers_is_put_aside_and_its_neighbour_goes_on(cre
         assert "Try again" in said, page
     switch.unlink()
     browser.post(reverse("runs-bulk"), {"run": str(run.pk), "action": "resume", "next": reverse("review")})
-    sweeping(lambda: refreshed(run).completed_at is not None, "the end", 60)
+    sweeping(lambda: refreshed(run).completed_at is not None, "the end")
     assert (run.status, is_over(third)) == ("completed", False)
 
 
@@ -98,33 +103,32 @@ def test_a_worker_that_dies_at_a_later_step_begins_to_count_anew(crew: Crew, tmp
     one.touch()
     other.touch()
     run = crew.submit({**NOTHING, "kills": str(one)}, {**NOTHING, "kills": str(other)})
-    dies_of(crew, run, "first")
+    dies_of(crew, run, one, "first")
     one.unlink()
-    dies_of(crew, run, "second")
+    dies_of(crew, run, other, "second")
     other.unlink()
     crew.start("third")
-    sweeping(lambda: refreshed(run).completed_at is not None, "the end", 60)
+    sweeping(lambda: refreshed(run).completed_at is not None, "the end")
     assert [fact["died"] for fact in facts(run, "RunTakenOver")] == [True, True]
     assert (run.status, facts(run, "RunPaused")) == ("completed", [])
 
 
 def test_a_worker_that_was_told_to_end_did_not_die_of_its_run(crew: Crew, tmp_path: Path) -> None:
     """A deployment that has no patience: twice at the same step, and the run goes on by itself."""
-    run = crew.submit({**NOTHING, "words": "word " * 100, "pace": 0.2})
+    run = crew.submit({**NOTHING, "words": "word " * 600, "pace": 0.2})
     for number in range(recovery.DEATHS_AT_MOST):
-        worker = crew.start(f"old{number}")
+        worker = crew.start(f"old{number}", AGENTOPS_CREW_GRACE_S="300")
         asked = number + 1
         sweeping(lambda asked=asked: len(facts(run, "ModelRequested")) == asked, "its request")
         assert owner(run) == worker.pid
         worker.send_signal(signal.SIGTERM)
         told = AuditEvent.objects.filter(run=run, kind="run.worker_told_to_end")
-        wait_until(lambda told=told, asked=asked: told.count() == asked, "its word", 5)
+        wait_until(lambda told=told, asked=asked: told.count() == asked, "its word")
         worker.send_signal(signal.SIGTERM)  # no grace
         sweeping(lambda worker=worker: is_over(worker), "its end")
         assert owner(run) == worker.pid, "it was not given back"
     crew.start("new")
-    sweeping(lambda: len(facts(run, "RunTakenOver")) == recovery.DEATHS_AT_MOST, "the next owner")
-    time.sleep(1)
+    sweeping(lambda: len(facts(run, "ModelRequested")) > recovery.DEATHS_AT_MOST, "the next owner to go on")
     assert facts(run, "RunPaused") == []
     taken = facts(run, "RunTakenOver")
     ended = [(one["lost_is_dead"], one.get("died", False)) for one in taken]

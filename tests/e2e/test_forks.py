@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from gates.models import Gate
 from loops.models import Fact, Fork, Run
 from loops.storage import chain
 from tests.e2e.conftest import House, ended, gate_of
+from tests.web.browsing import faults
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("K3"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("K3")]
 Enter = Callable[[str, Any], Any]
-LOOKS = [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)]
-TOLD_APART = LOOKS[0], LOOKS[3]
-"""Both themes and both widths; faults come of one or the other."""
 
 
 def test_a_run_is_forked_from_a_step_by_keyboard_and_compared(house: House, enter: Enter) -> None:
@@ -77,7 +74,9 @@ def test_a_fork_of_a_waiting_run_asks_again(house: House, enter: Enter) -> None:
     assert {gate.status for gate in Gate.objects.all()} == {"open"}
 
 
-def test_the_pages_have_no_accessibility_faults_and_fit(house: House, enter: Enter) -> None:
+def test_the_pages_have_no_accessibility_faults_and_fit(
+    house: House, enter: Enter, corners: Sequence[tuple[str, int]]
+) -> None:
     parent = house.submit("repair_a_bug", workspace=house.invoices)
     gate_of(parent)
     page = enter(house.url, house.boss)
@@ -88,15 +87,12 @@ def test_the_pages_have_no_accessibility_faults_and_fit(house: House, enter: Ent
     run = Run.objects.get(pk=page.url.rstrip("/").split("/")[-1])
     gate_of(run)
     addresses = [f"/runs/{parent.pk}/fork/", f"/runs/{parent.pk}/compare/{run.pk}/", f"/runs/{run.pk}/"]
-    faults = {}
-    for theme, width in LOOKS:
+    found = {}
+    for theme, width in corners:
         page.emulate_media(color_scheme=theme)
         page.set_viewport_size({"width": width, "height": 844})
         for address in addresses:
             page.goto(f"{house.url}{address}")
-            seen = Axe().run(page).response["violations"] if (theme, width) in TOLD_APART else []
-            found = [f"{v['id']}: {v['nodes'][0]['target']}" for v in seen]
-            over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            if found or over > 0:
-                faults[address, theme, width] = [*found, f"{over} px too wide"]
-    assert faults == {}
+            if here := faults(page):
+                found[address, theme, width] = here
+    assert found == {}

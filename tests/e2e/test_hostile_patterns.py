@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,12 @@ from loops.models import Fact, Run
 from loops.services import steering
 from tests.e2e import crew as crews
 from tests.e2e import plant
-from tests.e2e.crew import Crew, owner
+from tests.e2e.crew import UNHURRIED, Crew, facts, owner
 from tests.stack import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
 
 STEPS = 20
-DELAY_S = 1.0
-"""What a hostile pattern may cost any other run."""
 
 
 def doubling(deep: int = 40) -> dict[str, Any]:
@@ -44,9 +41,12 @@ def crew(tmp_path: Path, transactional_db: None, settings: Any) -> Iterator[Crew
         yield crew
 
 
-def gaps(run: Run) -> list[float]:
-    times = list(Fact.objects.filter(run=run).order_by("seq").values_list("at", flat=True))
-    return [(after - before).total_seconds() for before, after in itertools.pairwise(times)]
+def meanwhile(run: Run, other: Run) -> int:
+    """Facts of ``run`` that were written while a result of the other was judged."""
+    written = Fact.objects.filter(run=run)
+    story = list(Fact.objects.filter(run=other).order_by("seq").values_list("kind", "at"))
+    judged = [(at, after) for (kind, at), (_, after) in itertools.pairwise(story) if kind == "ChecksStarted"]
+    return sum(written.filter(at__gt=begun, at__lt=ended).count() for begun, ended in judged)
 
 
 def resting(run: Run) -> bool:
@@ -66,25 +66,23 @@ def hostile(crew: Crew, schema: Any, result: Any) -> Run:
 
 @pytest.mark.spec("J4", "L1")
 def test_a_hostile_schema_delays_no_other_run(crew: Crew) -> None:
-    crew.start("one")
-    alone = neighbour(crew)
-    wait_until(lambda: resting(alone), "the run alone", 60)
-    began = time.monotonic()
+    crew.start("one", **UNHURRIED)
     attackers = [hostile(crew, *case) for case in HOSTILE.values()]
+    wait_until(lambda: facts(attackers[1], "ChecksStarted"), "the judgement")
     beside = neighbour(crew)
-    wait_until(lambda: resting(beside), "the neighbour", 60)
-    assert len(crews.facts(beside, "ToolCompleted")) == len(crews.facts(alone, "ToolCompleted")) > STEPS / 2
-    print(f"alone {max(gaps(alone)):.2f} s, beside {max(gaps(beside)):.2f} s, {time.monotonic() - began:.1f} s in all")
-    assert max(gaps(beside)) < max(gaps(alone)) + DELAY_S
-    wait_until(lambda: all(resting(run) for run in attackers), "the attackers", 60)
+    wait_until(lambda: resting(beside), "the neighbour", 120)
+    wait_until(lambda: all(resting(run) for run in attackers), "the attackers", 120)
+    assert len(facts(beside, "ToolCompleted")) > STEPS / 2
+    print({name: meanwhile(beside, run) for name, run in zip(HOSTILE, attackers, strict=True)})
+    assert any(meanwhile(beside, run) for run in attackers), "it went on while they were judged"
 
 
 @pytest.mark.spec("K1", "L1")
 def test_a_stop_is_obeyed_while_a_schema_is_judged(crew: Crew) -> None:
-    crew.start("one")
+    crew.start("one", **UNHURRIED)
     run = hostile(crew, *HOSTILE["references that double"])
-    wait_until(lambda: crews.facts(run, "ChecksStarted"), "the judgement")
+    wait_until(lambda: facts(run, "ChecksStarted"), "the judgement")
     steering.stop_run(actor=crew.boss, run=run)
-    plant.wait_for_runs([run.pk], 20)
+    plant.wait_for_runs([run.pk], 60)
     run.refresh_from_db()
     assert run.end_reason == "operator_stop"

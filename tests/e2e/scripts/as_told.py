@@ -1,6 +1,6 @@
 """Does what the goal says after ``PLAN``: a JSON list of answers, each with "calls", "words", "pace" or "error".
 
-"kills" names a file: while it is there, whoever asks dies after a while.
+"kills" names a file: while it is there, whoever asks writes ``ARMED`` into it, and dies once it says ``NOW``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelRequest
 from loops.llm.scripted.adapter import Script, Turn
 
-KILLS_AFTER_S = 1.5
-"""Runs beside it begin a step or two meanwhile."""
+ARMED, NOW = "armed", "now"
+LONG = Turn(text="word " * 3_000, delay=0.1)
+"""An answer that takes longer than anybody waits for."""
 
 
 def goal(*answers: dict[str, Any]) -> str:
@@ -31,9 +33,10 @@ def _play(request: ModelRequest, number: int) -> Turn:
     if number >= len(answers):
         return Turn(text="Done.", calls=(("task_completion", {"result": "as told"}),))
     told = answers[number]
-    if Path(told.get("kills", "/nowhere")).exists():
-        time.sleep(KILLS_AFTER_S)
-        os.kill(os.getpid(), signal.SIGKILL)
+    if (switch := Path(told.get("kills", "/nowhere"))).exists():
+        switch.write_text(ARMED)
+        threading.Thread(target=_die_when_told, args=[switch], daemon=True).start()
+        return LONG
     error = None
     if "error" in told:
         kind, wish = FailureKind.TRANSIENT, told["error"]
@@ -44,6 +47,12 @@ def _play(request: ModelRequest, number: int) -> Turn:
         delay=told.get("pace"),
         error=error,
     )
+
+
+def _die_when_told(switch: Path) -> None:
+    while switch.read_text() != NOW:
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 SCRIPT = Script(name="as_told", summary="Does what its goal says.", play=_play)
