@@ -15,6 +15,13 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+PATIENCE_MS = 20_000
+"""How long an expectation about a page may take to come true: a bound against hanging, and no promise of a page. What a
+page is told to do has Playwright's own, which is longer."""
+CORNERS = (("light", 1440), ("dark", 390), ("dark", 1440), ("light", 390))
+"""Themes and widths in which pages are searched for faults."""
+TOLD_APART = 2
+"""So many of them show nearly everything: both themes and both widths, since faults come of one or the other."""
 
 
 def installed() -> str | None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import psycopg
 from django.conf import settings
@@ -88,6 +89,12 @@ def wait_until(condition: Callable[[], object], what: str, patience: float = 60)
     while not condition():
         assert time.monotonic() < deadline, f"waited {patience:.0f} s for {what}"
         time.sleep(0.05)
+
+
+def is_frozen(pid: int) -> bool:
+    """Has each of its threads stopped? They do so one after the other, some time after the signal."""
+    states = [thread.read_text().rpartition(")")[2].split()[0] for thread in Path("/proc").glob(f"{pid}/task/*/stat")]
+    return set(states) == {"T"}
 
 
 def _on_test_database(command: Command, **environ: str) -> Command:

@@ -33,6 +33,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--failures-to", metavar="FILE", help="write the tests that failed to this file, as JSON")
 
 
+def pytest_itemcollected(item: Any) -> None:
+    """Deal the tests that share what is built for a module, or for a class, to one process of xdist: it is built once.
+
+    Not those with a browser: they come last of all, not with the others of their module.
+    """
+    if "playwright" in item.fixturenames or item.get_closest_marker("xdist_group"):
+        return
+    fixtures = [found[-1] for found in item._fixtureinfo.name2fixturedefs.values()]
+    if any(fixture.baseid and fixture.scope in {"module", "class"} for fixture in fixtures):
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let reports carry the rows that their test proves, from the processes of xdist too."""
     for item in items:

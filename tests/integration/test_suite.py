@@ -31,6 +31,22 @@ DIES = "import os\n\ndef test_dies():\n    os._exit(3)\n"
 PROMISE = ONCE.replace("def test", 'import pytest\n\n@pytest.mark.spec("J3")\ndef test')
 GROUPED = ONCE.replace("def test", 'import pytest\n\n@pytest.mark.xdist_group("one-group")\ndef test')
 
+# Builds a stack of its own for four tests, and counts them.
+SHARED = """
+from pathlib import Path
+
+import pytest
+
+@pytest.fixture(scope="module")
+def stack():
+    with Path(__file__).with_suffix(".built").open("a") as built:
+        built.write("x")
+
+@pytest.mark.parametrize("number", range(4))
+def test_one(stack, number):
+    pass
+"""
+
 
 def suite(folder: Path, *flags: str, **files: str) -> tuple[int, str]:
     for name, text in files.items():
@@ -86,3 +102,9 @@ def test_a_green_suite_is_run_once_in_its_order(tmp_path):
     assert code == 0
     assert "--randomly-seed=7" in said
     assert "alone" not in said
+
+
+def test_what_is_built_for_a_module_is_built_once(tmp_path):
+    code, said = suite(tmp_path, *BESIDE, web__shared=SHARED, web__good=GOOD)
+    assert code == 0, said
+    assert (tmp_path / "tests/web/test_shared.built").read_text() == "x"

@@ -1,4 +1,4 @@
-"""How a test waits for a page, and makes its answers come late."""
+"""How a test waits for a page, makes its answers come late, cuts its line, and searches it for faults."""
 
 from __future__ import annotations
 
@@ -6,13 +6,39 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
+
+from gates.models import Decision, Gate
+from tests.browser import PATIENCE_MS
 
 Held = Callable[[], None]
 
 
 BUSY = ".htmx-request, .htmx-swapping, .htmx-settling"
 PROBE = "**/healthz?probe"
+
+TOO_WIDE = """() => { const {scrollWidth, clientWidth} = document.documentElement;
+    return scrollWidth <= clientWidth ? [] : [`${scrollWidth - clientWidth} px too wide`,
+        ...[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > clientWidth + 1)
+            .map(e => `${e.tagName}.${e.className}: ${e.textContent.slice(0, 40)}`).slice(0, 8)]; }"""
+BROKEN_RULES_ALONE = {"resultTypes": ["violations"]}
+"""Else axe describes every part that keeps a rule as well, which takes longer than to find those that do not."""
+
+
+def faults(page: Any, context: str | None = None) -> list[str]:
+    """What axe has against a page, or a part of it, and what makes it wider than its window."""
+    found = Axe().run(page, context=context, options=BROKEN_RULES_ALONE).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['target']}" for one in found] + page.evaluate(TOO_WIDE)
+
+
+def until(page: Any, condition: Callable[[], object], what: str) -> None:
+    """Wait for what is no sight of a page; requests that are routed are served meanwhile."""
+    for _ in range(PATIENCE_MS // 50):
+        if condition():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"waited {PATIENCE_MS // 1000} s for {what} at {page.url}")
 
 
 def settled(page: Any) -> None:
@@ -41,31 +67,68 @@ def intercept(page: Any, pattern: str, handle: Callable[[Any], None]) -> None:
     if page.url == "about:blank":
         return
     page.route(PROBE, lambda route: route.fulfill(body="caught"))
-    for _ in range(200):
-        if page.evaluate("address => fetch(address).then((answer) => answer.text())", PROBE[2:]) == "caught":
-            page.unroute(PROBE)
-            return
-        page.wait_for_timeout(20)
-    raise AssertionError("requests of the page are not intercepted")
+    ask = "address => fetch(address).then((answer) => answer.text())"
+    until(page, lambda: page.evaluate(ask, PROBE[2:]) == "caught", "requests to be intercepted")
+    page.unroute(PROBE)
 
 
 def wait_for_answer(page: Any, answers: list[Held], count: int = 1) -> None:
     """Wait until so many answers lie ready."""
-    for _ in range(200):
-        if len(answers) >= count:
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"nobody asked at {page.url}; marked: {page.locator('[aria-current=true]').all_inner_texts()}")
+    until(page, lambda: len(answers) >= count, f"somebody to ask; {len(answers)} did")
 
 
 def let_all_come(page: Any, answers: list[Held]) -> None:
     """Every answer that was held, and those to what is asked because of it, until the page asks no more."""
     given = 0
-    for _ in range(200):
+
+    def quiet() -> bool:
+        nonlocal given
         for answer in answers[given:]:
             answer()
             given += 1
         page.wait_for_timeout(50)
-        if given == len(answers) and not page.locator(BUSY).count():
+        return given == len(answers) and not page.locator(BUSY).count()
+
+    until(page, quiet, "it to ask no more")
+
+
+def approved_by_key(page: Any, gate: Gate, *, presses: int) -> int:
+    """Press `a` until the first decision falls, which has to be of this gate; how often it took, 0 when none fell."""
+    before = set(Decision.objects.values_list("gate_id", flat=True))
+    for count in range(1, presses + 1):
+        settled(page)
+        page.keyboard.press("a")
+        settled(page)  # what was decided is stored when its answer comes
+        for _ in range(12):
+            if now := set(Decision.objects.values_list("gate_id", flat=True)) - before:
+                assert now == {gate.pk}
+                return count
+            page.wait_for_timeout(50)  # so soon after another press, or a new card, a key is not taken
+    return 0
+
+
+class Line:
+    """The sockets of a page: cut, and mended. It has to be laid before the page is opened."""
+
+    def __init__(self, page: Any) -> None:
+        self.refused: list[str] = []
+        """What the badge of the page said whenever it dialled in vain."""
+        self._page, self._is_cut, self._open = page, False, list[Any]()
+        page.route_web_socket("**/ws/**", self._dialled)
+
+    def cut(self) -> None:
+        self._is_cut = True
+        for socket in self._open:
+            socket.close()
+        self._open.clear()
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+    def _dialled(self, socket: Any) -> None:
+        if self._is_cut:
+            self.refused.append(self._page.locator("#live").get_attribute("data-state"))
+            socket.close()
             return
-    raise AssertionError("it asks again and again")
+        socket.connect_to_server()
+        self._open.append(socket)

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django.template.loader import get_template
 from django.test import Client
+from django.urls import get_resolver
 
 from loops.models import Project, Run
 from tests import factories as make
@@ -44,6 +46,16 @@ def house(db: None) -> House:
         admin=make.superuser("root"),
         run=make.run(make.task(project, title="Fix the rounding", created_by=operator)),
     )
+
+
+@pytest.fixture(scope="session")
+def everything_imported() -> None:
+    """What the first socket and the first card would bring into the process, before any clock of a test runs."""
+    import agentops.asgi  # noqa: F401
+
+    _ = get_resolver().url_patterns
+    for name in ("_run_header", "_step", "_gap", "_end", "_none_yet"):
+        get_template(f"loops/{name}.html")
 
 
 @pytest.fixture

@@ -20,14 +20,14 @@ from loops.web.live import query as live_query
 from loops.web.live.hub import Hub
 from tests import factories as make
 from tests.web import story
+from tests.web.test_live import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PATIENCE = 5
 EVERYBODY = [Audience(operate, review) for operate in (True, False) for review in (True, False)]
 
 
 @pytest.fixture(autouse=True)
-def threads():
+def threads(everything_imported):
     """Close what the threads of the live trace opened."""
     yield
     catch_up.let_go()
@@ -55,7 +55,7 @@ async def told(watchers, seq):
         while True:
             frame = await asyncio.wait_for(watcher.next(), PATIENCE)
             if frame is not None and frame.seq == seq:
-                texts.append(frame.text)
+                texts += frame.messages
                 break
     return texts
 
@@ -172,7 +172,7 @@ def test_those_who_come_together_share_a_reading(house, statements):
         return await asyncio.gather(*(missed.since(0, Audience()) for _ in range(200)))
 
     found = asyncio.run(come())
-    assert {json.loads(one.frames[Audience()])["seq"] for one in found} == {2}
+    assert {json.loads(text)["seq"] for one in found for text in one.frames[Audience()]} == {2}
     assert 1 <= len(statements) <= catch_up.THREADS + 1
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from gates.models import Gate
 from tests import factories as make
 from tests.integration.gates.builders import open_gate, tool_view
-from tests.web.browsing import settled
+from tests.web.browsing import Line, settled
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("R4")]
 PHONE = {"width": 390, "height": 844}
@@ -73,25 +73,14 @@ def test_what_is_shown_can_be_copied(desk: Any) -> None:
 
 
 def test_a_line_that_stays_away_is_said_in_a_sentence(desk: Any) -> None:
-    sockets: list[Any] = []
-    let_in = [True]
-
-    def route(socket: Any) -> None:
-        if not let_in[0]:
-            socket.close()
-            return
-        socket.connect_to_server()
-        sockets.append(socket)
-
-    desk.route_web_socket("**/ws/**", route)
+    line = Line(desk)
     desk.goto(f"{desk.site}/runs/")
     expect(desk.locator("#live")).to_have_attribute("data-state", "live")
     expect(desk.locator("#lost")).to_be_hidden()
-    let_in[0] = False
-    sockets[-1].close()
-    expect(desk.locator("#lost")).to_be_visible(timeout=15_000)
-    let_in[0] = True
-    expect(desk.locator("#lost")).to_be_hidden(timeout=15_000)
+    line.cut()
+    expect(desk.locator("#lost")).to_be_visible()
+    line.mend()
+    expect(desk.locator("#lost")).to_be_hidden()
 
 
 @pytest.fixture

@@ -208,11 +208,13 @@ def test_fields_of_what_is_sent_to_the_api(everything: dict[str, Any]) -> None:
     assert not tried.wrong
 
 
+@pytest.mark.timeout(300)
 def test_lists_and_forms_of_the_admin(everything: dict[str, Any]) -> None:
     tried = Tried(everything["client"])
     keys = ("_00", "%00", "%ED%A0%80", "x", "9" * 400, "_5F_00")
-    queries = [f"{name}={value}" for name in ("q", "p", "o", "id__exact", "_facets", "project__id__exact") for value in
-               ("%00", "%ED%A0%80", "9" * 400, "-1", "x")]  # fmt: skip
+    together = ("q={0}&o={0}&_facets={0}", "p={0}", "id__exact={0}", "project__id__exact={0}")
+    """What a list makes the best of comes at once; of the others one would hide the next."""
+    queries = [one.format(value) for one in together for value in ("%00", "%ED%A0%80", "9" * 400, "-1", "x")]
     for model in admin.site._registry:
         base = f"/admin/{model._meta.app_label}/{model._meta.model_name}"
         for query in queries:

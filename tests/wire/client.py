@@ -36,7 +36,7 @@ def request(*messages: dict[str, Any], **more: Any) -> ModelRequest:
 
 def config(server: WireServer, provider: Provider = "anthropic", **more: Any) -> ModelConfig:
     url = server.openai_url if provider == "openai" else server.url
-    given: dict[str, Any] = {"api_key": "secret-key-1", "timeout": 5.0, **more}
+    given: dict[str, Any] = {"api_key": "secret-key-1", "timeout": 60.0, **more}
     return ModelConfig(name="m", provider=provider, model_id="claude-opus-4-8", base_url=url, **given)
 
 
@@ -67,6 +67,13 @@ def failure(handler: Handler, provider: Provider = "anthropic", **more: Any) -> 
         except ModelError as error:
             return error
     raise AssertionError(f"a ModelError was expected, not {reply}")
+
+
+async def left_by_its_client(server: WireServer) -> None:
+    """Until the server notices that whoever asked hung up."""
+    async with asyncio.timeout(30):
+        while not server.left:
+            await asyncio.sleep(0.01)
 
 
 def continued(asked: ModelRequest, reply: ModelReply, results: Sequence[str]) -> ModelRequest:

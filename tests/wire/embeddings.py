@@ -49,5 +49,5 @@ def serving(vectors: Vectors = honest) -> Callable[[Seen], Raw]:
 
 
 def config(server: WireServer, **more: Any) -> ModelConfig:
-    given: dict[str, Any] = {"api_key": "secret-key-1", "timeout": 5.0, "base_url": server.openai_url, **more}
+    given: dict[str, Any] = {"api_key": "secret-key-1", "timeout": 60.0, "base_url": server.openai_url, **more}
     return ModelConfig(name="meanings", provider="openai", model_id=MODEL, **given)

@@ -67,13 +67,13 @@ class WireServer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._ready.wait(10):
+        if not self._ready.wait(60):
             raise RuntimeError("the wire server did not start")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -52,7 +52,7 @@ def test_reasoning_and_outputs_that_were_cut_say_of_how_much(root: Client) -> No
     said = "[cut at 20,000 of 64,310 characters; the whole is among the run's raw facts]"
     assert step.reasoning == f"{'x' * REASONING_CHARS}\n\n{said}"
     assert call.output.endswith("[cut at 2,000 of 5,000 characters; the whole is among the run's raw facts]")
-    page = root.get(reverse("run", args=[run.run.pk])).content.decode()
+    page = root.get(reverse("run-step", args=[run.run.pk, 1])).content.decode()
     assert "cut at 20,000 of 64,310 characters" in page
     assert "cut at 2,000 of 5,000 characters" in page
     raw = root.get(reverse("run-raw", args=[run.run.pk])).content.decode()

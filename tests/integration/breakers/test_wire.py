@@ -59,7 +59,7 @@ def test_nothing_of_an_answer_that_broke_off_is_done_and_it_is_asked_for_again(p
         return Say(text=whole.text, calls=whole.calls, wire=Wire(events=events, then=CUTS[how].then))
 
     with WireServer(answer) as server:
-        run = submit(model(server, provider=provider))
+        run = submit(model(server, provider=provider, timeout_s=5 if how == "silence" else 60))
         assert drive_on(run) == "ended"
     assert server.faults == []
     assert run.status == "completed"

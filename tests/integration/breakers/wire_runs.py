@@ -20,7 +20,7 @@ PATIENCE_S = 60.0
 
 def model(server: WireServer, name: str = "main", provider: str = "anthropic", **fields: Any) -> ModelConfig:
     url = server.openai_url if provider == "openai" else server.url
-    given = {"model_id": f"{name}-1", "base_url": url, "timeout_s": 1, **fields}
+    given = {"model_id": f"{name}-1", "base_url": url, "timeout_s": 60, **fields}
     return ModelConfig.objects.create(name=name, provider=provider, **given)
 
 

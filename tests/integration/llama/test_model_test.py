@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from io import StringIO
 from typing import Any
@@ -18,6 +17,7 @@ from loops.models import ModelConfig
 from loops.services import model_tests, models
 from tests.integration.turns.test_line import end_lease, park, worker
 from tests.llama.server import Server, serving
+from tests.stack import wait_until
 from tests.wire.say import Raw, Say
 from tests.wire.server import WireServer
 
@@ -146,8 +146,5 @@ def test_the_button_has_a_worker_do_it(live_worker: Any, server: Server) -> None
     form |= {"thinking": "off", "pace": 0, "reason": "r", "loops_modelconfig_save_and_test": "1"}
     answer = root.post(page, form)
     assert (answer.status_code, answer["Location"]) == (302, page)
-    began = time.monotonic()
-    while "Tool use: yes" not in root.get(page).content.decode():
-        assert time.monotonic() - began < 60
-        time.sleep(0.3)
+    wait_until(lambda: "Tool use: yes" in root.get(page).content.decode(), "the worker's answer", 90)
     assert "2,048 tokens, said by its server" in root.get(page).content.decode()

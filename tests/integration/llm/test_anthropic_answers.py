@@ -9,7 +9,7 @@ import pytest
 
 from loops.engine.values import ArgumentsDelta, CallDetected, ModelEvent, StopReason, TextDelta, ThinkingDelta
 from loops.llm.registry import build_adapter
-from tests.wire.client import answer, ask, config, continued, request, user
+from tests.wire.client import answer, ask, config, continued, left_by_its_client, request, user
 from tests.wire.say import Raw, Say, Seen, Wire, anthropic_events, anthropic_sse
 from tests.wire.server import WireServer
 
@@ -282,19 +282,16 @@ def test_an_endpoint_that_does_not_stream_is_understood() -> None:
 
 @pytest.mark.spec("K1")
 def test_cancelling_closes_the_connection_at_once() -> None:
-    async def cancelled(server: WireServer) -> float:
+    async def cancelled(server: WireServer) -> None:
         heard = asyncio.Event()
-        adapter = build_adapter(config(server, timeout=60))
+        adapter = build_adapter(config(server, timeout=600))
         task = asyncio.create_task(adapter.call(request(), lambda event: heard.set()))
-        await asyncio.wait_for(heard.wait(), 5)
-        began = time.monotonic()
+        await asyncio.wait_for(heard.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        while not server.left and time.monotonic() - began < 2:
-            await asyncio.sleep(0.01)
+        await left_by_its_client(server)
         await adapter.close()
-        return server.left[0] - began
 
     with WireServer(lambda seen: Say(text="Long, long ago", wire=Wire(events=3, then="stall"))) as server:
-        assert asyncio.run(cancelled(server)) < 1
+        asyncio.run(cancelled(server))

@@ -8,7 +8,7 @@ import pytest
 
 from loops.engine.values import CallDetected, ModelEvent, StopReason
 from loops.llm.registry import build_adapter
-from tests.wire.client import answer, ask, config, continued, request, user
+from tests.wire.client import answer, ask, config, continued, left_by_its_client, request, user
 from tests.wire.say import Raw, Say, Wire, openai_sse
 from tests.wire.server import WireServer
 
@@ -203,21 +203,17 @@ def test_an_endpoint_that_does_not_stream_is_understood() -> None:
 def test_cancelling_closes_the_connection_at_once() -> None:
     async def cancelled(server: WireServer) -> None:
         heard = asyncio.Event()
-        adapter = build_adapter(config(server, "openai", timeout=60))
+        adapter = build_adapter(config(server, "openai", timeout=600))
         task = asyncio.create_task(adapter.call(request(), lambda event: heard.set()))
-        await asyncio.wait_for(heard.wait(), 5)
+        await asyncio.wait_for(heard.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        for _ in range(100):
-            if server.left:
-                break
-            await asyncio.sleep(0.01)
+        await left_by_its_client(server)
         await adapter.close()
 
     with WireServer(lambda seen: Say(text="Long ago", wire=Wire(events=2, then="stall"))) as server:
         asyncio.run(cancelled(server))
-        assert server.left
 
 
 def test_a_stream_that_ends_without_a_reason_may_call_tools() -> None:

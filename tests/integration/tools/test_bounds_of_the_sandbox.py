@@ -13,8 +13,8 @@ from loops.tools.sandbox import capability
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("X5", "I7")
-THREADS = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(1,)).start()"
-HUNGRY = "import time\nkept = [b'x' * 2**20 for _ in range(200)]\ntime.sleep(5)"
+THREADS = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(5,)).start()"
+HUNGRY = "import time\nkept = [b'x' * 2**20 for _ in range(200)]\ntime.sleep(60)"
 
 
 def shell(folder: Path, command: str, **limits: Any) -> ToolResult:
@@ -46,10 +46,10 @@ def test_a_command_that_meets_a_ceiling_says_which(
 
 
 STOPS: list[tuple[str, dict[str, Any], str]] = [
-    ("yes | head -c 3000000; sleep 5", {"kept_bytes": MIB}, "stopped: more than 1048576 bytes of output"),
+    ("yes | head -c 3000000; sleep 60", {"kept_bytes": MIB}, "stopped: more than 1048576 bytes of output"),
     (python(HUNGRY), {"memory_bytes": 64 * MIB}, "bytes of memory, the limit is 67108864"),
-    ("head -c 3000000 /dev/zero > x; sleep 5", {"workspace_bytes": MIB}, "its quota is 1048576"),
-    ("touch $(seq 50); sleep 5", {"workspace_files": 20}, "the workspace has more than 20 files"),
+    ("head -c 3000000 /dev/zero > x; sleep 60", {"workspace_bytes": MIB}, "its quota is 1048576"),
+    ("touch $(seq 50); sleep 60", {"workspace_files": 20}, "the workspace has more than 20 files"),
 ]
 
 

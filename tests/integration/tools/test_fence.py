@@ -22,15 +22,17 @@ from loops.tools import fence
 from loops.tools.fence import Fence
 from loops.tools.sandbox.lease_wrapper import LeaseWrapper
 from loops.uptime import uptime
-from tests.stack import wait_until
+from tests.stack import is_frozen, wait_until
 from tests.unit.tools.harness import reachable
 
-ROUNDS = 5
-LEASE_S = 0.7
-"""What is left of the lease when a child begins, beyond the margin."""
+ROUNDS = 3
+LEASE_S = 3.0
+"""What is left of the lease when a thread begins, beyond the margin."""
+COMMANDS_LEASE_S = 8.0
+"""The same for a command, whose sandbox has to be made first."""
 
 IN_A_THREAD = """
-import os, signal, sys, threading, time
+import os, sys, threading
 from loops.tools import fence
 from loops.tools.limits import Limits
 from loops.tools.workspace import Workspace
@@ -39,7 +41,7 @@ from loops.uptime import uptime
 real = os.rename
 def rename(*words, **places):  # after the look at the clock, before the effect
     print("ready", flush=True)
-    time.sleep(0.4)
+    sys.stdin.readline()
     return real(*words, **places)
 
 fence.make_deadly()
@@ -62,20 +64,25 @@ from loops.tools.workspace import Workspace
 from loops.uptime import uptime
 
 ends = uptime() + fence.MARGIN_S + float(sys.argv[2])
+words = f"sleep {sys.argv[3]}; echo late > note"
 async def act():
     with Workspace(sys.argv[1], Limits(), fence=fence.Fence(lambda: ends), made=True) as workspace:
         print("ready", flush=True)
-        await run_inside(workspace, Job(("sh", "-c", "sleep 1.5; echo late > note"), 60), lambda stream, chunk: None)
+        await run_inside(workspace, Job(("sh", "-c", words), 900), lambda stream, chunk: None)
 asyncio.run(act())
 """
 
 
 @contextmanager
-def running(code: str, folder: Path, *, fenced: bool, lease_s: float = LEASE_S) -> Iterator[subprocess.Popen[str]]:
-    """A worker of its own, from the moment when it is about to act."""
+def running(
+    code: str, folder: Path, *, fenced: bool, lease_s: float = LEASE_S, sleeps_s: float = 600
+) -> Iterator[subprocess.Popen[str]]:
+    """A worker of its own that is about to act: a thread once it reads a line, a command once it has slept."""
     environ = os.environ | {"AGENTOPS_FENCE": "on" if fenced else "off"}
-    words = [sys.executable, "-c", code, str(folder), str(lease_s)]
-    with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True) as worker:
+    words = [sys.executable, "-c", code, str(folder), str(lease_s), str(sleeps_s)]
+    with subprocess.Popen(
+        words, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as worker:
         try:
             assert worker.stdout is not None
             assert worker.stdout.readline() == "ready\n"
@@ -85,7 +92,11 @@ def running(code: str, folder: Path, *, fenced: bool, lease_s: float = LEASE_S) 
 
 
 def frozen_for(worker: subprocess.Popen[str], seconds: float) -> None:
+    """Frozen before it acts; once it wakes up, nothing holds it any more."""
+    assert worker.stdin is not None
     worker.send_signal(signal.SIGSTOP)
+    wait_until(lambda: is_frozen(worker.pid), "the freeze")
+    worker.stdin.write("\n")
     time.sleep(seconds)
     worker.send_signal(signal.SIGCONT)
 
@@ -95,7 +106,7 @@ def test_a_thread_that_wakes_after_its_lease_dies_before_it_acts(tmp_path: Path)
     for _ in range(ROUNDS):
         with running(IN_A_THREAD, tmp_path, fenced=True) as worker:
             frozen_for(worker, LEASE_S + 0.2)
-            assert worker.wait(20) == -signal.SIGALRM
+            assert worker.wait(60) == -signal.SIGALRM
             assert not (tmp_path / "note").exists()
 
 
@@ -104,14 +115,14 @@ def test_without_the_fence_the_thread_acts(tmp_path: Path) -> None:
     """Negative control."""
     with running(IN_A_THREAD, tmp_path, fenced=False) as worker:
         frozen_for(worker, LEASE_S + 0.2)
-        assert worker.wait(20) == 0
+        assert worker.wait(60) == 0
         assert (tmp_path / "note").read_bytes() == b"late"
 
 
 def test_a_thread_in_time_is_let_alone(tmp_path: Path) -> None:
     with running(IN_A_THREAD, tmp_path, fenced=True, lease_s=30) as worker:
         frozen_for(worker, 0.2)
-        assert worker.wait(20) == 0
+        assert worker.wait(60) == 0
         assert (tmp_path / "note").read_bytes() == b"late"
 
 
@@ -146,41 +157,41 @@ def command(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 class TestACommand:
     @pytest.mark.spec("J2", "J3")
     def test_of_a_frozen_worker_ends_with_the_lease(self, tmp_path: Path, command: str) -> None:
-        with running(command, tmp_path, fenced=True) as worker:
+        with running(command, tmp_path, fenced=True, lease_s=COMMANDS_LEASE_S) as worker:
             wait_until(lambda: len(below(worker)) >= 3, "the command to start")
             tree = below(worker)
             worker.send_signal(signal.SIGSTOP)
-            wait_until(lambda: not any(alive(one) for one in tree), "the end of the command", 1.5 + LEASE_S)
+            wait_until(lambda: not any(alive(one) for one in tree), "the end of the command")
             assert not (tmp_path / "note").exists()
 
     def test_of_a_frozen_worker_goes_on_without_the_fence(self, tmp_path: Path, command: str) -> None:
         """Negative control."""
-        with running(command, tmp_path, fenced=False) as worker:
+        with running(command, tmp_path, fenced=False, sleeps_s=COMMANDS_LEASE_S) as worker:
             wait_until(lambda: len(below(worker)) >= 2, "the command to start")
             worker.send_signal(signal.SIGSTOP)
-            wait_until((tmp_path / "note").exists, "the late effect", 10)
+            wait_until((tmp_path / "note").exists, "the late effect")
 
     @pytest.mark.spec("J2", "J3")
     def test_is_not_begun_after_the_lease(self, tmp_path: Path, command: str) -> None:
-        with running(command, tmp_path, fenced=True, lease_s=-1) as worker:
-            assert worker.wait(20) == 0
+        with running(command, tmp_path, fenced=True, lease_s=-1, sleeps_s=0) as worker:
+            assert worker.wait(60) == 0
             assert not (tmp_path / "note").exists()
 
     @pytest.mark.spec("J3")
     def test_lives_on_while_the_lease_is_renewed(self, tmp_path: Path, command: str) -> None:
-        renewing = command.replace("lambda: ends", "lambda: uptime() + fence.MARGIN_S + 1")
-        with running(renewing, tmp_path, fenced=True) as worker:
-            assert worker.wait(20) == 0
+        renewing = command.replace("lambda: ends", "lambda: uptime() + fence.MARGIN_S + float(sys.argv[2])")
+        with running(renewing, tmp_path, fenced=True, lease_s=4, sleeps_s=6) as worker:
+            assert worker.wait(60) == 0
             assert (tmp_path / "note").read_text() == "late\n"
 
     @pytest.mark.spec("I8", "J4")
     def test_of_a_killed_worker_leaves_nothing(self, tmp_path: Path, command: str) -> None:
-        with running(command.replace("sleep 1.5", "sleep 9"), tmp_path, fenced=True, lease_s=60) as worker:
+        with running(command, tmp_path, fenced=True, lease_s=600) as worker:
             wait_until(lambda: len(below(worker)) >= 3, "the command to start")
             tree = below(worker)
             worker.kill()
             worker.wait()
-            wait_until(lambda: not any(alive(one) for one in tree), "the end of the tree", 2)
+            wait_until(lambda: not any(alive(one) for one in tree), "the end of the tree")
             assert not (tmp_path / "note").exists()
 
     @pytest.mark.spec("I8", "J4")
@@ -188,7 +199,7 @@ class TestACommand:
         """Bubblewrap's child is tied to its parent's life some milliseconds after it was made: here it never is."""
         with untied() as (worker, first):
             let_go(worker)
-            wait_until(lambda: not alive(first), "the end of the first process", 20)
+            wait_until(lambda: not alive(first), "the end of the first process", 30)
 
     def test_that_has_only_begun_is_outlived_where_nobody_ends_its_first_process(self) -> None:
         """Negative control."""
@@ -224,7 +235,7 @@ def let_go(leash: subprocess.Popen[str]) -> None:
     """As the end of its worker does."""
     assert leash.stdin is not None
     leash.stdin.close()
-    assert leash.wait(20) == 137
+    assert leash.wait(60) == 137
 
 
 def below(worker: subprocess.Popen[str]) -> list[psutil.Process]:

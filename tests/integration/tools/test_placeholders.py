@@ -6,7 +6,6 @@ import asyncio
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from loops.tools import snapshots
 from loops.tools.limits import PROTECTED, Limits
 from loops.tools.sandbox import capability, protected_files
 from loops.tools.workspace import Workspace
+from tests.stack import wait_until
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("I7", "O3")
@@ -25,7 +25,7 @@ WORKER = """
 import sys
 from pathlib import Path
 from tests.unit.tools.harness import Desk
-Desk(Path(sys.argv[1])).shell("touch started; sleep 60", timeout_s=90)
+Desk(Path(sys.argv[1])).shell("touch started; sleep 300", timeout_s=300)
 """
 MISSING = {"AGENTS.md", ".mcp.json", ".claude", ".agentops", ".agentops.toml"}
 
@@ -43,10 +43,7 @@ def running(desk: Desk) -> Iterator[subprocess.Popen[bytes]]:
     """A worker of its own whose command runs in the workspace."""
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(desk.workspace.parent)], cwd=ROOT)
     try:
-        deadline = time.monotonic() + 30
-        while not (desk.workspace / "started").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert (desk.workspace / "started").exists()
+        wait_until((desk.workspace / "started").exists, "the command")
         assert names(desk) >= MISSING, "control: the mounts stand on something"
         yield worker
     finally:
