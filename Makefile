@@ -25,11 +25,10 @@ sandbox:
 
 setup: .venv/.development $(BIN)/agentops ## install everything a developer needs
 
-# Each process has servers of its own. Tests are dealt in order, so that those with a browser stay the last of each.
 # The order is one for each commit; SEED=n repeats another. A few that fail are tried again alone, and named if they pass.
 test: export HYPOTHESIS_PROFILE ?= usual
 test: .venv/.development system-tools ## the whole suite, on its own servers
-	$(BIN)/python -m tests.suite -n logical --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m tests.suite $(ARGS)
 
 unit: .venv/.development ## the tests that need no server
 	@$(BIN)/pytest -q -p no:playwright tests/unit $(ARGS)

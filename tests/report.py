@@ -16,14 +16,18 @@ def kind_of(nodeid: str) -> str:
 
 
 def by_kind(stats: dict[str, list[object]]) -> list[str]:
-    """One line for each kind of test that ran."""
+    """One line for each kind of test that ran: how many, and for how long all of them together."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for outcome in ("passed", "failed", "error", "skipped", "xfailed", "xpassed"):
+    seconds: Counter[str] = Counter()
+    for outcome in ("", "passed", "failed", "error", "skipped", "xfailed", "xpassed"):  # "": setups and teardowns
         for report in stats.get(outcome, []):
-            counts[kind_of(getattr(report, "nodeid", ""))][outcome] += 1
+            kind = kind_of(getattr(report, "nodeid", ""))
+            seconds[kind] += getattr(report, "duration", 0.0)
+            if outcome:
+                counts[kind][outcome] += 1
     order = [*KINDS, "other"]
     return [
-        f"{kind:<13} " + ", ".join(f"{number} {outcome}" for outcome, number in counts[kind].items())
+        f"{kind:<13} {seconds[kind]:5.0f} s  " + ", ".join(f"{number} {what}" for what, number in counts[kind].items())
         for kind in sorted(counts, key=lambda kind: order.index(kind) if kind in order else len(order))
     ]
 

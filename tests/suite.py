@@ -22,9 +22,14 @@ from tests.report import kind_of
 
 MOST = 3
 TRIES = 2
+SLOWEST = 30  # are named at the end
 # Pure code has no excuse, and a promise that holds most of the time is none.
 NEVER = {"unit", "contracts", "architecture", "controls", "attacks", "faults", "security"}
 PROMISES = "J"  # rows of the specification: durability
+# Tests wait for other processes for two fifths of their time: twice as many as cores, and memory for eight.
+PROCESSES = min(8, 2 * (os.cpu_count() or 1))
+DEALT = ("-n", str(PROCESSES), "--dist", "loadgroup", "--no-loadscope-reorder")
+"""In order, so that tests with a browser stay the last of each process, whose servers are its own."""
 _GROUP = re.compile(r"@[^@\]]+$")  # what xdist adds to the name of a test
 
 
@@ -118,7 +123,7 @@ def main(arguments: list[str]) -> int:
         failures = Path(folder) / "failures"
         # Folders of its own: pytest clears away what others left, and takes a suite whose clock differs for dead.
         own = ("-p", "tests.suite", f"--failures-to={failures}", f"--basetemp={folder}/t", f"--randomly-seed={begins}")
-        code = _pytest(*own, *arguments)
+        code = _pytest(*own, *DEALT, f"--durations={SLOWEST}", *arguments)
         again = second_try(json.loads(failures.read_text()), begins) if code == 1 else code
     print(f"the order of this run: SEED={begins}", flush=True)
     return again

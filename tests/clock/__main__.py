@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests import leftovers
 from tests.clock.offset import VARIABLE, Offset
-from tests.suite import seed
+from tests.suite import DEALT, seed
 
 HERE = Path(__file__).parent
 LEAP_DAY = (2, 29, 12)
@@ -40,15 +40,13 @@ class Clock:
     name: str
     begins: Callable[[datetime], datetime] = lambda now: now
     environ: dict[str, str] = field(default_factory=dict)
-    told: tuple[str, ...] = ("-n", "logical", "--maxprocesses", "4", "--dist", "loadgroup", "--no-loadscope-reorder")
+    told: tuple[str, ...] = DEALT
 
 
 CLOCKS = (
-    Clock("+40 days", lambda now: now + timedelta(days=40)),
-    Clock("+400 days", lambda now: now + timedelta(days=400)),
+    Clock("+40 days, in Kiritimati", lambda now: now + timedelta(days=40), {"TZ": "Pacific/Kiritimati"}),  # UTC+14
+    Clock("+400 days, in St Johns", lambda now: now + timedelta(days=400), {"TZ": "America/St_Johns"}),  # UTC-3:30
     Clock("leap day", _leap_day),
-    Clock("Kiritimati", environ={"TZ": "Pacific/Kiritimati"}),
-    Clock("St Johns", environ={"TZ": "America/St_Johns"}),
     Clock("midnight", told=("-p", "tests.clock.midnight")),  # one clock for all: one process of tests
 )
 

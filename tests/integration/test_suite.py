@@ -13,7 +13,7 @@ from django.conf import settings
 pytestmark = pytest.mark.timeout(300)
 
 OPTIONS = "--import-mode=importlib -p no:django -p no:hypothesispytest -p no:playwright"
-BESIDE = ("-n", "2", "--dist", "loadgroup")
+BESIDE, BY_ITSELF = ("-n", "2"), ("-n", "0")
 GOOD = "def test_good():\n    pass\n"
 BAD = "def test_bad():\n    assert 1 == 2, 'never'\n"
 # Counts its own runs, and fails in those named.
@@ -91,14 +91,14 @@ def test_what_fails_only_beside_the_others_is_named_and_forgiven(tmp_path, text)
     ids=["for good", "again", "unit", "security", "promise", "a dead process", "collection", "a fourth"],
 )
 def test_everything_else_stays_red(tmp_path, files, why):
-    code, said = suite(tmp_path, *(BESIDE if "web__dies" in files else ()), web__good=GOOD, **files)
+    code, said = suite(tmp_path, *(BESIDE if "web__dies" in files else BY_ITSELF), web__good=GOOD, **files)
     assert code != 0
     assert why in said
     assert "FLAKY" not in said
 
 
 def test_a_green_suite_is_run_once_in_its_order(tmp_path):
-    code, said = suite(tmp_path, "-v", web__good=GOOD)
+    code, said = suite(tmp_path, *BY_ITSELF, "-v", web__good=GOOD)
     assert code == 0
     assert "--randomly-seed=7" in said
     assert "alone" not in said
