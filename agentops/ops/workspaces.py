@@ -8,6 +8,7 @@ from agentops.ops.finding import ERROR, OK, WARNING, Finding
 from loops.models import Workspace
 from loops.runs import composition
 from loops.services import workspaces
+from loops.services.workspace_access import nested
 from loops.tools.workspace_roots import PROJECT, SHARED
 
 NAMED = 5
@@ -33,7 +34,9 @@ def roots() -> Finding:
 def refused() -> Finding:
     """Those that tasks may not name, and for which runs wait."""
     rows = Workspace.objects.exclude(path="").select_related("project")
-    found = [f"{row.name} in {row.project} ({said})" for row in rows if (said := workspaces.refusal(row))]
+    found = [
+        f"{row.name} in {row.project} ({said})" for row in rows if (said := workspaces.refusal(row) or nested(row))
+    ]
     if not found:
         return OK, "Every workspace may be used"
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""

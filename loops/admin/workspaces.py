@@ -44,6 +44,7 @@ class WorkspaceForm(forms.ModelForm):
         if project is None or "path" not in given:
             return given
         draft = m.Workspace(
+            pk=self.instance.pk,
             project=project,
             path=given["path"],
             copy_for_each_run=given.get("copy_for_each_run", False),

@@ -47,7 +47,7 @@ def allow(actor: Any, workspace: Workspace) -> str:
 def _said(actor: Any, draft: Workspace, allowed: bool) -> str:
     if not draft.path:
         return ""
-    if said := _never(draft.path):
+    if said := _never(draft.path) or nested(draft):
         return said
     shared = _is_also_anothers(draft.project, draft.path)
     if allowed or (not refusal(draft) and (not shared or draft.allowed_path == draft.path)):
@@ -58,6 +58,21 @@ def _said(actor: Any, draft: Workspace, allowed: bool) -> str:
 def _never(path: str) -> str:
     places = roots()
     return places.forbidden(path) or places.unreachable(path)
+
+
+def nested(draft: Workspace) -> str:
+    """Why two folders that agents change in place may not lie in each other; "" where none of a project's own does.
+
+    A run in the outer one could change the folder of the inner one under those who work there.
+    """
+    if draft.copy_for_each_run:
+        return ""
+    rows = Workspace.objects.filter(project=draft.project, copy_for_each_run=False).exclude(pk=draft.pk)
+    for name, path in rows.exclude(path="").values_list("name", "path"):
+        other = plain(path)
+        if other != draft.path and os.path.commonpath([draft.path, other]) in (draft.path, other):
+            return f"{draft.path} and the workspace {name} ({other}) lie in each other: let one work on copies"
+    return ""
 
 
 def _is_also_anothers(project: Project, path: str) -> bool:

@@ -314,10 +314,8 @@ class ToolGateway:
                 verdicts = self._verdicts(call, context, found, run)
                 denied = [verdict.reason for verdict in verdicts if verdict.access is Access.DENY]
                 return _failed("denied: " + "; ".join(denied)) if denied else self._changed(call, context, found, run)
-        except PathRefused as error:
-            return _failed(str(error), FailureKind.CRITICAL if error.escape else FailureKind.SYSTEMATIC)
-        except (ArgumentError, OSError) as error:
-            return _failed(str(error))
+        except (ArgumentError, PathRefused, OSError) as error:
+            return _failed_by(error)
 
     def _changed(self, call: ToolCall, context: CallContext, found: Registered, run: ToolRun) -> ToolResult | None:
         bound = self._bound.get(_key(call, context))
@@ -331,7 +329,11 @@ class ToolGateway:
     async def _perform(self, call: ToolCall, context: CallContext, on_output: OnOutput) -> ToolResult:
         found = self._registry.get(call.name)
         assert found is not None
-        with self._workspace(context) as workspace:
+        try:
+            opened = self._workspace(context)
+        except (PathRefused, OSError) as error:  # something else stands there by now
+            return _failed_by(error)
+        with opened as workspace:
             run = self._run(context, workspace, on_output)
             return await perform(found.tool, call.arguments, run, self._bound.pop(_key(call, context), None))
 
@@ -393,6 +395,10 @@ class ToolGateway:
 
 def _key(call: ToolCall, context: CallContext) -> tuple[str, int, str]:
     return (context.run_id, context.step, call.id)
+
+
+def _failed_by(error: Exception) -> ToolResult:
+    return _failed(str(error), FailureKind.CRITICAL if getattr(error, "escape", False) else FailureKind.SYSTEMATIC)
 
 
 def _failed(error: str, kind: FailureKind = FailureKind.SYSTEMATIC) -> ToolResult:

@@ -23,6 +23,7 @@ from loops.tools.policy import AccessRule
 from loops.tools.sandbox import capability, confinement, metadata, seccomp, trial
 from loops.tools.sandbox.capability import CONFINED, SandboxLevel
 from loops.tools.sandbox.command import Sandboxed, environment
+from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from tests.security import processes
 from tests.stack import wait_until
 from tests.unit.tools.harness import Desk, reachable
@@ -351,6 +352,7 @@ def test_approved_bytes_run_or_nothing(tmp_path: Path) -> None:
     workspace = tmp_path / "ws"
     workspace.mkdir()
     (workspace / "run.sh").write_text("echo evil\n")
-    command = Sandboxed(("bash", "run.sh"), str(workspace), sealed={"run.sh": b"echo approved\n"})
-    with pytest.raises(confinement.PathRefused, match="changed since it was approved"):
-        confinement.prepare(command, Limits(), environment({}))
+    with SafeDirectory(str(workspace)) as opened:
+        command = Sandboxed(("bash", "run.sh"), opened, sealed={"run.sh": b"echo approved\n"})
+        with pytest.raises(PathRefused, match="changed since it was approved"):
+            confinement.prepare(command, Limits(), environment({}))

@@ -197,3 +197,16 @@ def test_without_namespaces_two_that_keep_to_their_limits_do_not_meet(tmp_path: 
     found.append(first.run("run_command", argv=["python3", "-c", crowd.format(2.5)], timeout_s=60))
     beside.join()
     assert [result.ok for result in found] == [True, True], found
+
+
+@BOTH
+def test_pages_are_not_handed_to_pipes(tmp_path: Path, level: int) -> None:
+    """A pipe holds the huge page that a byte of it lies in, and nobody's memory shows it."""
+    code = LIBC + (
+        "kept = ctypes.create_string_buffer(b'x')\nwords = (ctypes.c_void_p * 2)(ctypes.addressof(kept), 1)\n"
+        "print('splices', libc.vmsplice(os.pipe()[1], words, 1, 0), flush=True)\n"
+    )
+    outside = subprocess.run([sys.executable, "-c", f"import os\n{code}"], capture_output=True, text=True, check=True)
+    assert "splices 1" in outside.stdout, "as it is elsewhere"
+    said = desk_of(tmp_path, level).run("run_command", argv=["python3", "-c", f"import os\n{code}"])
+    assert "splices -1" in said.content, said

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from stat import S_ISDIR
 
 from loops.tools.limits import MIB, Limits
 from loops.tools.sandbox import programs
 from loops.tools.sandbox.command import ENVIRONMENT, HOME, IGNORED, REPORT, TMP, WORKSPACE, Prepared, Sandboxed
 from loops.tools.sandbox.installation import bwrap_path
+from loops.tools.sandbox.safe_paths import STRICT
 from loops.tools.sandbox.seccomp import filter_bytes
 from loops.tools.sandbox.user import INSIDE_UID, SandboxUser
 
@@ -27,7 +29,7 @@ def prepare(command: Sandboxed, user: SandboxUser, limits: Limits, inner: Mappin
     """Build the command line. ``inner`` is the environment inside. Options travel through a pipe, not in ``ps``."""
     prepared = Prepared([], [], status_option="--json-status-fd")
     try:
-        options = [*_namespaces(user, prepared), *_system(prepared, limits), *_elsewhere(), *_places(command)]
+        options = [*_namespaces(user, prepared), *_system(prepared, limits), *_elsewhere(), *_places(command, prepared)]
         options += [*_sealed(command, prepared), *_ignored(command, prepared)]
         options += [*_finish(command, inner), *_seccomp(prepared), *_capabilities(user)]
         arguments = prepared.pipe("\0".join(options).encode() + b"\0")
@@ -82,12 +84,15 @@ def _elsewhere() -> Iterator[str]:
         yield from ("--ro-bind", path, path)
 
 
-def _places(command: Sandboxed) -> Iterator[str]:
-    yield from ("--bind", command.workspace, WORKSPACE)
-    for path in command.binds:
-        yield from ("--ro-bind", f"{command.workspace}/{path}", f"{WORKSPACE}/{path}")
-    if os.path.isdir(f"{command.workspace}/{ENVIRONMENT}") and not os.path.islink(f"{command.workspace}/{ENVIRONMENT}"):
-        yield from ("--ro-bind", f"{command.workspace}/{ENVIRONMENT}", f"{WORKSPACE}/{ENVIRONMENT}")
+def _places(command: Sandboxed, prepared: Prepared) -> Iterator[str]:
+    """By descriptor: at a path there may be another folder, or a link, by the time it is mounted. bwrap compares them
+    and ends where they differ."""
+    root = command.workspace
+    yield from ("--bind-fd", str(prepared.copy(root.fd)), WORKSPACE)
+    own = root.stat(ENVIRONMENT)
+    for path in (*command.binds, *([ENVIRONMENT] if own and S_ISDIR(own.st_mode) else [])):
+        with root.opened(path, os.O_PATH, resolve=STRICT) as found:
+            yield from ("--ro-bind-fd", str(prepared.copy(found)), f"{WORKSPACE}/{path}")
     for path in command.masks:
         yield from ("--ro-bind", "/dev/null", f"{WORKSPACE}/{path}")
     if command.report:

@@ -27,7 +27,7 @@ from loops.tools.sandbox import confinement
 from loops.tools.sandbox.bubblewrap import prepare
 from loops.tools.sandbox.command import Prepared, Sandboxed, environment
 from loops.tools.sandbox.installation import bwrap_path, remedy
-from loops.tools.sandbox.safe_paths import openat2_works
+from loops.tools.sandbox.safe_paths import SafeDirectory, openat2_works
 from loops.tools.sandbox.seccomp import filter_bytes
 from loops.tools.sandbox.user import NoUserNamespace, file_owner, sandbox_user
 
@@ -206,7 +206,7 @@ def _try_confined() -> Mapping[str, bool]:
         other = stack.enter_context(subprocess.Popen(words, env={}, user=owner[0] if owner else None))
         stack.callback(other.kill)
         places = _listeners(stack, folder) | {"file": file, "folder": folder, "process": other.pid}
-        command = Sandboxed(("true",), workspace)
+        command = Sandboxed(("true",), stack.enter_context(SafeDirectory(workspace, links=True)))
         prepared = confinement.prepare(command, Limits(), environment({}), module="trial", places=places)
         return _results(prepared)
 
@@ -244,8 +244,9 @@ def _try_everything() -> Mapping[str, bool]:
         names = "\n".join([*inner, *_PERMITTED_ENV, "PROBE_NAMES", "PROBE_PORT", "PROBE_OUTSIDE"])
         port = str(listener.getsockname()[1])
         inner |= {"PROBE_NAMES": names, "PROBE_PORT": port, "PROBE_OUTSIDE": folder}
-        command = Sandboxed(("/bin/bash", "-c", _PROBE), workspace)
-        results = _results(prepare(command, user, Limits(), inner))
+        with SafeDirectory(workspace, links=True) as opened:
+            command = Sandboxed(("/bin/bash", "-c", _PROBE), opened)
+            results = _results(prepare(command, user, Limits(), inner))
         return results | {"real_root": os.stat(os.path.join(workspace, "owner")).st_uid != 0}
 
 

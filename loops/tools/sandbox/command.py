@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from loops.tools.sandbox.programs import elsewhere
+from loops.tools.sandbox.safe_paths import SafeDirectory
 
 WORKSPACE = "/workspace"
 REPORT = "/report"
@@ -27,14 +28,15 @@ _NEVER_PASSED_NAMES = frozenset({"PATH", "ENV", "IFS", "HOME", "SHELL", "SHELLOP
 
 @dataclass(frozen=True, slots=True)
 class Sandboxed:
-    """One command to run. ``argv`` is run as it is, without a shell; ``workspace`` is an absolute real path.
+    """One command to run. ``argv`` is run as it is, without a shell, in ``workspace`` as it was opened, whatever stands
+    at its path by the time it starts.
 
     ``sealed`` are bytes that replace workspace files for this command (relative path -> bytes): what was approved is
     what runs. ``report`` is a host folder that becomes writable as /report.
     """
 
     argv: tuple[str, ...]
-    workspace: str
+    workspace: SafeDirectory
     directory: str = "."
     environment: Mapping[str, str] = field(default_factory=dict)
     binds: Sequence[str] = ()
@@ -73,6 +75,11 @@ class Prepared:
         os.write(writing, data)
         os.close(writing)
         return reading
+
+    def copy(self, descriptor: int) -> int:
+        """A descriptor of the same open file or folder, for the process."""
+        self.descriptors.append(os.dup(descriptor))
+        return self.descriptors[-1]
 
     def memory(self, data: bytes) -> int:
         """A descriptor of a file in memory with these bytes."""

@@ -49,7 +49,7 @@ def prepare(
     _check_sealed(command)
     prepared = Prepared([], [], ended_by=SIGTERM, scratch=_scratch())
     try:
-        spec = json.dumps(_spec(command, limits, inner, prepared.scratch) | more).encode()
+        spec = json.dumps(_spec(command, limits, inner, prepared) | more).encode()
         main = _MAIN.format(root=_ROOT, module=module)
         prepared.argv = [sys.executable, "-ISc", main, str(prepared.pipe(spec))]
     except BaseException:
@@ -59,18 +59,17 @@ def prepare(
     return prepared
 
 
-def _spec(command: Sandboxed, limits: Limits, inner: Mapping[str, str], scratch: str) -> dict[str, object]:
-    writable = [command.workspace, scratch, *([command.report] if command.report else [])]
-    owner = file_owner()
+def _spec(command: Sandboxed, limits: Limits, inner: Mapping[str, str], prepared: Prepared) -> dict[str, object]:
+    workspace, owner = command.workspace, file_owner()
     return {
         "argv": command.argv,
-        "workspace": command.workspace,
-        "directory": os.path.normpath(f"{command.workspace}/{command.directory}"),
-        "environment": _environment(command, inner, scratch),
+        "workspace": workspace.root,
+        "directory": command.directory,
+        "environment": _environment(command, inner, prepared.scratch),
         "readable": [*_programs(), *_TOLD],
         "usable": _USABLE,
-        "writable": writable,
-        "scratch": scratch,
+        "writable": {workspace.root: prepared.copy(workspace.fd), **dict(_ours(command, prepared))},
+        "scratch": prepared.scratch,
         "filter": alone_bytes().hex(),
         "uid": os.geteuid() if owner is None else owner[0],
         "processes": limits.processes,
@@ -84,6 +83,13 @@ def _spec(command: Sandboxed, limits: Limits, inner: Mapping[str, str], scratch:
     }
 
 
+def _ours(command: Sandboxed, prepared: Prepared) -> Iterator[tuple[str, int]]:
+    """The folders of AgentOps that the command may fill, each with its descriptor."""
+    for path in filter(None, (prepared.scratch, command.report)):
+        with SafeDirectory(path, links=True) as folder:
+            yield path, prepared.copy(folder.fd)
+
+
 def _programs() -> Iterator[str]:
     for path in (*_READABLE, programs.elsewhere()):
         if path and os.path.exists(path):
@@ -93,12 +99,12 @@ def _programs() -> Iterator[str]:
 def _environment(command: Sandboxed, inner: Mapping[str, str], scratch: str) -> dict[str, str]:
     """The same words as in a namespace, with the paths that are real here."""
     here = {
-        "PATH": inner.get("PATH", "").replace(WORKSPACE, command.workspace),
+        "PATH": inner.get("PATH", "").replace(WORKSPACE, command.workspace.root),
         "HOME": f"{scratch}/{_OWN[0]}",
         "TMPDIR": f"{scratch}/{_OWN[1]}",
         "USER": "agent",
         "LOGNAME": "agent",
-        "GIT_CEILING_DIRECTORIES": os.path.dirname(command.workspace),
+        "GIT_CEILING_DIRECTORIES": os.path.dirname(command.workspace.root),
     }
     if inner.get("GIT_CONFIG_VALUE_0") == IGNORED:
         here["GIT_CONFIG_VALUE_0"] = "/dev/null"
@@ -119,10 +125,9 @@ def _scratch() -> str:
 
 def _check_sealed(command: Sandboxed) -> None:
     """Nothing can be mounted over a file here, so what was approved has to be what lies there when it starts."""
-    with SafeDirectory(command.workspace) as workspace:
-        for path, data in command.sealed.items():
-            if workspace.read(path, _LARGEST)[0] != data:
-                raise PathRefused(f"{path!r} changed since it was approved; ask again", escape=True)
+    for path, data in command.sealed.items():
+        if command.workspace.read(path, _LARGEST)[0] != data:
+            raise PathRefused(f"{path!r} changed since it was approved; ask again", escape=True)
 
 
 def over_scratch(scratch: str, limits: Limits) -> str:

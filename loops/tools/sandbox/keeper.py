@@ -11,6 +11,7 @@ the command too; the inner one is out of its reach.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import resource
@@ -26,6 +27,7 @@ from typing import Any, NoReturn
 
 from loops.tools.sandbox import landlock
 from loops.tools.sandbox.metadata import answer
+from loops.tools.sandbox.safe_paths import openat2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PARENT_DEATH, _NO_NEW_RIGHTS, _ADOPT = 1, 38, 36
@@ -88,7 +90,7 @@ def _keep(spec: Mapping[str, Any], status: int, act: Act) -> NoReturn:
 
 def _watched(spec: Mapping[str, Any], act: Act, waking: int) -> int:
     """The exit code of the command, or what it is when somebody ends us."""
-    rules = landlock.ruleset(spec["readable"], spec["usable"], spec["writable"])
+    rules = landlock.ruleset(spec["readable"], spec["usable"], spec["writable"].values())
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
@@ -97,14 +99,13 @@ def _watched(spec: Mapping[str, Any], act: Act, waking: int) -> int:
     theirs.close()
     listener = _received(ours)
     ours.close()
-    folders = {path: os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in spec["writable"]}
     poll = select.poll()
     for descriptor in (waking, listener) if listener >= 0 else (waking,):
         poll.register(descriptor, select.POLLIN)
     while (code := _woken(waking, child)) is None:
         for descriptor, happened in poll.poll():
             if descriptor == listener and happened & select.POLLIN:
-                answer(listener, folders, spec["uid"])
+                answer(listener, spec["writable"], spec["uid"])
             elif descriptor == listener:  # nobody is left who could ask
                 poll.unregister(listener)
     return code
@@ -125,7 +126,8 @@ def _start(spec: Mapping[str, Any], rules: int, theirs: socket.socket, act: Act)
         signal.set_wakeup_fd(-1)
         for number in _PLAIN:
             signal.signal(number, signal.SIG_DFL)
-        os.chdir(spec["directory"])
+        workspace = spec["writable"][spec["workspace"]]
+        os.fchdir(openat2(workspace, spec["directory"], os.O_PATH | os.O_DIRECTORY))
         for name, value in spec["limits"].items():
             resource.setrlimit(_LIMITS[name], (value, value + (name == "cpu")))  # see ``bubblewrap._limited``
         most = _processes_of(spec["uid"]) + _NEIGHBOURS * spec["processes"]
@@ -135,7 +137,7 @@ def _start(spec: Mapping[str, Any], rules: int, theirs: socket.socket, act: Act)
             os.setresgid(spec["uid"], spec["uid"], spec["uid"])
             os.setresuid(spec["uid"], spec["uid"], spec["uid"])
         _libc.prctl(_PARENT_DEATH, signal.SIGKILL)
-        _reach(spec["workspace"])
+        _reach(spec["workspace"], workspace)
         _libc.prctl(_NO_NEW_RIGHTS, 1, 0, 0, 0)
         landlock.restrict(rules)
         _send(theirs, _filter(bytes.fromhex(spec["filter"])))
@@ -146,9 +148,11 @@ def _start(spec: Mapping[str, Any], rules: int, theirs: socket.socket, act: Act)
     os._exit(127)
 
 
-def _reach(workspace: str) -> None:
+def _reach(workspace: str, opened: int) -> None:
+    """The rules hold for the folder that was opened: at its path there could be another one by now."""
     try:
-        os.stat(workspace)
+        if not os.path.samestat(os.stat(workspace), os.fstat(opened)):
+            raise OSError(errno.ESTALE, "the workspace was replaced while it was in use", workspace)
     except PermissionError as error:
         raise OSError(error.errno, "the sandbox's user may not pass the folders above it", workspace) from None
 

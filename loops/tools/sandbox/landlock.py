@@ -38,25 +38,26 @@ def version() -> int:
     return max(0, int(_libc.syscall(_CREATE, None, 0, _VERSION)))
 
 
-def ruleset(readable: Iterable[str], usable: Iterable[str], writable: Iterable[str]) -> int:
-    """A descriptor for ``restrict``: nothing but these paths and what is beneath. Missing paths are left out."""
+def ruleset(readable: Iterable[str], usable: Iterable[str], writable: Iterable[int]) -> int:
+    """A descriptor for ``restrict``: nothing but these paths, these open folders and what is beneath. Missing paths are
+    left out."""
     attributes = struct.pack("QQQ", _EVERYTHING, _NETWORK, _SCOPED)
     rules = _called(_CREATE, attributes, len(attributes), 0)
-    for paths, rights in ((readable, READ), (usable, USE), (writable, WRITE)):
+    for paths, rights in ((readable, READ), (usable, USE)):
         for path in paths:
             with suppress(FileNotFoundError, NotADirectoryError):
-                _allow(rules, path, rights)
+                descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+                _allow(rules, descriptor, rights)
+                os.close(descriptor)
+    for descriptor in writable:
+        _allow(rules, descriptor, WRITE)
     return rules
 
 
-def _allow(rules: int, path: str, rights: int) -> None:
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            rights &= _OF_A_FILE
-        _called(_ADD, rules, _BENEATH, struct.pack("=Qi", rights, descriptor), 0)
-    finally:
-        os.close(descriptor)
+def _allow(rules: int, descriptor: int, rights: int) -> None:
+    if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        rights &= _OF_A_FILE
+    _called(_ADD, rules, _BENEATH, struct.pack("=Qi", rights, descriptor), 0)
 
 
 def restrict(rules: int) -> None:

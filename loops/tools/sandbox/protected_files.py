@@ -22,10 +22,9 @@ from loops.tools.limits import PROTECTED
 from loops.tools.output import clean_text
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.planted_files import HARMLESS_ENDING, Cleanup, Taken, remove
-from loops.tools.sandbox.safe_paths import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, PathRefused, SafeDirectory, relative
+from loops.tools.sandbox.safe_paths import STRICT, PathRefused, SafeDirectory, relative
 from loops.tools.sandbox.survey import Names, Survey, survey
 
-_STRICT = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS
 _LARGEST = 4 << 20
 _TREE_LIMIT = 1_000
 MOST_PROTECTED = 5_000
@@ -117,13 +116,9 @@ def tidy(root: SafeDirectory, protected: Iterable[str]) -> None:
     left = [path for path in protected if is_placeholder(root, path)]
     if not left:
         return
-    with suppress(OSError):
-        descriptor = os.open(root.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_placeholders(root, left)
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), root.opened(".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove_placeholders(root, left)
 
 
 def guard(root: SafeDirectory, protected: Iterable[str], mounts: bool = True) -> Guard:
@@ -156,7 +151,7 @@ def _add_held(root: SafeDirectory, result: Guard, held: Iterable[str], mounts: b
         if not mounts:
             continue
         try:
-            with root.opened(path, os.O_PATH, resolve=_STRICT):
+            with root.opened(path, os.O_PATH, resolve=STRICT):
                 result.binds.append(path)
         except FileNotFoundError:
             _add_mask(root, path, result)
@@ -234,7 +229,7 @@ def _add_mask(root: SafeDirectory, path: str, result: Guard) -> None:
     """A missing file is masked only where its folder exists; a folder made by the command is checked afterwards."""
     with suppress(FileNotFoundError, NotADirectoryError, PathRefused):
         parent, name = os.path.split(path)
-        with root.opened(parent or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=_STRICT) as directory:
+        with root.opened(parent or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=STRICT) as directory:
             _place(name, directory)
             result.masks.append(path)
 

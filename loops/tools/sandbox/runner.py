@@ -16,7 +16,7 @@ from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, en
 from loops.tools.sandbox.planted_files import Taken
 from loops.tools.sandbox.process import Finished, run
 from loops.tools.sandbox.protected_files import guard
-from loops.tools.sandbox.safe_paths import PathRefused, relative
+from loops.tools.sandbox.safe_paths import relative
 from loops.tools.sandbox.user import give_tree, sandbox_user
 from loops.tools.workspace import Workspace
 
@@ -65,7 +65,7 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, nam
                 await asyncio.to_thread(give_tree, workspace.beneath, owner)
             command = Sandboxed(
                 argv=job.argv,
-                workspace=workspace.beneath.root,
+                workspace=workspace.beneath,
                 directory=directory,
                 binds=guarded.binds,
                 masks=guarded.masks,
@@ -108,15 +108,12 @@ async def _run(prepared: Prepared, workspace: Workspace, job: Job, on_output: On
 @asynccontextmanager
 async def _alone(workspace: Workspace) -> AsyncIterator[None]:
     """One command at a time in a workspace, over all workers: nothing may move while mounts are being placed."""
-    descriptor = os.open(workspace.beneath.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if os.fstat(descriptor).st_ino != workspace.beneath.inode:
-            raise PathRefused("the workspace was replaced while it was in use")
+    with workspace.beneath.opened(".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         while not _locked(descriptor):
             await asyncio.sleep(_LOCK_EVERY_S)
+        workspace.beneath.check_place()
         yield
-    finally:
-        os.close(descriptor)
+        workspace.beneath.check_place()
 
 
 def _locked(descriptor: int) -> bool:

@@ -18,6 +18,8 @@ RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 GUARDED = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
+STRICT = GUARDED | RESOLVE_NO_SYMLINKS
+"""Through no link at all, also none that stays inside."""
 _FROM_HERE = -100  # AT_FDCWD
 _RACES = 64
 _LONGEST_PATH = 1_024
@@ -127,6 +129,15 @@ class SafeDirectory:
             if error.errno in (errno.EXDEV, errno.ELOOP):
                 raise PathRefused(f"{path[:80]!r} leads outside the workspace or through a link", escape=True) from None
             raise
+
+    def check_place(self) -> None:
+        """Raises PathRefused where its path leads to something else by now."""
+        try:
+            there = os.stat(self.root, follow_symlinks=False)
+        except FileNotFoundError:
+            there = None
+        if there is None or not os.path.samestat(there, os.fstat(self.fd)):
+            raise PathRefused("the workspace was replaced while it was in use", escape=True)
 
     def stat(self, path: str) -> os.stat_result | None:
         """The file's status without following a link in its last part; None when there is nothing."""

@@ -49,8 +49,8 @@ _AARCH64 |= {"userfaultfd": 282, "kexec_file_load": 294}
 # Memory that belongs to no process and no folder is seen by nobody who counts: a file without a name is refused as by a
 # kernel that does not know it, and of the kernel's own queues and segments there are few, and small ones.
 _UNSEEN = {
-    "x86_64": {"memfd_create": 319, "memfd_secret": 447, "msgget": 68},
-    "aarch64": {"memfd_create": 279, "memfd_secret": 447, "msgget": 186},
+    "x86_64": {"memfd_create": 319, "memfd_secret": 447, "msgget": 68, "vmsplice": 278},
+    "aarch64": {"memfd_create": 279, "memfd_secret": 447, "msgget": 186, "vmsplice": 75},
 }
 _AT_MOST = {
     "x86_64": ((29, 16_384), (64, 32)),

@@ -190,6 +190,28 @@ def test_a_folder_of_another_team_is_not_shared_by_an_admin_alone(
     assert "Theirs" not in said
 
 
+@pytest.mark.spec("I7")
+@pytest.mark.parametrize(
+    ("other", "stands"), [("shop/inner", True), (".", True), ("shop/inner", False), ("home", True)]
+)
+def test_two_folders_in_place_do_not_lie_in_each_other(
+    world: World, admins: Client, place: Path, other: str, stands: bool
+) -> None:
+    """A copy of one of them, and a folder beside it, are ordinary."""
+    (place / "roots/shop/inner").mkdir()
+    path = os.path.normpath(place / "roots" / other)
+    Workspace.objects.create(project=world.project, name="Other", path=path, copy_for_each_run=not stands)
+    answer = admins.post(ADD, form(world, place / "roots/shop"))
+    if stands and other != "home":
+        assert answer.status_code == 200
+        assert "lie in each other" in answer.context["adminform"].form.errors["path"][0]
+        return
+    assert answer.status_code == 302
+    made = Workspace.objects.get(name="W")
+    changed = form(world, made.path, name="Renamed")
+    assert admins.post(f"/admin/loops/workspace/{made.pk}/change/", changed).status_code == 302, "beside itself"
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_superuser_allows_a_folder_by_saying_so_and_it_is_recorded(world: World, place: Path, in_place: bool) -> None:
     root, path = logged_in(world.root), place / "outside/home"
