@@ -20,6 +20,7 @@ from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from agentops.client_address import counted_of_request
 from agentops.client_address import of_request as address
 from loops.masking import known
 from loops.services import audit
@@ -64,7 +65,7 @@ class Attempts(AxesDatabaseHandler):
     def user_logged_in(self, sender: Any, request: HttpRequest, user: Any, **more: Any) -> None:
         """Forget the failures of this name from this address alone: an own account clears no others."""
         super().user_logged_in(sender, request, user, **more)
-        self.reset_attempts(ip_address=address(request), username=user.get_username())
+        self.reset_attempts(ip_address=counted_of_request(request), username=user.get_username())
 
 
 def refuse(request: HttpRequest, *_: Any) -> HttpResponse:

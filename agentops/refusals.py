@@ -16,7 +16,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from agentops.client_address import of_connection
+from agentops.client_address import ONE_HOME, counted, of_connection
 from loops.services import audit
 
 log = logging.getLogger(__name__)
@@ -33,20 +33,28 @@ OTHERS = "others"
 
 @dataclass
 class Tally:
-    """What one address was refused."""
+    """What one address was refused, or, of IPv6, one network."""
 
+    address: str
     count: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     paths: dict[str, None] = field(default_factory=dict)
 
-    def add(self, status: int, path: str) -> None:
+    def add(self, address: str, status: int, path: str) -> None:
+        if address != self.address:
+            self.address = f"{counted(address)}/{ONE_HOME}"
         self.count += 1
         self.statuses[str(status)] += 1
         if len(self.paths) < PATHS:
             self.paths[path[:PATH_SHOWN]] = None
 
-    def told(self, address: str) -> dict[str, Any]:
-        return {"address": address, "count": self.count, "statuses": dict(self.statuses), "paths": list(self.paths)}
+    def told(self) -> dict[str, Any]:
+        return {
+            "address": self.address,
+            "count": self.count,
+            "statuses": dict(self.statuses),
+            "paths": list(self.paths),
+        }
 
 
 class Counts:
@@ -60,10 +68,10 @@ class Counts:
     def add(self, kind: str, address: str, status: int, path: str) -> None:
         """Count one refusal, ``kind`` being that of its audit row."""
         with self._lock:
-            key = (kind, address)
+            key = (kind, counted(address))
             if key not in self._tallies and len(self._tallies) >= MOST - 1:
-                key = ("request.refused", OTHERS)
-            self._tallies.setdefault(key, Tally()).add(status, path)
+                key, address = ("request.refused", OTHERS), OTHERS
+            self._tallies.setdefault(key, Tally(address)).add(address, status, path)
             if self._timer is None:
                 self._timer = threading.Timer(EVERY_S, self._write_and_let_go)
                 self._timer.daemon = True
@@ -80,8 +88,8 @@ class Counts:
             return
         try:
             with transaction.atomic():
-                for (kind, address), tally in tallies.items():  # MOST at the most, by the one door of the audit log
-                    audit.record(kind, actor=None, detail=tally.told(address))
+                for (kind, _), tally in tallies.items():  # MOST at the most, by the one door of the audit log
+                    audit.record(kind, actor=None, detail=tally.told())
         except Exception as error:  # a database that is away must not end the thread of a request, nor this one
             log.warning("refusals of %s addresses are not in the audit log: %s", len(tallies), error)
 

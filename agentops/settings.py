@@ -205,7 +205,7 @@ AXES_HANDLER = "agentops.login_attempts.Attempts"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address", "username"]
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
-AXES_CLIENT_IP_CALLABLE = "agentops.client_address.of_request"
+AXES_CLIENT_IP_CALLABLE = "agentops.client_address.counted_of_request"
 AXES_USERNAME_CALLABLE = "agentops.login_attempts.name_of"
 AXES_LOCKOUT_CALLABLE = "agentops.login_attempts.refuse"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False

@@ -87,7 +87,7 @@ def _count(where: str, token: str) -> None:
 
 
 def _key(where: str) -> str:
-    return f"token-guesses:{where}"
+    return f"token-guesses:{client_address.counted(where)}"
 
 
 def _with_wait(response: HttpResponse) -> HttpResponse:

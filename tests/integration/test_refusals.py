@@ -94,6 +94,21 @@ def test_many_requests_are_few_rows(counts: refusals.Counts) -> None:
 
 
 @pytest.mark.django_db
+def test_addresses_of_one_ipv6_network_are_one_row(counts: refusals.Counts) -> None:
+    for number in range(50):
+        multipart(f"2001:db8:1:2::{number}")
+    for _ in range(2):
+        multipart("2001:db8:1:3::7")
+    multipart("192.0.2.1")
+    counts.write()
+    assert [(row["address"], row["count"]) for row in kept()] == [
+        ("2001:db8:1:2::/64", 50),
+        ("2001:db8:1:3::7", 2),
+        ("192.0.2.1", 1),
+    ]
+
+
+@pytest.mark.django_db
 def test_every_edge_counts(counts: refusals.Counts) -> None:
     Client(REMOTE_ADDR="192.0.2.7").get("/login/?next=%00")
     denied: list[Any] = []

@@ -121,6 +121,42 @@ def test_an_address_that_the_client_writes_itself_is_not_believed(ada: Any, sett
     assert forged[-1] == 429
 
 
+WRITTEN = {
+    "203.0.113.9:5555": "203.0.113.9",
+    "[2001:db8::1]:443": "2001:db8::1",
+    '"[2001:db8::1]"': "2001:db8::1",
+    "fe80::1%eth0": "fe80::1",
+    "::ffff:203.0.113.9": "203.0.113.9",
+    "unknown": "192.0.2.1",
+    "1.2.3.4.5:6": "192.0.2.1",
+}
+"""What proxies write of where a request came from, and what is kept of it: an address, or the proxy's own."""
+
+
+@pytest.mark.parametrize(("written", "address"), WRITTEN.items())
+def test_whatever_a_proxy_writes_people_log_in(ada: Any, settings: Any, written: str, address: str) -> None:
+    settings.TRUSTED_PROXIES = 1
+    assert log_in("wrong", HTTP_X_FORWARDED_FOR=f"9.9.9.9, {written}").status_code == 200
+    assert log_in(PASSWORD, HTTP_X_FORWARDED_FOR=f"9.9.9.9, {written}").status_code == 302
+    kept = AuditEvent.objects.filter(kind__startswith="login.").values_list("detail__address", flat=True)
+    assert list(kept) == [address] * 2
+
+
+def test_addresses_of_one_ipv6_network_are_one_and_kept_whole(ada: Any) -> None:
+    answers = [log_in("wrong", address=f"2001:db8:1:2::{number}").status_code for number in range(1, 6)]
+    assert answers == [200] * 4 + [429]
+    assert log_in(PASSWORD, address="2001:db8:1:2:ffff::1").status_code == 429
+    assert log_in(PASSWORD, address="2001:db8:1:3::1").status_code == 302, "another network is somebody else"
+    kept = AuditEvent.objects.filter(kind="login.failed").order_by("id").values_list("detail__address", flat=True)
+    assert kept[0] == "2001:db8:1:2::1"
+
+
+def test_a_log_in_forgets_the_failures_of_its_own_ipv6_network(ada: Any) -> None:
+    for _ in range(2):
+        assert [log_in("wrong", address="2001:db8:1:2::1").status_code for _ in range(4)] == [200] * 4
+        assert log_in(PASSWORD, address="2001:db8:1:2::2").status_code == 302
+
+
 def test_behind_a_proxy_that_nobody_named_strangers_keep_nobody_out(ada: Any, settings: Any) -> None:
     settings.HTTPS = True
     assert relaxations.proxies()[0] == "warning"

@@ -33,6 +33,15 @@ def kept(kind: str) -> list[dict[str, Any]]:
     return list(AuditEvent.objects.filter(kind=kind).values_list("detail", flat=True))
 
 
+def test_addresses_of_one_ipv6_network_guess_together(world: Any) -> None:
+    token, _ = new_token(actor=None, user=world.operator)
+    answers = [ask(f"ao_{number}", f"2001:db8:1:2::{number}").status_code for number in range(26)]
+    assert answers == [401] * 25 + [429]
+    assert ask(token, "2001:db8:1:3::1").status_code == 200, "another network is somebody else"
+    (locked,) = kept("token.locked")
+    assert locked["address"] == "2001:db8:1:2::24"
+
+
 def test_whoever_guesses_waits_and_is_seen(world: Any) -> None:
     token, _ = new_token(actor=None, user=world.operator)
     assert [ask(f"ao_{number}").status_code for number in range(30)] == [401] * 25 + [429] * 5
