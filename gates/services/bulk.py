@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,7 +87,7 @@ def _wanted(actor: Any, items: Sequence[BulkItem], verdict: str) -> list[Gate]:
         raise InvalidDecision({"verdict": ["Several gates can only be approved or rejected together."]})
     if not 1 <= len(items) <= MOST:
         raise InvalidDecision.of(f"Select between 1 and {MOST} gates.")
-    wanted = {item.gate_id for item in items}
+    wanted = {item.gate_id for item in items if _is_id(item.gate_id)}
     gates = list(Gate.objects.waiting_for(actor).filter(pk__in=wanted).with_names().ranked())
     if len({(gate.kind, gate.risk) for gate in gates}) > 1:
         raise InvalidDecision.of("Select gates of one kind and one risk: they are decided together.")
@@ -94,6 +95,15 @@ def _wanted(actor: Any, items: Sequence[BulkItem], verdict: str) -> list[Gate]:
     if verdict == Verdict.APPROVE and one_by_one:
         raise InvalidDecision.of("Actions that cannot be undone are approved one by one.")
     return gates
+
+
+def _is_id(text: str) -> bool:
+    """Whether it can be a gate's; what cannot is one that nobody finds."""
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _one(actor: Any, item: BulkItem, verdict: str, reason: str, gate: Gate | None) -> BulkResult:

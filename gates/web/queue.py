@@ -154,5 +154,5 @@ def _place(cursor: str) -> Place | None:
     try:
         risk, due, key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         return Place(int(risk), datetime.fromisoformat(due), uuid.UUID(key))
-    except (ValueError, TypeError, AttributeError, binascii.Error):
+    except (ValueError, TypeError, AttributeError, binascii.Error, OverflowError, RecursionError):
         return None

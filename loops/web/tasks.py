@@ -27,6 +27,8 @@ from loops.web.limit_ranges import ranges
 
 BLANK_ROWS = 2
 TEXTS = ("title", "goal", "constraints_text", "complexity", "final_review", "execution_loop", "idempotency_key")
+CHOICES = ("project", "agent", "workspace", "complexity", "final_review", "execution_loop")
+"""Looked up before anything judges them, so in these a NUL is a letter that nothing is named with."""
 LIMIT_FIELDS = tuple(
     (shown, row.form_label, row.step) for shown, name in FIELD_OF.items() if not (row := LIMITS[name]).is_switch
 )
@@ -104,6 +106,7 @@ def _posted(request: HttpRequest) -> dict[str, Any]:
     post = request.POST
     draft: dict[str, Any] = {name: post.get(name, "") for name in (*TEXTS, "project", "agent", "workspace")}
     draft = {name: value.replace("\r\n", "\n") for name, value in draft.items()}
+    draft |= {name: draft[name].replace("\0", "\ufffd") for name in CHOICES}
     pairs = zip(post.getlist("criterion"), post.getlist("command"), strict=False)
     draft["criteria"] = [{"text": text, "command": command} for text, command in pairs][: MAX_CRITERIA + 1]
     draft["limits"] = {name: post.get(name, "") for name, _, _ in LIMIT_FIELDS}

@@ -6,6 +6,7 @@ input serializers; what is put there is what programs and people never send.
 
 from __future__ import annotations
 
+import ast
 import base64
 import inspect
 import json
@@ -49,6 +50,8 @@ TEXTS = {
     "cursor back": urllib.parse.quote(cursor("r=1&p=%ED%A0%80")),
     "cursor date": urllib.parse.quote(cursor("p=2026-99-99T99:99")),
     "cursor far": urllib.parse.quote(cursor("o=999999999999&p=")),
+    "place endless": urllib.parse.quote(cursor('[Infinity, "x", "x"]')),
+    "place deep": urllib.parse.quote(cursor("[" * 4000)),
     "empty": "",
     "uuid": "00000000-0000-0000-0000-000000000007",
     "next line": "%0A%0D",
@@ -78,6 +81,15 @@ def names_read(address: Address) -> list[str]:
     source = inspect.getsource(inspect.getmodule(view) or view)
     names = set(re.findall(r'(?:GET|POST|query_params|typed|post)\.?(?:get|getlist)?[\[(]"(\w+)"', source))
     return sorted(names | {"cursor", "page_size", "after", "limit", "before", "format", "next", "q"})
+
+
+def names_sent(address: Address) -> list[str]:
+    """The same, and words that stand together in its source: forms are read by going through such a row of names."""
+    module = inspect.getmodule(inspect.unwrap(address.view))
+    rows = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Tuple)]
+    words = {each.value for row in rows for each in row.elts if isinstance(each, ast.Constant)}
+    named = {word for word in words if isinstance(word, str) and re.fullmatch(r"[a-z_]+", word)}
+    return sorted(named | set(names_read(address)))
 
 
 def filled(address: Address, everything: dict[str, Any], **more: Any) -> str:
@@ -140,7 +152,9 @@ def test_parameters_of_what_is_read(everything: dict[str, Any], of_api: bool) ->
         path, names = filled(address, everything), names_read(address)
         for what, value in TEXTS.items():
             asked = ["cursor"] if what.startswith("cursor") else names
-            tried.ask(what, f"{path}?{'&'.join(f'{name}={value}' for name in asked)}"[:8000])
+            together = [asked] if len(value) * len(asked) < 8000 else [[name] for name in asked]
+            for some in together:
+                tried.ask(what, f"{path}?{'&'.join(f'{name}={value}' for name in some)}"[:8000])
         for name in filters_of(address):
             for what in ("lone surrogate", "no UTF-8", "huge number", "other digits", "deep"):
                 tried.ask(f"{name} {what}", f"{path}?{name}={TEXTS[what]}")
@@ -152,10 +166,14 @@ def test_fields_of_what_is_sent_to_pages(everything: dict[str, Any]) -> None:
     tried = Tried(everything["client"])
     house = everything["house"]
     sane = {"project": house.project.pk, "agent": house.run.agent_id, "goal": "x", "digest": everything["digest"]}
+    sane |= {"verdict": "reject", "item": f"{everything['gate']}:{everything['digest']}"}
     for address in addresses():
         if address.of_api:
             continue
-        path, names = filled(address, everything), names_read(address)
+        path, names = filled(address, everything), names_sent(address)
+        for name in names:
+            one = {**dict.fromkeys(names, ""), **sane, name: "%00"}
+            tried.ask(f"{name} NUL", path, "&".join(f"{key}={one[key]}" for key in names), "POST")
         for what, value in TEXTS.items():
             hostile = "&".join(f"{name}={value}" for name in names)
             tried.ask(f"all {what}", path, hostile, "POST")
