@@ -49,5 +49,6 @@ def tokens() -> Finding:
     count, until = from_before()
     if count:
         said = f"API tokens from before they expired: {count}, the last until {until}"
-        return WARNING, said, "make new ones before that day: `agentops token USER`, or POST /api/v1/me/token/"
+        todo = "make new ones before that day: `agentops token USER`, or, logged in, POST /api/v1/me/token/"
+        return WARNING, said, todo
     return OK, "All API tokens were made with an end"

@@ -6,7 +6,7 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import NotFound
+from rest_framework.exceptions import NotFound, PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -50,7 +50,12 @@ class MyToken(Endpoint):
 
     @extend_schema(request=TokenInput, responses={201: NewTokenOutput})
     def post(self, request: Request) -> Response:
-        """Make a token, shown once; one of the same name stops working. A new password ends all of them."""
+        """Make a token, shown once; one of the same name stops working. A new password ends all of them.
+
+        Only a person who is logged in may: a token makes no tokens, or none would ever end.
+        """
+        if request.auth is not None:
+            raise PermissionDenied("A token makes no tokens. Log in, or use the command: agentops token USER.")
         asked = TokenInput(data=request.data or {})
         asked.is_valid(raise_exception=True)
         token, row = service.new_token(actor=request.user, user=request.user, **asked.validated_data)

@@ -23,6 +23,8 @@ from loops.services import audit
 from loops.services.people import NotPossible
 
 DAYS, MOST_DAYS = 90, 365
+MOST = 50
+"""Of one person that work at the same time: a script that made one for each of its runs would fill the table."""
 LONGEST_NAME = 100
 USED_EVERY = timedelta(hours=1)
 """How exactly the last use of a token is known: a read of the API is not to write each time."""
@@ -38,7 +40,7 @@ def digest_of(token: str) -> str:
 
 
 def new_token(*, actor: Any, user: Any, name: str = "", days: int = DAYS) -> tuple[str, ApiToken]:
-    """Make a token for ``user``, shown once; one of the same name stops working. Raises NotPossible."""
+    """Make a token for ``user``, shown once; one of the same name stops working, and makes room. Raises NotPossible."""
     name = name.strip() or "default"
     if len(name) > LONGEST_NAME or not name.isprintable():
         raise NotPossible(f"A token's name has at most {LONGEST_NAME} characters that can be printed.")
@@ -48,7 +50,10 @@ def new_token(*, actor: Any, user: Any, name: str = "", days: int = DAYS) -> tup
         raise NotPossible(f"A token works for 1 to {MOST_DAYS} days.")
     token = PREFIX + secrets.token_urlsafe(30)
     with transaction.atomic():
+        get_user_model().objects.select_for_update(no_key=True).only("pk").get(pk=user.pk)  # two at once are counted
         _end(ApiToken.objects.filter(user=user, name__in=[name, FROM_BEFORE]), by="a newer one")
+        if ApiToken.objects.good().filter(user=user).count() >= MOST:
+            raise NotPossible(f"A person has at most {MOST} tokens that work: end one, or give one of their names.")
         expires_at = timezone.now() + timedelta(days=days)
         row = ApiToken.objects.create(user=user, name=name, digest=digest_of(token), expires_at=expires_at)
         detail = {"user": user.get_username(), "name": name, "expires_at": expires_at.isoformat()}

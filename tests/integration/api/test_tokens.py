@@ -19,6 +19,7 @@ from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from loops.models import ApiToken, AuditEvent
+from loops.services import tokens as service
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("S4", "X7")]
 ME = "/api/v1/me/"
@@ -72,6 +73,39 @@ def test_it_is_listed_without_itself_and_can_be_ended(world, api):
 def test_one_of_the_same_name_takes_its_place(world, api):
     first, second = fresh(api, world.operator), fresh(api, world.operator)
     assert (ask(first), ask(second)) == (401, 200)
+
+
+def test_a_token_makes_no_tokens(world, api):
+    token = fresh(api, world.operator, name="nightly", days=1)
+    with_token = APIClient(headers={"Authorization": f"Token {token}"})
+    for fields in ({"name": "for ever", "days": 365}, {"name": "nightly"}):
+        answer = with_token.post(URL, fields, format="json")
+        assert (answer.status_code, answer["Content-Type"]) == (403, "application/problem+json")
+    assert ApiToken.objects.get().ended_at is None
+    assert [row["name"] for row in with_token.get(URL).json()] == ["nightly"]
+    assert AuditEvent.objects.filter(kind="api.refused", actor=world.operator).count() == 2
+
+
+def test_who_is_logged_in_makes_one(world):
+    browser = APIClient()
+    browser.force_login(world.operator)
+    answer = browser.post(URL, {"name": "nightly"}, format="json")
+    assert answer.status_code == 201
+    assert ask(answer.json()["token"]) == 200
+
+
+def test_a_person_has_so_many_and_one_of_the_same_name_makes_room(world, api, monkeypatch):
+    monkeypatch.setattr(service, "MOST", 3)
+    first, second, _ = (fresh(api, world.operator, name=name) for name in ("a", "b", "c"))
+    refused = api(world.operator).post(URL, {"name": "d"}, format="json")
+    assert refused.status_code == 409
+    assert "at most 3 tokens" in refused.json()["detail"]
+    assert ask(first) == 200, "nothing ended for one that was not made"
+    newer = fresh(api, world.operator, name="a")
+    assert (ask(first), ask(second), ask(newer)) == (401, 200, 200)
+    assert ask(fresh(api, world.viewer)) == 200, "others have their own"
+    ApiToken.objects.filter(name="b").update(expires_at=timezone.now())
+    assert ask(fresh(api, world.operator, name="d")) == 200, "what expired counts no more"
 
 
 def test_it_expires(world, api):
