@@ -36,17 +36,17 @@ ANYTHING = frozenset({"*"})
 
 
 class Interrupted(Exception):
-    """A person wants the run to stop or pause, or the worker ends: what was being performed was cancelled. ``kinds``
-    says which."""
+    """A person or the monitor wants the run to stop or pause, or the worker ends: what was being performed was
+    cancelled. ``kinds`` says which, ``names`` who."""
 
-    def __init__(self, kinds: frozenset[str]) -> None:
+    def __init__(self, kinds: frozenset[str], names: tuple[str, ...] = ()) -> None:
         super().__init__(", ".join(sorted(kinds)))
-        self.kinds = kinds
+        self.kinds, self.names = kinds, names
 
     @property
     def by(self) -> str:
         """Who wanted it, in words."""
-        return "the worker ended" if self.kinds <= {"drain", "drain:pressing"} else "a person"
+        return "the worker ended" if self.kinds <= {"drain", "drain:pressing"} else ", ".join(self.names) or "a person"
 
 
 class TookTooLong(TimeoutError):
@@ -68,6 +68,7 @@ class Interrupts:
         self.lost: Exception | None = None
         self._journal, self._now = journal, now
         self._kinds: frozenset[str] = frozenset()
+        self._who: dict[str, str] = {}
         self._heeds: frozenset[str] = frozenset()
         self._driving: asyncio.Task[Any] | None = None
         self._performing: asyncio.Task[Any] | None = None
@@ -90,6 +91,8 @@ class Interrupts:
     def _look(self) -> None:
         mail = self._journal.mail_kinds()
         self.mail_waiting = self.mail_waiting or bool(mail)
+        if STOP_OR_PAUSE & mail:
+            self._who = {item.kind: str(item.payload.get("by") or item.by) for item in self._journal.mail()}
         self._kinds = mail | self._drain_kinds()
         if self.draining() and not self._told_to_end:
             self._told_to_end = True
@@ -170,7 +173,8 @@ class Interrupts:
         if self.lost is not None:
             return p.LeaseLost(str(self.lost))
         hits = self._hits(heeds)
-        return Interrupted(hits) if hits else TookTooLong(self._doing)
+        names = dict.fromkeys(name for kind, name in self._who.items() if kind in hits and name)
+        return Interrupted(hits, tuple(names)) if hits else TookTooLong(self._doing)
 
     def _hits(self, heeds: frozenset[str]) -> frozenset[str]:
         return self._kinds if heeds is ANYTHING else self._kinds & heeds

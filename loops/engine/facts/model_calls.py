@@ -82,9 +82,10 @@ class ModelFailed(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInterrupted(Fact):
-    """A person stopped or paused the run while the model was answering; nothing of the answer was used."""
+    """The run was stopped or paused while the model was answering; nothing of the answer was used."""
 
     reason: str
+    """Who wanted it (a person's name, "monitor"), or what: the end of the worker, the time limit."""
 
 
 @dataclass(frozen=True, kw_only=True)

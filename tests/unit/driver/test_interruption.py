@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from loops.driver import interrupts
 from loops.engine import facts as f
+from loops.engine import ports as p
 from loops.engine.state.lifecycle import Phase
 from tests.fakes import Tools, World, done, says
 
@@ -36,6 +38,31 @@ def test_a_stopped_tool_may_take_its_time_to_clean_up(monkeypatch: pytest.Monkey
     assert world.state.phase is Phase.HALT
     assert cleaned == list(range(10))
     assert world.journal.of(f.ToolCompleted)[0].result.error == "Stopped by a person before it ended."
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.parametrize(
+    ("by", "payload", "said"),
+    [
+        ("", {"by": "monitor", "reason": "it spends too much"}, "monitor"),
+        ("ana", {}, "ana"),
+        ("", {}, "a person"),
+    ],
+)
+def test_the_journal_says_who_interrupted_an_answer(
+    monkeypatch: pytest.MonkeyPatch, by: str, payload: dict[str, Any], said: str
+) -> None:
+    monkeypatch.setattr(interrupts, "LOOK_EVERY_S", 0)
+
+    async def endless() -> None:
+        world.journal.inbox.append(p.Signal("m1", "message", {"text": "Hurry."}, "bob"))
+        world.journal.inbox.append(p.Signal("m2", "pause", payload, by))
+        await asyncio.sleep(60)
+
+    world = World(lambda request: endless())
+    assert world.drive() == "paused"
+    assert [fact.reason for fact in world.journal.of(f.ModelInterrupted)] == [said]
+    assert [fact.by for fact in world.journal.of(f.RunPaused)] == [by or payload.get("by", "")]
 
 
 @pytest.mark.spec("J3")
