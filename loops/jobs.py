@@ -41,7 +41,7 @@ def advance(run_id: str, **_: Any) -> str:
         return "drain"
     try:
         return drive(uuid.UUID(run_id), owners.me())
-    except Exception:
+    except (Exception, SystemExit):  # of a package, wherever it is called: a worker does not end with a run
         log.exception("run %s: the worker could not go on; the run is tried again when its lease has run out", run_id)
         return "error"
 

@@ -75,7 +75,7 @@ async def lead(name: str, context: AgentContext, orchestrator: Orchestrator) -> 
         if agent.hand is None:
             raise UnfitError("it returned without working on the task")
         return agent.why
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         hand = agent.hand if agent is not None else None
         if isinstance(error, p.LeaseLost) or (hand is not None and error is hand.error):
             raise

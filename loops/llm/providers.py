@@ -224,7 +224,7 @@ class _Guest:
         self._name, self._secret = name, config.api_key
         try:
             self._adapter = build(config)
-        except Exception as error:  # of somebody else's code
+        except (Exception, SystemExit) as error:  # of somebody else's code
             raise self._failed(error) from error
 
     async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
@@ -233,7 +233,7 @@ class _Guest:
             reply = await self._adapter.call(request, on_event)
         except ModelError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _failure_of_wire(error, self._secret) or self._failed(error) from error
         if not isinstance(reply, ModelReply):
             raise self._failed(TypeError(f"it answered with a {type(reply).__name__}, which is no ModelReply"))
@@ -243,16 +243,16 @@ class _Guest:
         """Close its connections, as far as it does."""
         try:
             await self._adapter.close()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             packages.log.warning("the provider %r does not close: %s", self._name, error)
 
-    def _failed(self, error: Exception) -> ModelError:
+    def _failed(self, error: BaseException) -> ModelError:
         """An error of somebody else's code: asked again, it would fail again."""
         said = f"the provider {self._name!r} failed: {type(error).__name__}: {error}"
         return configuration_failure("provider_failed", said, self._secret)
 
 
-def _failure_of_wire(error: Exception, secret: str) -> ModelError | None:
+def _failure_of_wire(error: BaseException, secret: str) -> ModelError | None:
     """What a server or a connection did, as for our own providers; None for anything else."""
     import httpx2
 

@@ -79,7 +79,7 @@ def drive(run_id: uuid.UUID, owner: str) -> str:
     except WorkspaceElsewhere as away:
         recovery.leave_for_its_folder(held, _lost(held, before), str(away))
         return "folder"
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         recovery.say_why(held, error)
         raise
 

@@ -32,14 +32,14 @@ async def perform(tool: Tool, arguments: Arguments, run: ToolRun, bound: dict[st
     except (asyncio.CancelledError, KeyboardInterrupt):
         run.cancelled.set()
         raise
-    except Exception as error:  # a tool's own bug is its failure, not the worker's
+    except (Exception, SystemExit) as error:  # a tool's own bug is its failure, not the worker's
         run.cancelled.set()
         result = explain(error, tool.spec.name)
     duration = result.duration_ms or int((time.monotonic() - started) * 1000)
     return replace(_fit(result, run), duration_ms=duration)
 
 
-def explain(error: Exception, name: str) -> ToolResult:
+def explain(error: BaseException, name: str) -> ToolResult:
     """A failed result that says what went wrong, with the kind that decides what happens next."""
     match error:
         case PathRefused():
@@ -100,9 +100,17 @@ def _fit(result: ToolResult, run: ToolRun) -> ToolResult:
     return replace(result, content=shown.text, error=clean_text(result.error), truncated=True, output=output)
 
 
+def _staying(work: Callable[[], ToolResult]) -> ToolResult:
+    """A task that ends with SystemExit takes its event loop along, whoever awaits it."""
+    try:
+        return work()
+    except SystemExit as error:
+        raise RuntimeError(f"SystemExit: {error}") from error
+
+
 async def in_thread(work: Callable[[], ToolResult], run: ToolRun) -> ToolResult:
     """Blocking file work off the loop. On cancellation it is told to stop and waited for (a second at most)."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
+    task = asyncio.ensure_future(asyncio.to_thread(_staying, work))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

@@ -171,7 +171,7 @@ class ToolGateway:
                 planned = found.tool.undo(call.arguments, self._run(context, workspace))
             undoing = self._registry.get(planned.tool)
             return replace(planned, repeatable=undoing is not None and undoing.tool.spec.retriable)
-        except Exception as error:  # of somebody else's tool as well: not to be undone is no reason not to run
+        except (Exception, SystemExit) as error:  # of others' tools too: not to be undone is no reason not to run
             return Compensation(why_not=clean_text(f"how to undo it could not be recorded: {error}"))
 
     async def learn_undo(self, call: ToolCall, context: CallContext, planned: Compensation) -> Compensation | None:
@@ -182,7 +182,7 @@ class ToolGateway:
         try:
             with self._workspace(context) as workspace:
                 return found.tool.learn(call.arguments, self._run(context, workspace), planned)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return Compensation(why_not=clean_text(f"what it changed could not be recorded: {error}"))
 
     def snapshot(self, context: CallContext) -> str:

@@ -71,7 +71,7 @@ def next_of(state: RunState, part: str) -> e.Effect:
     try:
         effect = ask(state)
         fault = _fault(effect, state)
-    except Exception as error:  # of somebody else's code
+    except (Exception, SystemExit) as error:  # of somebody else's code, which may not end our process either
         fault = f"{type(error).__name__}: {error} ({_place(error)})"
     return broken(f"the execution loop {state.spec.loop!r} failed in {part}: {fault}") if fault else effect
 
@@ -118,6 +118,6 @@ def _is_its_word(fact: f.Fact, state: RunState) -> bool:
     return isinstance(fact, _ITS_WORD)
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{Path(last.filename).name}:{last.lineno}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
+import uuid
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from loops import agents
+from loops import agents, jobs
 from loops.agents import BaseAgent, ExecutionResult, packages
 from loops.driver import drain
 from loops.engine import effects as e
@@ -31,9 +34,17 @@ from tests.unit.engine.test_agents import LOOK, Setting, Worker
         (lambda due: e.OpenGate("question", "?", ()), "it wanted OpenGate where CallModel is due"),
         (lambda due: e.RunTool(ToolCall("c", "look", {})), "it wanted RunTool where CallModel is due"),
         (lambda due: 1 / 0, "ZeroDivisionError"),
+        (lambda due: sys.exit(3), "SystemExit: 3"),
         (lambda due: None, "it wanted NoneType"),
     ],
-    ids=["says that it is done", "a gate of its own", "a call that nobody judged", "raises", "no effect"],
+    ids=[
+        "says that it is done",
+        "a gate of its own",
+        "a call that nobody judged",
+        "raises",
+        "ends the process",
+        "no effect",
+    ],
 )
 def test_an_agent_of_a_package_that_oversteps_ends_its_run_with_a_report(
     monkeypatch: pytest.MonkeyPatch, wanted: Any, said: str
@@ -81,6 +92,19 @@ def test_an_agent_of_a_package_gives_its_worker_back(monkeypatch: pytest.MonkeyP
     finally:
         drain.forget()
     assert setting.journal.released == [(0, True)]
+
+
+@pytest.mark.spec("J4")
+@pytest.mark.parametrize(("error", "kept"), [(SystemExit(3), True), (KeyboardInterrupt(), False)])
+def test_what_ends_the_process_anywhere_else_ends_no_worker(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, kept: bool
+) -> None:
+    def drive(*_: Any) -> str:
+        raise error
+
+    monkeypatch.setattr("loops.runs.drive.drive", drive)
+    with contextlib.nullcontext() if kept else pytest.raises(KeyboardInterrupt):
+        assert jobs.advance(str(uuid.uuid4())) == "error"
 
 
 def led(setting: Setting, kind: type[BaseAgent], monkeypatch: pytest.MonkeyPatch) -> str:

@@ -107,6 +107,7 @@ def test_a_loop_brings_its_own_prompt(installed: Any) -> None:
 
 WRONG = {
     "it raises": ("raise ValueError('off by one')", "ValueError: off by one"),
+    "it ends the process": ("raise SystemExit(3)", "SystemExit: 3"),
     "it answers with nothing": ("return None", "NoneType"),
     "it answers with what is the lifecycle's": ("return e.RunChecks()", "RunChecks"),
     "it says that all is proven": ("return e.End(Event.QUALITY_GATE_PASS, 'criteria_met')", "only verification"),

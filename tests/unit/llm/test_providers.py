@@ -87,11 +87,12 @@ def test_an_answer_in_one_piece_names_its_provider(ask: Any) -> None:
         (response(503), FailureKind.TRANSIENT, "http_503"),
         (response(401), FailureKind.UNRECOVERABLE, "http_401"),
         (KeyError("tokens"), FailureKind.UNRECOVERABLE, "provider_failed"),
+        (SystemExit(3), FailureKind.UNRECOVERABLE, "provider_failed"),
         (ModelError("later", kind=FailureKind.TRANSIENT, code="own"), FailureKind.TRANSIENT, "own"),
     ],
     ids=str,
 )
-def test_whatever_is_raised_is_a_failed_call(ask: Any, error: Exception, kind: FailureKind, code: str) -> None:
+def test_whatever_is_raised_is_a_failed_call(ask: Any, error: BaseException, kind: FailureKind, code: str) -> None:
     with pytest.raises(ModelError) as failed:
         ask(raising(error))
     assert (failed.value.kind, failed.value.code) == (kind, code)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +13,7 @@ from pydantic import AfterValidator
 
 from agentops.sdk import Access, ArgumentError, Danger, Effects, Reversibility, ToolHarness, ToolRun, tool
 from loops.engine.ports import CallContext
-from loops.engine.values import ToolCall
+from loops.engine.values import Compensation, ToolCall
 from loops.tools.builtin import builtin_registry
 from loops.tools.decorator import DeclaredTool
 from loops.tools.gateway import ToolGateway
@@ -95,6 +97,42 @@ def test_the_model_is_told_what_to_do_instead(tmp_path: Path, arguments: dict[st
     result = ToolHarness(marking(), tmp_path).run(path="in", **arguments)
     assert not result.ok
     assert said in result.content
+
+
+@tool()
+async def leaving(run: ToolRun) -> str:
+    """End the process."""
+    sys.exit(3)
+
+
+@tool()
+def leaving_in_a_thread(run: ToolRun) -> str:
+    """End the process."""
+    sys.exit(3)
+
+
+@pytest.mark.spec("X5")
+@pytest.mark.parametrize("made", [leaving, leaving_in_a_thread])
+def test_a_tool_that_ends_the_process_has_failed(tmp_path: Path, made: DeclaredTool) -> None:
+    result = ToolHarness(made, tmp_path).run()
+    assert not result.ok
+    assert "SystemExit: 3" in result.content
+    assert result.fault == "crash"
+
+
+@pytest.mark.spec("X5", "O2")
+def test_a_tool_that_ends_the_process_where_its_undoing_is_planned_has_none(tmp_path: Path) -> None:
+    def leave(*_: Any) -> Any:
+        sys.exit(3)
+
+    mark, *undoing = marking().offered
+    registry = ToolRegistry([replace(mark, undo=leave, learn=leave), *undoing])
+    service = ToolGateway(registry, (), "v", SandboxLevel(FULL, "full"), save_blob=lambda data: "")
+    call, context = ToolCall("c", "mark", {"path": "a"}), CallContext("r", 1, "coder", "p", str(tmp_path))
+    planned = asyncio.run(service.plan_undo(call, context))
+    learnt = asyncio.run(service.learn_undo(call, context, Compensation(tool="undo_mark")))
+    assert planned == Compensation(why_not="how to undo it could not be recorded: 3")
+    assert learnt == Compensation(why_not="what it changed could not be recorded: 3")
 
 
 def test_unknown_and_mistyped_arguments_never_reach_the_function(tmp_path: Path) -> None:
