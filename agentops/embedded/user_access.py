@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ _PROBE = (
     "import sys; sys.path.insert(0, {root!r}); from loops.tools.sandbox.capability import probe; print(probe().level)"
 )
 _PATIENCE_S = 60
+_IS_CHECKOUT = (BASE_DIR / "Makefile").exists()  # asked as whoever starts it: others may not be let in
 _SWITCHES = {
     "kernel/unprivileged_userns_clone": "kernel.unprivileged_userns_clone=1",
     "kernel/apparmor_restrict_unprivileged_userns": "kernel.apparmor_restrict_unprivileged_userns=0",
@@ -91,7 +93,14 @@ def _not_enterable(name: str, folder: Path, wanted: Path) -> str:
     closed = next((each for each in (*reversed(folder.parents), folder) if not os.access(each, os.X_OK)), None)
     if closed is None:
         return ""
-    return f"the user {name} may not enter {closed}, where {wanted} lies; /opt, for example, is open to everybody"
+    said = f"the user {name} may not enter {closed}, where {wanted} lies"
+    if BASE_DIR in wanted.parents and _IS_CHECKOUT:
+        return f"{said}; `{_moving(BASE_DIR)}` moves it to where everybody may"
+    return f"{said}; /opt, for example, is open to everybody"
+
+
+def _moving(checkout: Path) -> str:
+    return f"mv {shlex.quote(str(checkout))} /opt/agentops && cd /opt/agentops && make run"
 
 
 def _files() -> Iterator[Path]:

@@ -144,7 +144,8 @@ def test_root_starts_it_and_another_user_runs_it_or_one_sentence_says_why_not(st
     other = User(service_user.NAME, *nobody())
     why = (user_access.lacking(other, stack.state) or user_access.weaker_sandbox(other)) if os.geteuid() == 0 else ""
     if why:
-        assert f"AgentOps runs as root: {why}." in stack.state.with_suffix(".err").read_text()
+        printed = stack.state.with_suffix(".err").read_text().splitlines()
+        assert f"AgentOps runs as root: {why}." in printed
     else:
         assert users == files == {known if os.geteuid() == 0 else os.geteuid()}
 

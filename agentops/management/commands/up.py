@@ -51,8 +51,6 @@ class Command(TerminalCommand):
     def _start(self, supervisor: Supervisor, options: dict[str, Any]) -> None:
         host, port = options["host"], options["port"]
         stack.check_port(host, port)
-        if service_user.why_root:
-            self._say(service_user.why_root)
         _start_servers(supervisor)
         self._refuse_an_unsafe_database()
         call_command("migrate", verbosity=0, interactive=False, skip_when_current=True)
@@ -70,6 +68,8 @@ class Command(TerminalCommand):
         admin = accounts.first_admin()
         login = url + login_links.issue(admin) if admin else ""
         connections.close_all()
+        if service_user.why_root:  # here, where it is read: nobody who starts it for the first time waits for that
+            self._say(service_user.why_root)
         self._announce(url, login, password, as_json=options["json_ready"])
 
     def _refuse_an_unsafe_database(self) -> None:

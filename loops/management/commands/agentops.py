@@ -26,6 +26,8 @@ REFUSALS = (
     steering.NotPossible,
     tasks.IdempotencyConflict,
 )
+CALLED = {"agentops agentops": "agentops", "__main__.py agentops": "python -m agentops"}
+"""What people typed, where `agentops.command_line` put the name of this command before the verb."""
 
 
 class Command(TerminalCommand):
@@ -35,6 +37,7 @@ class Command(TerminalCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the verbs."""
+        parser.prog = CALLED.get(parser.prog, parser.prog)
         parser.add_argument("--as", dest="actor", default="", help="user name (default: the first superuser)")
         verbs = parser.add_subparsers(dest="verb", required=True, parser_class=argparse.ArgumentParser)
         _declare_submit(verbs.add_parser("submit", help="submit a task, and watch it with --watch"))

@@ -147,6 +147,13 @@ def test_code_that_nobody_else_can_reach_keeps_root(place: Path) -> None:
     assert f"may not read {place / 'code/loops/ids.py'}: `chmod -R a+rX`" in stays_root(place, "up")
 
 
+def test_a_checkout_that_nobody_else_can_reach_names_the_command_that_moves_it(place: Path) -> None:
+    (place / "code/Makefile").touch()
+    (place / "code").chmod(0o700)
+    command = f"`mv {place / 'code'} /opt/agentops && cd /opt/agentops && make run`"
+    assert command in stays_root(place, "up")
+
+
 def test_a_state_folder_that_nobody_else_can_reach_keeps_root(place: Path) -> None:
     (place / "closed").mkdir(mode=0o700)
     said = start(place, "up", AGENTOPS_STATE=str(place / "closed/state")).stderr

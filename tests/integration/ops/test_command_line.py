@@ -13,6 +13,7 @@ from django.core.management import get_commands, load_command_class
 from agentops.command_line import OF_RUNS, meant, run
 
 ROOT = Path(__file__).parents[3]
+SCRIPT = "the console script"
 
 
 def verbs_of_runs() -> set[str]:
@@ -44,6 +45,27 @@ def test_it_runs_from_any_folder(tmp_path: Path) -> None:
         check=True,
     )
     assert "--to" in said.stdout
+
+
+@pytest.mark.spec("T3")
+@pytest.mark.parametrize(
+    ("typed", "usage"),
+    [
+        (["-m", "agentops", "submit"], "usage: python -m agentops submit "),
+        (["manage.py", "agentops", "submit"], "usage: manage.py agentops submit "),
+        ([SCRIPT, "submit"], "usage: agentops submit "),
+    ],
+    ids=["module", "manage.py", "script"],
+)
+def test_help_repeats_what_was_typed(typed: list[str], usage: str, tmp_path: Path) -> None:
+    script = tmp_path / "agentops"
+    script.write_text("from agentops.command_line import main\n\nmain()\n")
+    argv = [str(script) if word == SCRIPT else word for word in typed]
+    environ = {**os.environ, "AGENTOPS_STATE": str(tmp_path / "state"), "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    said = subprocess.run(
+        [sys.executable, *argv, "--help"], cwd=ROOT, env=environ, capture_output=True, text=True, check=True
+    )
+    assert said.stdout.startswith(usage), said.stdout[:200]
 
 
 A_RUN = "00000000-0000-0000-0000-000000000000"
