@@ -288,7 +288,8 @@ masking.learn(
         "SECRET_KEY": SECRET_KEY,
         "DATABASE_PASSWORD": str(DATABASES["default"].get("PASSWORD") or ""),
         "DATABASE_OWNER_PASSWORD": str((DATABASE_OWNER or {}).get("PASSWORD") or ""),
-    }
+    },
+    configured=True,
 )
 
 # --- Logs ---------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Values of variables that are named like a secret, of the keys of models, and what settings tell of database, broker and
 signing key. A value that is short, or a common word, stands in too many texts that mean something else: it is left
-alone, and ``doctor`` says so. No framework here; the values never leave this process.
+alone, and ``doctor`` says so. What only says that there is none, a word of the environment, and what
+``AGENTOPS_NOT_SECRETS`` names are no secrets at all. No framework here; the values never leave this process.
 """
 
 from __future__ import annotations
@@ -18,7 +19,27 @@ from urllib.parse import quote, unquote, urlsplit
 from loops.engine.encoding.replace import evolve
 
 SHORTEST = 8
-NAMED_LIKE_ONE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+NOT_SECRETS = "AGENTOPS_NOT_SECRETS"
+"""The variable that names others whose values are none, with commas between them."""
+PASSWORDS = ("password", "passwd", "passphrase")
+"""People choose them, of words as well, so a word is one where they are named."""
+PARTS = frozenset(
+    {
+        *("key", "keys", "apikey", "apikeys", "accesskey", "secretkey", "privatekey"),
+        *("token", "tokens", "secret", "secrets", "passwords", "credential", "credentials", *PASSWORDS),
+    }
+)
+ENDINGS = ("token", "secret", "apikey", *PASSWORDS)
+"""Of parts that have grown together, such as PGPASSWORD; no other words end with them, as MONKEY does with KEY."""
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+WORD = re.compile(r"(?!sk-)[a-z]{1,20}(-[a-z]{1,20})*")
+NONE = frozenset(
+    {
+        *("none", "null", "nil", "empty", "unset", "unused", "dummy", "fake", "lm-studio", "ollama", "no-key"),
+        *("no-key-required", "not-needed", "not-required", "not-set", "sk-no-key-required", "true", "false"),
+    }
+)
+"""What people write where a program wants a key and its server needs none."""
 ADDRESSES = ("DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL", "EMAIL_URL")
 COMMON = frozenset(
     {
@@ -30,10 +51,10 @@ COMMON = frozenset(
 DEEPEST = 50
 TOO_DEEP = "[masked: nested]"
 """Instead of all that lies deeper and holds a secret somewhere."""
-MARK = re.compile(r"\[masked: [A-Za-z0-9_]{1,100}\]")
+MARK = re.compile(r"\[masked: ([A-Za-z0-9_]{1,100})\]")
 REFUSED = (
-    "the arguments hold a secret of this installation, or the sign [masked: NAME] that stands for one; what runs is "
-    "never changed, so the call is refused: work around that place"
+    "the arguments hold the value of {names}, a secret of this installation, or the sign [masked: NAME] that stands "
+    "for it; what runs is never changed, so the call is refused: work around that place"
 )
 LEAVE_OUT = "It holds a secret of this installation, which would be kept and shown: leave it out. Nothing was stored."
 T = TypeVar("T")
@@ -127,7 +148,7 @@ class StreamMasker:
 
 def of_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Secrets by the names of their variables, and those inside of addresses."""
-    named = {name: value.strip() for name, value in environ.items() if NAMED_LIKE_ONE.search(name)}
+    named = _without_none({name: value.strip() for name, value in environ.items() if _is_named_like_one(name)}, environ)
     for name in ADDRESSES:
         if password := _password(environ.get(name, "")):
             named[f"{name}_PASSWORD"] = password
@@ -139,17 +160,23 @@ def known() -> Masker:
     return _masker
 
 
-def learn(values: Mapping[str, str]) -> None:
-    """Mask these too, from now on."""
+def not_secrets(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Variables whose values are none, as somebody says who knows."""
+    return sorted({name.strip() for name in environ.get(NOT_SECRETS, "").split(",")} - {""})
+
+
+def learn(values: Mapping[str, str], *, configured: bool = False) -> None:
+    """Mask these too, from now on. What is ``configured`` as a secret is one, whatever it looks like."""
+    values = values if configured else _without_none(values, os.environ)
     global _masker  # of the process, as its environment is
     new = {name: value for name, value in values.items() if value and _masker.values.get(name) != value}
     if new:
         _masker = Masker({**_masker.values, **new})
 
 
-def holds_mark(value: Any) -> bool:
-    """Does a JSON value hold the sign that stands for a secret?"""
-    return any("[masked: " in text and MARK.search(text) for text in _strings(value))
+def signs_in(value: Any) -> list[str]:
+    """The names of the secrets whose signs stand in a JSON value."""
+    return sorted({name for text in _strings(value) if "[masked: " in text for name in MARK.findall(text)})
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -172,6 +199,25 @@ def _password(address: str) -> str:
         return unquote(urlsplit(address).password or "")
     except ValueError:
         return ""
+
+
+def _is_named_like_one(name: str) -> bool:
+    parts = [part.lower() for part in PART.findall(name)]
+    return any(part in PARTS or part.endswith(ENDINGS) for part in parts)
+
+
+def _without_none(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Those of the environment that may be secrets."""
+    named = {*not_secrets(environ), NOT_SECRETS}
+    return {name: value for name, value in values.items() if name not in named and not _is_none(name, value)}
+
+
+def _is_none(name: str, value: str) -> bool:
+    """It says that there is none, or is a word: half of what programs print would be masked."""
+    if value.lower() in NONE:
+        return True
+    is_word = WORD.fullmatch(value) and len(value) >= SHORTEST and value not in COMMON
+    return bool(is_word) and not name.lower().endswith(PASSWORDS)
 
 
 def _is_weak(value: str) -> bool:

@@ -10,9 +10,12 @@ from loops.services import keys
 def masked() -> Finding:
     """Secrets that are too short or too common to be masked."""
     if weak := masking.known().weak:
-        todo = "give them long random values, or other names where they are no secrets"
+        todo = f"give them long random values, or name them in {masking.NOT_SECRETS} where they are no secrets"
         return WARNING, f"Too short or too common to be masked where they are shown: {', '.join(weak)}", todo
-    return OK, f"Known secrets are masked: {len(masking.known().values)}"
+    said = f"Known secrets are masked: {len(masking.known().values)}"
+    if named := masking.not_secrets():
+        said = f"{said}; none, says {masking.NOT_SECRETS}: {', '.join(named)}"
+    return OK, said
 
 
 def addresses() -> Finding:

@@ -14,7 +14,7 @@ from loops.engine import strategies
 from loops.engine.limits.ceilings import held
 from loops.engine.limits.complexity import estimate
 from loops.engine.values import ModelRole
-from loops.masking import holds_mark, known
+from loops.masking import known, signs_in
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
 from loops.services import access, audit, open_runs, policies, policy_floor, workspaces
@@ -224,8 +224,9 @@ def _must_be_open(actor: Any, project: Project, workspace: Workspace | None) -> 
 
 def _must_be_what_was_typed(criteria: list[dict[str, str]]) -> None:
     """A command is never changed to mask a secret in it: it is refused."""
-    if any(holds_mark(criterion["command"]) for criterion in criteria):
-        said = "A command holds a secret of this installation (or its sign, [masked: NAME]): leave it out."
+    if held := signs_in([criterion["command"] for criterion in criteria]):
+        names = ", ".join(held)
+        said = f"A command holds the value of {names}, a secret of this installation (or its sign): leave it out."
         raise InvalidTask({"criteria": said})
 
 

@@ -290,8 +290,8 @@ class ToolGateway:
     def _malformed(self, call: ToolCall, found: Registered) -> list[str]:
         if call.error:
             return [clean_text(call.error)[:500]]
-        if not found.tool.internal and masking.holds_mark(masking.known().value(call.arguments)):
-            return [masking.REFUSED]
+        if not found.tool.internal and (held := masking.signs_in(masking.known().value(call.arguments))):
+            return [masking.REFUSED.format(names=", ".join(held))]
         if reasons := problems(call.arguments, self._limits.arguments_depth):
             return [clean_text(reason) for reason in reasons]
         size = len(canonical(call.arguments))

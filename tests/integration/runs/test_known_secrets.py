@@ -54,6 +54,17 @@ def planted(seen: Any) -> Any:
     return Say(text=f"Done with {SECRET}")
 
 
+def test_a_command_that_holds_one_is_refused_with_the_name_of_its_variable(tmp_path: Path) -> None:
+    boss = make.superuser("boss")
+    agent = make.agent(create_project(actor=boss, name="P", slug="p"))
+    place = Workspace.objects.create(project=agent.project, name="W", path=str(tmp_path))
+    given = {"actor": boss, "project": agent.project, "agent": agent, "workspace": place, "goal": "x"}
+    with pytest.raises(submission.InvalidTask) as refused:
+        tasks.submit_task(**given, criteria=[{"text": "", "command": f"curl -u {SECRET} x"}])
+    assert "the value of ODD_KEY, a secret" in refused.value.errors["criteria"]
+    assert tasks.submit_task(**given, criteria=[{"text": "", "command": "make test"}]).run.pk
+
+
 def test_no_row_holds_what_was_planted_in_every_input(tmp_path: Path) -> None:
     boss = make.superuser("boss")
     project = create_project(actor=boss, name="P", slug="p")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
 from agentops.logs import Json, Line
+from agentops.sdk import Access, ToolHarness, ToolRun, tool
 from loops import masking
 from loops.engine import facts as f
 from loops.engine.ports import ModelError
 from loops.engine.values import ToolResult
 from loops.llm.transport_errors import http_failure
-from loops.masking import Masker, StreamMasker, holds_mark, of_environment
+from loops.masking import Masker, StreamMasker, of_environment, signs_in
 from loops.tools.output import show
 
 pytestmark = pytest.mark.spec("S3")
@@ -94,9 +96,86 @@ def test_what_the_environment_holds() -> None:
     assert of_environment(given) == {"MY_TOKEN": "t", "api_key": "k", "DATABASE_URL_PASSWORD": "pass/word-1"}
 
 
+NO_SECRETS = {
+    "PIP_KEYRING_PROVIDER": "subprocess",
+    "MONKEY": "Monkey-0123456789",
+    "TOKENIZERS_PARALLELISM": "true-0123456789",
+    "KEYBOARD_LAYOUT": "dvorak-0123456789",
+    "TurkeyShootKeyboard": "0123456789-abc",
+    "CACHE_KEY": "subprocess",
+    "SORT_KEYS": "last-modified",
+}
+NONE = (
+    *("none", "NULL", "dummy", "lm-studio", "ollama", "no-key", "no-key-required", "not-needed", "sk-no-key-required"),
+)
+SECRETS = {
+    "OPENAI_API_KEY": "sk-proj-abcdefghijkl",
+    "ACME_APIKEY": "0a1b2c3d4e5f60718293",
+    "acmeApiKey": "6f1c0d3e-3b0a-4c58-9d0e-5f6a7b8c9d0e",
+    "APIKeyOfAcme": "Zm9vYmFyYmF6",
+    "GITHUB_TOKEN": "ghp_0123456789",
+    "PGPASSWORD": "correct-horse-battery",
+    "SMTP_PASSWORD": "abcdabcdabcdabcd",
+    "GPG_PASSPHRASE": "swordfishes",
+    "AUTHTOKEN": "qwertzuiopasdfghjklyxcvbnm",
+    "my-service-credentials": "user:0123456789",
+}
+
+
+@pytest.mark.parametrize("name", NO_SECRETS)
+def test_what_is_named_or_looks_otherwise_is_no_secret(name: str) -> None:
+    assert of_environment({name: NO_SECRETS[name]}) == {}
+
+
+@pytest.mark.parametrize("value", NONE)
+def test_what_says_that_there_is_no_key_is_none_and_is_not_named(value: str) -> None:
+    assert of_environment({"OPENAI_API_KEY": value}) == {}
+
+
+@tool()
+def repeat(run: ToolRun, text: str) -> str:
+    """Say it again."""
+    return text
+
+
+def test_a_call_with_a_common_word_runs_and_one_with_a_secret_names_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {"PIP_KEYRING_PROVIDER": "subprocess", "ODD_KEY": SECRET, "OTHER_KEY": "sk-0123456789"}
+    monkeypatch.setattr(masking, "_masker", Masker(of_environment(environ)))
+    result = ToolHarness(repeat, tmp_path).run(text="import subprocess")
+    assert (result.ok, result.content) == (True, "import subprocess")
+    refused = ToolHarness(repeat, tmp_path).judge(text=f"print({SECRET!r})")
+    assert refused.access is Access.DENY
+    assert "the value of ODD_KEY, a secret" in refused.reasons[0]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_keys_and_passwords_are_secrets_however_they_are_named(name: str) -> None:
+    masker = Masker(of_environment({name: SECRETS[name]}))
+    assert masker.weak == []
+    assert masker.text(f"it is {SECRETS[name]}.") == f"it is [masked: {name}]."
+
+
+def test_variables_can_be_named_whose_values_are_none() -> None:
+    given = {"SORT_KEY": "created_at.desc", "API_KEY": "0123-4567-89", "AGENTOPS_NOT_SECRETS": "SORT_KEY, OTHER_KEY"}
+    assert of_environment(given) == {"API_KEY": "0123-4567-89"}
+    assert masking.not_secrets(given) == ["OTHER_KEY", "SORT_KEY"]
+
+
+def test_what_is_configured_as_a_secret_is_one_and_keys_of_models_may_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTOPS_NOT_SECRETS", "SECRET_KEY,MODEL")
+    masking.learn({"SECRET_KEY": "swordfishes"}, configured=True)
+    masking.learn({"OLLAMA_API_KEY": "ollama", "MODEL": "sk-0123456789", "OPENAI_API_KEY": "sk-9876543210"})
+    assert masking.known().text("swordfishes") == "[masked: SECRET_KEY]"
+    assert masking.known().text("ollama sk-0123456789") == "ollama sk-0123456789"
+    assert masking.known().text("sk-9876543210") == "[masked: OPENAI_API_KEY]"
+    assert masking.known().weak == []
+
+
 def test_the_sign_is_known_wherever_it_stands() -> None:
-    assert holds_mark({"a": [{"b": f"x {SIGN}"}]})
-    assert not holds_mark({"a": ["masked: ODD_KEY"]})
+    assert signs_in({"a": [{"b": f"x {SIGN}"}]}) == ["ODD_KEY"]
+    assert not signs_in({"a": ["masked: ODD_KEY"]})
 
 
 def test_what_is_nested_without_end_stops_nobody() -> None:
@@ -108,5 +187,5 @@ def test_what_is_nested_without_end_stops_nobody() -> None:
     masked, levels = masking.known().value(deep), 0
     while isinstance(masked, list):
         masked, levels = masked[0], levels + 1
-    assert holds_mark(masked)
+    assert signs_in(masked)
     assert levels < 100
