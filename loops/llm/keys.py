@@ -82,6 +82,11 @@ def belongs(pair: Pair, environ: Mapping[str, str]) -> bool:
     return pair.origin in of_environment(pair.key, environ) or (not pair.key and is_of_provider(pair.origin))
 
 
+def is_set(key: str, environ: Mapping[str, str]) -> bool:
+    """Has the variable a value, here or held back for the worker alone?"""
+    return bool(key) and (bool(environ.get(key)) or key in environ.get("AGENTOPS_HELD", "").split(","))
+
+
 def of_environment(key: str, environ: Mapping[str, str]) -> set[str]:
     """Origins that whoever set the environment named for this key; for "" those of all keys."""
     named = [environ.get(url, "") for name, url in OF_ENVIRONMENT.items() if key in (name, "")]

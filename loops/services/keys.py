@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from django.db import transaction
@@ -20,6 +21,19 @@ from loops.services import audit
 TO_ALLOW = "A superuser can allow it in Admin, Models: open the model, tick “Send it there”, and save."
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``said`` is a sentence for whoever saves the model, ``refused`` for whoever uses it where a superuser's yes is
+    missing; "" where it is allowed."""
+
+    answer: Literal["allowed", "needs a superuser", "never"]
+    said: str = ""
+    refused: str = ""
+
+
+ALLOWED = Verdict("allowed")
+
+
 class Book:
     """What superusers allowed, read once and only where something else than a provider's own address is asked."""
 
@@ -30,21 +44,35 @@ class Book:
     def _rows(self) -> list[ModelAddress]:
         return list(ModelAddress.objects.all())
 
-    def refusal(self, row: ModelConfig) -> str:
-        """Why the model may not be asked, for people; "" where it may."""
+    def verdict(self, row: ModelConfig, *, sends_key: bool) -> Verdict:
+        """May the model be asked, where the value of its key goes along or not?"""
         if row.is_scripted:
-            return ""
+            return ALLOWED
         try:
             pair = keys.pair_of(row.provider, row.api_key_env, row.base_url)
         except ValueError as error:
-            return str(error)
+            return Verdict("never", str(error))
         if row.api_key_env and keys.NO_KEYS.fullmatch(row.api_key_env):
-            return f"{row.api_key_env} is no key of a model, and is sent nowhere. Name another variable."
-        if row.api_key_env and not keys.belongs(pair, self._environ) and not self._allows(pair):
-            return f"{pair.key} is not sent to {pair.origin}: nobody allowed it. {TO_ALLOW}"
-        if not row.vetted and not keys.belongs(pair, self._environ):
-            return f"{pair.origin} was given to this model by somebody who is no superuser. {TO_ALLOW}"
-        return ""
+            return Verdict(
+                "never", f"{row.api_key_env} is no key of a model, and is sent nowhere. Name another variable."
+            )
+        if keys.belongs(pair, self._environ):
+            return ALLOWED
+        if sends_key and not self._allows(pair):
+            told = f"The value of {pair.key} would be sent to {pair.origin}."
+            return Verdict("needs a superuser", told, f"{pair.key} is not sent to {pair.origin}: nobody allowed it.")
+        if not row.vetted:
+            told = f"{pair.origin} was given to this model by somebody who is no superuser."
+            return Verdict("needs a superuser", told, told)
+        return ALLOWED
+
+    def refusal(self, row: ModelConfig) -> str:
+        """Why the model may not be asked, for people; "" where it may. A variable that holds nothing sends nothing:
+        servers of one's own are asked without a key."""
+        found = self.verdict(row, sends_key=keys.is_set(row.api_key_env, self._environ))
+        if found.answer == "needs a superuser":
+            return f"{found.refused} {TO_ALLOW}"
+        return found.said
 
     def may_be_inward(self, row: ModelConfig) -> bool:
         """May its address lead to this machine or its networks?"""
@@ -64,20 +92,14 @@ class Book:
 
 def has_to_be_allowed(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> str:
     """What a superuser has to say yes to before ``row`` is saved, as a sentence; "" for nothing. Raises ValueError for
-    what nobody can allow."""
-    if row.is_scripted:
-        return ""
-    pair = keys.pair_of(row.provider, row.api_key_env, row.base_url)
-    if row.api_key_env and keys.NO_KEYS.fullmatch(row.api_key_env):
-        raise ValueError(f"{row.api_key_env} is no key of a model, and is sent nowhere.")
+    what nobody can allow. A variable that holds nothing now may hold a key tomorrow, so it counts here."""
     book = Book(environ)
-    if row.api_key_env and not keys.belongs(pair, environ) and not book._allows(pair):
-        return f"The value of {pair.key} would be sent to {pair.origin}."
-    if not row.vetted and not keys.belongs(pair, environ):
-        return f"{pair.origin} was given by somebody who is no superuser."
-    if not book.may_be_inward(row) and (where := leads_inward(row.base_url)):
-        return f"{pair.origin} leads to {where}, into a network of your own."
-    return ""
+    found = book.verdict(row, sends_key=bool(row.api_key_env))
+    if found.answer == "never":
+        raise ValueError(found.said)
+    if found.said or book.may_be_inward(row) or not (where := leads_inward(row.base_url)):
+        return found.said
+    return f"{keys.origin_of(row.base_url)} leads to {where}, into a network of your own."
 
 
 @transaction.atomic

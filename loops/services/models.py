@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from loops import masking
 from loops.engine.values import ModelRole
-from loops.llm import config
+from loops.llm import config, keys
 from loops.llm.addresses import is_private, origin
 from loops.llm.context_window_discovery import ask_models, ask_window
 from loops.llm.context_windows import default_window, is_known
@@ -138,8 +138,7 @@ def is_usable(row: ModelConfig, book: Book) -> bool:
 
 def key_is_present(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> bool:
     """May the model be called as far as its key goes? A local server needs none."""
-    held = row.api_key_env in environ.get("AGENTOPS_HELD", "").split(",")  # by the worker alone
-    return not row.api_key_env or held or bool(environ.get(row.api_key_env)) or bool(row.base_url)
+    return not row.api_key_env or keys.is_set(row.api_key_env, environ) or bool(row.base_url)
 
 
 def _claude(environ: Mapping[str, str]) -> dict[str, Any]:

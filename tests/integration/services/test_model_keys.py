@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import socket
 import threading
+from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
@@ -22,6 +23,7 @@ from agentops.ops import checks
 from loops.llm.embeddings import Embeddings
 from loops.llm.prices import cost_microusd  # noqa: F401 - the price list is read before a name server is imitated
 from loops.models import AuditEvent, BreakerRule, ComplexityProfile, ModelAddress, ModelConfig
+from loops.services import keys as keys_of_models
 from loops.services import model_tests, models, people
 from tests import factories as make
 from tests.integration.breakers.wire_runs import drive_on, facts, submit
@@ -161,6 +163,63 @@ def test_which_key_belongs_where(provider: str, base_url: str, key: str, allowed
     config = models.model_configs({key: SECRET} if key else {})[made.name]
     assert (not config.refused) is allowed
     assert bool(config.api_key) is (allowed and bool(key))
+
+
+@pytest.fixture
+def of_first_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
+    """The model that a first start makes beside the README's own line; whoever uses it has no such line."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with WireServer(lambda seen: CALLED) as server:
+        models.ensure_default_models({"OPENAI_BASE_URL": server.openai_url, "AGENTOPS_OPENAI_MODEL": "m"})
+        yield server
+
+
+def test_a_model_without_a_key_is_asked_beside_the_line_that_made_it(of_first_start: WireServer) -> None:
+    out = StringIO()
+    call_command("agentops", "test-model", models.OPENAI, stdout=out)
+    assert "Tool use: yes" in out.getvalue()
+    assert of_first_start.heads
+
+
+@pytest.mark.usefixtures("of_first_start")
+@pytest.mark.parametrize(("name", "value"), [("OPENAI_API_KEY", SECRET), ("AGENTOPS_HELD", "OTHER,OPENAI_API_KEY")])
+def test_a_key_that_is_there_is_sent_nowhere_unasked(name: str, value: str) -> None:
+    """The control: with a value to send, here or in the worker, the address has to be allowed."""
+    made = ModelConfig.objects.get(name=models.OPENAI)
+    assert keys_of_models.Book({name: ""}).refusal(made) == ""
+    assert "OPENAI_API_KEY is not sent to" in keys_of_models.Book({name: value}).refusal(made)
+
+
+@pytest.mark.parametrize(
+    ("key", "base_url", "answer"),
+    [
+        ("OPENAI_API_KEY", "", "allowed"),
+        ("OPENAI_API_KEY", "https://one.example/v1", "needs a superuser"),
+        ("ODD_KEY", "https://allowed.example/v1", "allowed"),
+        ("ODD_KEY", "https://one.example/v1", "needs a superuser"),
+        ("", "https://one.example/v1", "allowed"),
+        ("DATABASE_URL", "https://one.example/v1", "never"),
+        ("ODD_KEY", "ftp://one.example/v1", "never"),
+        ("ODD_KEY", "http://169.254.169.254/v1", "never"),
+    ],
+)
+@pytest.mark.parametrize("vetted", [True, False])
+def test_both_doors_have_one_rule(key: str, base_url: str, answer: str, *, vetted: bool) -> None:
+    """What is refused in use is what saving asks about, and the other way round."""
+    ModelAddress.objects.create(key_name="ODD_KEY", origin="https://allowed.example:443", inward=True)
+    made = ModelConfig(provider="openai", api_key_env=key, base_url=base_url, vetted=vetted)
+    if not vetted and base_url and answer == "allowed":
+        answer = "needs a superuser"
+    environ = {key: SECRET}
+    refused = keys_of_models.Book(environ).refusal(made)
+    try:
+        said = "needs a superuser" if keys_of_models.has_to_be_allowed(made, environ) else "allowed"
+    except ValueError:
+        said = "never"
+    assert said == answer
+    assert bool(refused) is (answer != "allowed")
+    assert ("A superuser can allow it" in refused) is (answer == "needs a superuser")
 
 
 # --- Where connections go -------------------------------------------------------------------------------------------
