@@ -27,11 +27,13 @@ Get = Callable[..., Any]
 """(path from the root of the server, JSON to post) -> the JSON of the answer, None without one."""
 
 
-def ask_window(config: ModelConfig, within_s: float = WITHIN_S) -> int:
-    """Return the tokens that the endpoint says the model takes; 0 where it does not say. Never raises."""
-    return (
-        _asked(config, lambda get: next(filter(None, (ask(get, config.model_id) for ask in _WAYS)), 0), within_s) or 0
+def ask_window(config: ModelConfig, within_s: float = WITHIN_S) -> int | None:
+    """Return the tokens that the endpoint says the model takes; 0 where it answers and does not say, None where it was
+    not asked or did not answer. Never raises."""
+    found: int | None = _asked(
+        config, lambda get: next(filter(None, (ask(get, config.model_id) for ask in _WAYS)), 0), within_s
     )
+    return found
 
 
 def ask_models(config: ModelConfig, within_s: float = WITHIN_S) -> list[str]:

@@ -67,8 +67,11 @@ def ask_windows(names: Collection[str], environ: Mapping[str, str] = os.environ)
             keep_window(row, ask_window(config_of(row, environ)))
 
 
-def keep_window(row: ModelConfig, size: int) -> None:
-    """Keep for all runs what a server said. 0: it said nothing, and what was known stays."""
+def keep_window(row: ModelConfig, size: int | None) -> None:
+    """Keep for all runs what a server said. 0: it said nothing, and what was known stays. None: nobody answered, so it
+    is asked again as soon as it is used."""
+    if size is None:
+        return
     found = {"window_found": size, "window_source": ModelConfig.WindowSource.ASKED} if size else {}
     ModelConfig.objects.filter(pk=row.pk).update(window_at=timezone.now(), **found)
 

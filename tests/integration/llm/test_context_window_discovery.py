@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -14,8 +15,12 @@ import pytest
 from loops.llm.addresses import is_private, origin
 from loops.llm.config import ModelConfig
 from loops.llm.context_window_discovery import ask_window
+from loops.models import ModelConfig as ModelConfigRow
+from loops.services import model_tests, models
+from tests import factories as make
 
 pytestmark = pytest.mark.spec("U1")
+NOBODY = "http://127.0.0.1:9/v1"
 
 
 @contextmanager
@@ -76,8 +81,41 @@ def test_the_window_is_found_where_each_server_says_it(kind: str) -> None:
 
 
 def test_a_server_that_does_not_answer_says_nothing() -> None:
-    gone = ModelConfig(name="m", provider="openai", model_id="m", base_url="http://127.0.0.1:9/v1")
-    assert ask_window(gone) == 0
+    gone = ModelConfig(name="m", provider="openai", model_id="m", base_url=NOBODY)
+    assert ask_window(gone) is None
+
+
+@pytest.mark.parametrize("change", [{"refused": "nobody allowed it"}, {"base_url": ""}, {"provider": "anthropic"}])
+def test_who_is_not_asked_says_nothing(change: dict[str, Any]) -> None:
+    with serving(listed(max_model_len=4096)) as url:
+        told = ModelConfig(name="m", provider="openai", model_id="m", base_url=url)
+        assert ask_window(told) == 4096
+        assert ask_window(replace(told, **change)) is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_test_that_reached_nobody_leaves_the_window_to_be_asked_for(*, refused: bool) -> None:
+    """Else a run of the next minutes assumes a window that its server does not have."""
+    with serving(listed(max_model_len=4096)) as url:
+        row = make.model(
+            name="m", provider="openai", model_id="m", base_url=url if refused else NOBODY, vetted=not refused
+        )
+        assert not model_tests.try_model(row, {}).works
+        ModelConfigRow.objects.filter(pk=row.pk).update(base_url=url, vetted=True)
+        models.ask_windows(["m"], {})
+    row.refresh_from_db()
+    assert (row.window_found, models.window_of(row)) == (4096, 4096)
+
+
+@pytest.mark.django_db
+def test_a_server_that_answered_without_saying_is_left_alone_for_a_while() -> None:
+    row = make.model(name="m", provider="openai", model_id="m")
+    with serving(listed()) as url:
+        ModelConfigRow.objects.filter(pk=row.pk).update(base_url=url)
+        models.ask_windows(["m"], {})
+    row.refresh_from_db()
+    assert (row.window_found, row.window_at is not None) == (None, True)
 
 
 @pytest.mark.parametrize(
