@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from loops.engine.failures.words import RATE_LIMITED
 from loops.engine.ports import ModelError
 from loops.engine.text.truncation import shortened
 from loops.engine.values import FailureKind
@@ -23,6 +24,8 @@ from loops.masking import known
 
 MAX_MESSAGE = 600
 _HOPELESS_STATUS = frozenset({401, 402, 403, 404})
+_REFUSED_STATUS = frozenset({401, 403})
+"""Of keys and accounts; some providers and gateways send them for a rate as well, and say so in words only."""
 _ACCOUNT_STATUS = frozenset({401, 402, 403, 429})
 """Said of the account or its rate, whatever else the words name."""
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
@@ -79,6 +82,8 @@ def http_failure(status: int, body: object, headers: Mapping[str, str], secret: 
     text, spoken = f"{code} {message}", inside or status
     if _NO_MONEY.search(text):
         code, kind = (code if code in _HOPELESS_CODES else "insufficient_quota"), FailureKind.UNRECOVERABLE
+    elif spoken in _REFUSED_STATUS and any(words in text.lower() for words in RATE_LIMITED):
+        code, kind = "rate_limit_error", FailureKind.TRANSIENT
     elif is_too_long(text):
         code, kind = "prompt_too_long", FailureKind.SYSTEMATIC
     elif spoken not in _ACCOUNT_STATUS and _NO_MODEL.search(text):

@@ -41,6 +41,14 @@ MODEL_RULES = (
         person_can_help=True,
     ),
     Rule(
+        "provider_rate_limited",
+        _TRANSIENT,
+        "The provider takes no more requests for the moment; the same request may pass later.",
+        words=RATE_LIMITED,
+        statuses=(401, 403),
+        sources=_MODEL,
+    ),
+    Rule(
         "key_refused",
         _UNRECOVERABLE,
         "The provider refuses the key or the account; a person can change it.",
@@ -119,14 +127,6 @@ MODEL_RULES = (
             "model_context_window_exceeded",
             "max_tokens",
         ),
-        sources=_MODEL,
-    ),
-    Rule(
-        "provider_rate_limited",
-        _TRANSIENT,
-        "The provider takes no more requests for the moment; the same request may pass later.",
-        words=RATE_LIMITED,
-        statuses=(401, 403),
         sources=_MODEL,
     ),
     Rule(

@@ -318,6 +318,27 @@ def test_a_rate_is_no_unknown_model() -> None:
     assert error.kind is TRANSIENT
 
 
+RATES = ["You have exceeded the rate limit: 5 requests per minute", "Too Many Requests", "Request was throttled"]
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("message", RATES)
+def test_a_rate_is_a_rate_whatever_status_it_has(provider: Provider, status: int, message: str) -> None:
+    """Else the run ends at its first request, for a limit that is over in a minute."""
+    error = failure(lambda seen: Raw.error(status, "permission_error", message, retry_after="9"), provider)
+    assert (error.kind, error.code, error.status) == (TRANSIENT, "rate_limit_error", status)
+    assert error.retry_after_s == 9
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("message", ["Your key may not use this model", "Request not allowed", "moderate rates apply"])
+def test_a_plain_refusal_stays_final(provider: Provider, status: int, message: str) -> None:
+    error = failure(lambda seen: Raw.error(status, "permission_error", message), provider)
+    assert (error.kind, error.code) == (HOPELESS, "permission_error")
+
+
 @pytest.mark.parametrize("provider", BOTH)
 def test_silence_before_an_answer_is_another_one_than_within_it(provider: Provider) -> None:
     def late(seen: Seen) -> Say:

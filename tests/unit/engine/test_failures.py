@@ -279,6 +279,17 @@ def test_a_rate_limit_behind_a_403_passes(source: Source, text: str) -> None:
 
 
 @pytest.mark.spec("E1")
+@pytest.mark.parametrize("code", ["permission_error", "permissiondeniederror"])
+def test_a_rate_limit_of_a_model_wins_over_the_code_of_a_refusal(code: str) -> None:
+    refused = Failure(Source.MODEL, "HTTP 403: Rate limit exceeded for this key", status=403, code=code)
+    assert classify(refused).rule == "provider_rate_limited"
+    assert classify(replace(refused, text="HTTP 403: no right to this model")).rule == "key_refused"
+    assert classify(replace(refused, status=400)).rule == "key_refused", (
+        "a rate has the status of a rate or of a refusal"
+    )
+
+
+@pytest.mark.spec("E1")
 @pytest.mark.parametrize("source", [Source.TOOL, Source.MODEL])
 def test_a_403_without_such_words_stays_a_matter_of_rights(source: Source) -> None:
     assert classify(Failure(source, "HTTP 403: not for you", tool="mcp_x", status=403)).kind is UNRECOVERABLE
