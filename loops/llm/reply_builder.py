@@ -70,6 +70,8 @@ class CallPart:
     pieces: list[str] = field(default_factory=list)
     announced: bool = False
     closed: bool = False
+    error: str = ""
+    """What the provider itself said of a call that it could not read."""
 
 
 @dataclass(slots=True)
@@ -235,7 +237,7 @@ class ReplyBuilder:
         return made.text
 
     def _close_call(self, part: CallPart, stop: StopReason, blocks: list[Block]) -> ToolCall:
-        error = self._cut_error(part, stop)
+        error = part.error or self._cut_error(part, stop)
         arguments: Mapping[str, Any] = {}
         if not error:
             arguments, error = parse_arguments(_joined(part.pieces))

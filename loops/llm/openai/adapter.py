@@ -60,7 +60,8 @@ class OpenAIModel:
                 await self._read(stream, decoder, on_event)
             decoder.is_whole = timeouts.is_marked_whole(stream.response)
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-            raise self._failure(error) from error
+            if not decoder.told_of_call(getattr(error, "body", None)):
+                raise self._failure(error) from error
         if not decoder.started:
             raise wire_failure("empty_stream", "the answer held no message", self._config.api_key)
         return decoder.reply()
@@ -89,7 +90,7 @@ class OpenAIModel:
     def _feed(self, decoder: ChunkDecoder, chunk: Any, on_event: OnEvent) -> None:
         try:
             plain = chunk if isinstance(chunk, Mapping) else chunk.to_dict(warnings=False)
-            if plain.get("error"):
+            if plain.get("error") and not decoder.told_of_call(plain["error"]):
                 raise http_failure(200, plain, {}, self._config.api_key)
             happened = decoder.feed(plain)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -11,19 +11,24 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from loops.engine.text.truncation import shortened
 from loops.engine.values import ModelEvent, ModelReply, ModelRequest, StopReason, Usage
 from loops.llm.arguments import parse_arguments
 from loops.llm.conversation import turn_number
 from loops.llm.openai.request import THINKING_MODEL, used_ids
 from loops.llm.reply_builder import CallPart, Ending, ReplyBuilder, TextPart, ThinkingPart
-from loops.llm.transport_errors import number
+from loops.llm.text import clean_text
+from loops.llm.transport_errors import MAX_MESSAGE, number
 
+UNREADABLE = "tool_use_failed"
+"""What providers that read calls themselves say of one that their model wrote wrongly."""
 _STOPS = {
     "stop": StopReason.END_TURN,
     "end_turn": StopReason.END_TURN,
     "eos": StopReason.END_TURN,
     "tool_calls": StopReason.TOOL_USE,
     "function_call": StopReason.TOOL_USE,
+    UNREADABLE: StopReason.TOOL_USE,
     "length": StopReason.MAX_TOKENS,
     "max_tokens": StopReason.MAX_TOKENS,
     "model_length": StopReason.MAX_TOKENS,
@@ -66,7 +71,21 @@ class ChunkDecoder:
                 self.started = True
                 self._delta(choice.get("delta") or choice.get("message") or {})
                 self._stop = str(choice.get("finish_reason") or self._stop)
+                if self._stop.lower().endswith("malformed_function_call"):
+                    self._unreadable("")
         return self._draft.events()
+
+    def told_of_call(self, error: object) -> bool:
+        """Is this error of the provider about a call that the model wrote? Then it belongs to the answer: the model is
+        told, as of every call that can't be read, and writes another."""
+        if not isinstance(error, Mapping) or error.get("code") != UNREADABLE:
+            return False
+        written = error.get("failed_generation")
+        if not isinstance(written, str) or not written.strip():
+            return False
+        self.started = True
+        self._unreadable(written)
+        return True
 
     def reply(self) -> ModelReply:
         """The answer as far as it has come."""
@@ -128,6 +147,15 @@ class ChunkDecoder:
             self._draft.arguments(part, arguments)
         elif isinstance(arguments, Mapping):
             self._draft.arguments(part, json.dumps(arguments))
+
+    def _unreadable(self, written: str) -> None:
+        """The call that came last is it if it is broken, else one that the provider kept to itself."""
+        broken = bool(self._calls) and not _is_readable(self._calls[-1])
+        part = self._calls[-1] if broken else self._new(None, "")
+        part.name = part.name or next((name for name in sorted(self._tools) if name in written), "")
+        shown = f": {shortened(written.strip(), MAX_MESSAGE)}" if written else ""
+        part.error = clean_text(f"your provider takes it for no call of a tool{shown}")
+        self._stop = UNREADABLE
 
     def _find(self, index: Any, call_id: str, name: str) -> CallPart:
         """The call a piece belongs to: by index, else by id; else a name begins a new one and the rest goes on."""

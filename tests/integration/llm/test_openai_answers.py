@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from loops.engine.ports import ModelError
 from loops.engine.values import CallDetected, ModelEvent, StopReason
 from loops.llm.registry import build_adapter
 from tests.wire.client import answer, ask, config, continued, left_by_its_client, request, user
@@ -247,3 +248,67 @@ def test_a_call_in_the_older_form_is_still_one() -> None:
     deltas = ({"function_call": {"name": "count", "arguments": ""}}, {"function_call": {"arguments": '{"upto": 2}'}})
     reply = answer(lambda seen: said(*deltas, finish="function_call"), "openai")
     assert [(call.name, call.arguments, call.error) for call in reply.calls] == [("count", {"upto": 2}, "")]
+
+
+WRITTEN = '<function=count{"upto": 2</function>'
+
+
+def in_the_stream(**error: Any) -> Raw:
+    chunks = [{"model": "m", "choices": [{"index": 0, "delta": {"content": "I count."}}]}, {"error": error}]
+    return Raw.sse("".join(openai_sse(chunks)))
+
+
+def as_an_answer(status: int, **error: Any) -> Raw:
+    return Raw(status, {"content-type": "application/json"}, json.dumps({"error": error}))
+
+
+FAILED_CALL = {
+    "message": "Failed to call a function. See 'failed_generation' for more details.",
+    "type": "invalid_request_error",
+    "code": "tool_use_failed",
+    "failed_generation": WRITTEN,
+}
+
+
+@pytest.mark.parametrize(
+    "told", [in_the_stream(**FAILED_CALL), as_an_answer(400, **FAILED_CALL), as_an_answer(200, **FAILED_CALL)]
+)
+def test_a_call_that_the_provider_could_not_read_is_told_to_its_model(told: Raw) -> None:
+    """It is no failure of the request: another try of the same would be another throw of the same dice."""
+    with WireServer(lambda seen: told if len(seen.messages) == 2 else Say(text="2")) as server:
+        asked = request()
+        reply = ask(config(server, "openai"), asked)
+        (call,) = reply.calls
+        assert (reply.stop, call.name, call.arguments) == (StopReason.TOOL_USE, "count", {})
+        assert WRITTEN in call.error
+        assert ask(config(server, "openai"), continued(asked, reply, [call.error])).text == "2"
+    assert server.faults == []
+
+
+def test_a_call_that_was_under_way_is_the_one_that_failed() -> None:
+    chunks = [
+        {"choices": [{"index": 0, "delta": piece('{"upto": 1}', index=0, id="a", name="count")}]},
+        {"choices": [{"index": 0, "delta": piece('{"path"', index=1, id="b", name="read_file")}]},
+        {"error": FAILED_CALL},
+    ]
+    reply = answer(lambda seen: Raw.sse("".join(openai_sse(chunks))), "openai")
+    assert [(call.id, call.name, bool(call.error)) for call in reply.calls] == [
+        ("a", "count", False),
+        ("b", "read_file", True),
+    ]
+
+
+@pytest.mark.parametrize("finish", ["malformed_function_call", "function_call_filter: MALFORMED_FUNCTION_CALL"])
+def test_a_malformed_call_that_only_the_reason_tells_of(finish: str) -> None:
+    reply = answer(lambda seen: said({"content": "I count."}, finish=finish), "openai")
+    assert (reply.text, reply.stop) == ("I count.", StopReason.TOOL_USE)
+    assert [(call.name, "no call of a tool" in call.error) for call in reply.calls] == [("", True)]
+
+
+@pytest.mark.parametrize(
+    "change", [{"code": "invalid_request"}, {"failed_generation": ""}, {"failed_generation": None}, {"code": None}]
+)
+def test_another_error_of_the_stream_stays_a_failure_of_the_request(change: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match="Failed to call"):
+        answer(lambda seen: in_the_stream(**{**FAILED_CALL, **change}), "openai")
+    assert not answer(lambda seen: said({"content": "Done."}, finish="stop"), "openai").calls
