@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from loops.engine.failures.words import RATE_LIMITED
+from loops.engine.failures.words import CHALLENGE_STATUS, CHALLENGES, RATE_LIMITED
 from loops.engine.ports import ModelError
 from loops.engine.text.truncation import shortened
 from loops.engine.values import FailureKind
@@ -80,7 +80,9 @@ def http_failure(status: int, body: object, headers: Mapping[str, str], secret: 
     code, message = error_parts(body)
     inside = status_inside(body) if status == 200 else 0
     text, spoken = f"{code} {message}", inside or status
-    if _NO_MONEY.search(text):
+    if spoken in CHALLENGE_STATUS and is_challenge(body):
+        code, kind = "challenge_page", FailureKind.TRANSIENT
+    elif _NO_MONEY.search(text):
         code, kind = (code if code in _HOPELESS_CODES else "insufficient_quota"), FailureKind.UNRECOVERABLE
     elif spoken in _REFUSED_STATUS and any(words in text.lower() for words in RATE_LIMITED):
         code, kind = "rate_limit_error", FailureKind.TRANSIENT
@@ -100,6 +102,21 @@ def http_failure(status: int, body: object, headers: Mapping[str, str], secret: 
     if code == "prompt_too_long":
         error.window, error.counted = sizes(body, message)
     return error
+
+
+def page_failure(page: bytes) -> ModelError:
+    """From a web page where an answer was wanted, without an error in its status."""
+    if is_challenge(page):
+        told = "the endpoint answered with a page that wants to see a browser"
+        return ModelError(told, kind=FailureKind.TRANSIENT, code="challenge_page")
+    return ModelError("the endpoint answered with a web page", kind=FailureKind.SYSTEMATIC, code="not_an_api")
+
+
+def is_challenge(body: object) -> bool:
+    """A page, by its words, of somebody in front of the provider who wants to see a browser?"""
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body if isinstance(body, str) else ""
+    lowered = text.lower()
+    return "<html" in lowered and any(words in lowered for words in CHALLENGES)
 
 
 def wire_failure(code: str, message: str, secret: str = "") -> ModelError:

@@ -20,11 +20,11 @@ def decide_recovery(  # noqa: PLR0913  # four counters and two facts, by keyword
     approaches given up so far in the run.
 
     RVRB's table, with three differences. A transient failure whose attempts are used up is a BACKTRACK: what keeps
-    failing is no longer transient. An unrecoverable one goes to a person where a person can put it right
-    (``person_can_help``), because RVRB's partial answer would waste work that a new key could save. And RVRB lets the
-    model see an error and correct itself only when it is transient; ``corrections_at_most`` gives a systematic one
-    that many failures in a row before the approach is given up, because agents often see the same error several times
-    and still win. With 0, the default, the first systematic failure is a BACKTRACK, as RVRB has it.
+    failing is no longer transient. One that a person can put right goes to a person instead (``person_can_help``), and
+    so does an unrecoverable one, because RVRB's partial answer would waste work that a new key could save. And RVRB
+    lets the model see an error and correct itself only when it is transient; ``corrections_at_most`` gives a systematic
+    one that many failures in a row before the approach is given up, because agents often see the same error several
+    times and still win. With 0, the default, the first systematic failure is a BACKTRACK, as RVRB has it.
     """
     match kind:
         case FailureKind.CRITICAL:
@@ -37,6 +37,8 @@ def decide_recovery(  # noqa: PLR0913  # four counters and two facts, by keyword
             patience = corrections_at_most + 1
     if attempts < patience:
         return Recovery.CONTINUE
+    if kind is FailureKind.TRANSIENT and person_can_help:
+        return Recovery.ESCALATE
     return Recovery.BACKTRACK if backtracks < backtracks_at_most else Recovery.FAIL_GRACEFULLY
 
 

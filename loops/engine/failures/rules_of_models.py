@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loops.engine.failures.rule import Rule
-from loops.engine.failures.words import RATE_LIMITED
+from loops.engine.failures.words import GRPC_BUSY, RATE_LIMITED, TLS_CUT
 from loops.engine.state.failure import Source
 from loops.engine.values import FailureKind
 
@@ -11,6 +11,14 @@ _TRANSIENT, _SYSTEMATIC, _UNRECOVERABLE = FailureKind.TRANSIENT, FailureKind.SYS
 _MODEL = (Source.MODEL,)
 
 MODEL_RULES = (
+    Rule(
+        "challenge_page_of_model",
+        _TRANSIENT,
+        "Somebody in front of the provider wants to see a browser; it may let the request pass, or a person can help.",
+        codes=("challenge_page",),
+        sources=_MODEL,
+        person_can_help=True,
+    ),
     Rule(
         "money_used_up",
         _UNRECOVERABLE,
@@ -160,6 +168,7 @@ MODEL_RULES = (
             "rate limit",
             "rate_limit",
             "internal server error",
+            GRPC_BUSY,
             "server_error",
             "api_error",
             "timed out",
@@ -223,6 +232,7 @@ MODEL_RULES = (
             "name resolution",
             "unexpected end of",
             "unexpected eof",
+            *TLS_CUT,
             ": eof",
             "incomplete",
             "empty response",

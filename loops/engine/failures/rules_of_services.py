@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from loops.engine.failures.rule import Rule
-from loops.engine.failures.words import BROKEN_OFF, NAME_UNRESOLVED, OUT_OF_TIME, RATE_LIMITED, UNREACHABLE
+from loops.engine.failures.words import (
+    BROKEN_OFF,
+    CHALLENGE_STATUS,
+    CHALLENGES,
+    GRPC_BUSY,
+    NAME_UNRESOLVED,
+    NO_API_KEY,
+    OUT_OF_TIME,
+    RATE_LIMITED,
+    UNREACHABLE,
+)
 from loops.engine.state.failure import Source
 from loops.engine.values import FailureKind
 
 _TRANSIENT, _SYSTEMATIC, _UNRECOVERABLE = FailureKind.TRANSIENT, FailureKind.SYSTEMATIC, FailureKind.UNRECOVERABLE
 _TOOL = (Source.TOOL,)
 SERVICE_RULES = (
+    Rule(
+        "challenge_page",
+        _TRANSIENT,
+        "Somebody in front of the service wants to see a browser; it may let the same call pass, or a person can help.",
+        words=CHALLENGES,
+        statuses=CHALLENGE_STATUS,
+        sources=_TOOL,
+        person_can_help=True,
+    ),
     Rule(
         "resource_contended",
         _TRANSIENT,
@@ -83,6 +102,7 @@ SERVICE_RULES = (
             "api key not valid",
             "incorrect api key",
             "missing api key",
+            *NO_API_KEY,
             "code e401",
         ),
         sources=_TOOL,
@@ -206,6 +226,7 @@ SERVICE_RULES = (
             "unavailable:",
             ".unavailable",
             '"unavailable"',
+            GRPC_BUSY,
             "bad gateway",
             "gateway time",
             "internal server error",

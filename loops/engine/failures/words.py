@@ -47,6 +47,8 @@ UNREACHABLE = (
     "connect error",
     "err_internet_disconnected",
 )
+TLS_CUT = ("eof occurred in violation of protocol", "unexpected_eof_while_reading")
+"""Python, of a server that hung up inside of TLS."""
 BROKEN_OFF = (
     "connection reset",
     "connection aborted",
@@ -81,6 +83,7 @@ BROKEN_OFF = (
     "bytes remaining to read",
     "unexpected eof while reading",
     '": unexpected eof',
+    *TLS_CUT,
     "premature close",
     "socket hang up",
     "socket closed",
@@ -173,6 +176,18 @@ SERIALISATION = (
     "write conflict during plan execution",
 )
 """What databases say of a lock, a deadlock or a transaction that may be run again (SQLSTATE 40001, 40P01, 55P03)."""
+CHALLENGES = (
+    "just a moment...",
+    "cf-chl",
+    "_cf_chl_",
+    "checking your browser",
+    "enable javascript and cookies",
+    "attention required!",
+)
+"""Pages by which somebody in front of a service wants to see a browser."""
+CHALLENGE_STATUS = (200, 403, 503)
+GRPC_BUSY = "code = unavailable"
+NO_API_KEY = ("no api key found", "no api key provided")
 CREDENTIALS_REPORTED = (
     "authentication failed for",
     "fatal: authentication failed",
@@ -198,6 +213,7 @@ CREDENTIALS_REPORTED = (
     "invalid_grant",
     "invalid api key",
     "incorrect api key",
+    *NO_API_KEY,
     "invalid authentication credentials",
     "requested url returned error: 401",
     "requested url returned error: 403",

@@ -17,14 +17,14 @@ import httpx2
 from anthropic import AsyncAnthropic, AsyncStream
 
 from loops.engine.ports import ModelError
-from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest, ModelRole
+from loops.engine.values import ModelEvent, ModelReply, ModelRequest, ModelRole
 from loops.llm import timeouts
 from loops.llm.anthropic.request import Made, memo, request_body, seals
 from loops.llm.anthropic.stream import MessageDecoder, events_of
 from loops.llm.config import ModelConfig
 from loops.llm.connections import AddressRefused, RedirectRefused, guard, stay
 from loops.llm.memo import Memo
-from loops.llm.transport_errors import configuration_failure, http_failure, wire_failure
+from loops.llm.transport_errors import configuration_failure, http_failure, page_failure, wire_failure
 
 OnEvent = Callable[[ModelEvent], None]
 _STALE_THINKING = re.compile(r"HTTP 400: .*`thinking` block.* bound to a different conversation", re.DOTALL)
@@ -94,7 +94,7 @@ class AnthropicModel:
                 _feed(decoder, event, on_event)
             return
         if "text/html" in kind:
-            raise ModelError("the endpoint answered with a web page", kind=FailureKind.SYSTEMATIC, code="not_an_api")
+            raise page_failure(await response.read())
         async for sse in AsyncStream.raw_events(response.http_response):
             if sse.event == "ping" or not sse.data:
                 continue

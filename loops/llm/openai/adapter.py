@@ -14,14 +14,14 @@ import openai
 from openai import AsyncOpenAI
 
 from loops.engine.ports import ModelError
-from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest, ModelRole
+from loops.engine.values import ModelEvent, ModelReply, ModelRequest, ModelRole
 from loops.llm import timeouts
 from loops.llm.config import ModelConfig
 from loops.llm.connections import AddressRefused, RedirectRefused, guard, stay
 from loops.llm.memo import Memo
 from loops.llm.openai.request import Made, memo, request_body
 from loops.llm.openai.stream import ChunkDecoder
-from loops.llm.transport_errors import configuration_failure, http_failure, wire_failure
+from loops.llm.transport_errors import configuration_failure, http_failure, page_failure, wire_failure
 
 OnEvent = Callable[[ModelEvent], None]
 
@@ -73,7 +73,7 @@ class OpenAIModel:
     async def _read(self, stream: Any, decoder: ChunkDecoder, on_event: OnEvent) -> None:
         kind = stream.response.headers.get("content-type", "")
         if "text/html" in kind:
-            raise ModelError("the endpoint answered with a web page", kind=FailureKind.SYSTEMATIC, code="not_an_api")
+            raise page_failure(await stream.response.aread())
         if "application/json" in kind:
             self._feed(decoder, _decoded(await stream.response.aread()), on_event)
             return

@@ -113,6 +113,37 @@ def test_a_web_page_instead_of_an_answer_is_no_answer(provider: Provider) -> Non
     assert (error.kind, error.code) == (SYSTEMATIC, "not_an_api")
 
 
+CHALLENGES = [
+    "<title>Just a moment...</title>",
+    "<title>x</title><script>window._cf_chl_opt={}; src='/cdn-cgi/cf-chl/1'</script>",
+    "<h1>Checking your browser before accessing</h1>",
+    "<noscript>Enable JavaScript and cookies to continue</noscript>",
+    "<title>Attention Required! | Cloudflare</title>",
+]
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize("status", [200, 403, 503])
+@pytest.mark.parametrize("words", CHALLENGES)
+def test_a_page_that_wants_a_browser_may_let_the_next_one_pass(provider: Provider, status: int, words: str) -> None:
+    html = f"<!DOCTYPE html><HTML>{words}{'x' * 5000}</HTML>"
+    error = failure(lambda seen: Raw(status, {"content-type": "text/html; charset=UTF-8"}, html), provider)
+    assert (error.kind, error.code) == (TRANSIENT, "challenge_page")
+
+
+@pytest.mark.parametrize("provider", BOTH)
+@pytest.mark.parametrize(("status", "code"), [(200, "not_an_api"), (403, "http_403")])
+@pytest.mark.parametrize("words", ["<title>Log in</title>", "<title>Just a moment of your time</title>", "Forbidden"])
+def test_any_other_page_stays_what_it_was(provider: Provider, status: int, code: str, words: str) -> None:
+    error = failure(lambda seen: Raw(status, {"content-type": "text/html"}, f"<html>{words}</html>"), provider)
+    assert (error.kind is TRANSIENT, error.code) == (False, code)
+
+
+def test_what_an_error_quotes_is_no_page() -> None:
+    error = failure(lambda seen: Raw.error(403, "permission_error", "no tool named 'Just a moment...'"))
+    assert (error.kind, error.code) == (HOPELESS, "permission_error")
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -53,6 +53,8 @@ RARE = {
     "reported_unrecoverable": Failure(Source.TOOL, "the project is gone", tool="mcp_x", known=UNRECOVERABLE),
     "reported_transient": Failure(Source.TOOL, "it lost count", tool="mcp_x", known=TRANSIENT),
     "adapter_says_again": Failure(Source.MODEL, "it said so in a header", known=TRANSIENT),
+    "challenge_page": Failure(Source.TOOL, "HTTP 403: <title>Just a moment...</title>", tool="mcp_x", status=403),
+    "challenge_page_of_model": Failure(Source.MODEL, "HTTP 403: an HTML page", code="challenge_page", status=403),
     "server_absent": Failure(Source.TOOL, "Failed to spawn: program not found", tool="mcp_x"),
     "resource_contended": Failure(Source.TOOL, "the object has been modified; apply your changes again"),
     "credentials_refused": Failure(Source.TOOL, "Login required.", tool="mcp_x"),
@@ -216,6 +218,9 @@ BROKEN_OFF = [
     "An existing connection was forcibly closed by the remote host.",
     "FetchError: Invalid response body: Premature close",
     "Error: write EPIPE",
+    "ssl.SSLEOFError: EOF occurred in violation of protocol (_ssl.c:997)",
+    "[SSL: UNEXPECTED_EOF_WHILE_READING] EOF (_ssl.c:1006)",
+    "rpc error: code = Unavailable desc = the pod is being moved",
 ]
 
 
@@ -256,11 +261,46 @@ def test_words_that_only_look_like_the_network_are_not_taken_for_it(text: str) -
         "An error occurred (ExpiredToken) when calling the ListBuckets operation: The provided token has expired.",
         "ERROR 1045 (28000): Access denied for user 'app'@'localhost' (using password: YES)",
         "error: failed to get token: 401 Unauthorized",
+        "Error: No API key found. Set ACME_API_KEY.",
+        "acme: no API key provided",
     ],
 )
 def test_credentials_that_a_command_reports_go_to_a_person(text: str) -> None:
     found = classify(Failure(Source.TOOL, text, tool="run_command", exit_code=1))
     assert (found.kind, found.decision) == (UNRECOVERABLE, Recovery.ESCALATE)
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize("text", ["AssertionError: no API key is needed here", "found no key in the API of the map"])
+def test_words_that_only_look_like_a_missing_key_are_not_taken_for_it(text: str) -> None:
+    assert classify(Failure(Source.TOOL, text, tool="run_command", exit_code=1)).rule == "command_failed"
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ssl.SSLEOFError: EOF occurred in violation of protocol (_ssl.c:997)",
+        "[SSL: UNEXPECTED_EOF_WHILE_READING] EOF (_ssl.c:1006)",
+        "rpc error: code = Unavailable desc = the pod is being moved",
+    ],
+)
+def test_a_model_that_hung_up_may_be_asked_again(text: str) -> None:
+    assert classify(Failure(Source.MODEL, text)).kind is TRANSIENT
+    assert classify(Failure(Source.MODEL, "rpc error: code = InvalidArgument desc = bad")).kind is SYSTEMATIC
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize("name", ["challenge_page", "challenge_page_of_model"])
+def test_a_page_that_wants_to_see_a_browser_goes_to_a_person_after_the_attempts(name: str) -> None:
+    found = classify(RARE[name])
+    assert (found.kind, found.decision, found.person_can_help) == (TRANSIENT, Recovery.CONTINUE, True)
+    counts = {"attempts_at_most": 3, "backtracks": 0, "backtracks_at_most": 3}
+    after = [decide_recovery(found.kind, attempts=n, person_can_help=True, **counts) for n in (1, 2, 3)]
+    assert after == [Recovery.CONTINUE, Recovery.CONTINUE, Recovery.ESCALATE]
+    assert decide_recovery(found.kind, attempts=3, **counts) is Recovery.BACKTRACK, "what else passes is given up"
+    lookalike = replace(RARE["challenge_page"], text="HTTP 403: just a moment, this is not for you")
+    assert classify(lookalike).rule == "service_refused"
 
 
 @pytest.mark.spec("E1")
