@@ -5,6 +5,7 @@ from __future__ import annotations
 from loops.engine.failures.rule import Rule
 from loops.engine.failures.words import (
     CREDENTIALS_REPORTED,
+    DISK_FULL,
     NAME_UNRESOLVED,
     RATE_LIMITED,
     SERIALISATION,
@@ -61,8 +62,7 @@ TOOL_RULES = (
             "bytes of output",
             "its quota is",
             "quota reached",
-            "no space left on device",
-            "disk quota exceeded",
+            *DISK_FULL,
             "too many open files",
             "can't start new thread",
             "fork: ",

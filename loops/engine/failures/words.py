@@ -143,6 +143,8 @@ RATE_LIMITED = (
     "requests per second",
 )
 """A limit of so many calls in a time. Some services answer with 403 and these words, so they come before the status."""
+DISK_FULL = ("no space left on device", "disk quota exceeded", "not enough space on the disk")
+"""Whole sentences: ENOSPC alone is also what watching too many files is called, and what tests print."""
 SERIALISATION = (
     "deadlock detected",
     "deadlock found",
@@ -237,3 +239,9 @@ CREDENTIALS_REPORTED = (
 )
 """What clients say of a key or an account that is missing or refused. Narrower than for tools that speak with one
 service: a command may print a log or a page that has the common words."""
+
+
+def is_disk_full(text: str) -> bool:
+    """Does it say that there was no room to write?"""
+    lowered = text.lower()
+    return any(words in lowered for words in DISK_FULL)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from loops.engine.failures.words import is_disk_full
 from loops.engine.values import ToolResult
 
 LOOKED_AT = 4_000
@@ -27,7 +28,6 @@ _NOT_FOUND = (
 )
 _MAKE = re.compile(r"^make(?:\[\d+\])?: \*\*\* .{0,300} Error (126|127)$", re.MULTILINE)
 _DENIED = re.compile(r"([^\s:]+): Permission denied")
-_FULL = ("no space left on device", "disk quota exceeded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def obstacle(result: ToolResult) -> Obstacle | None:
     said = f"{result.error}\n{result.content}"[-LOOKED_AT:]
     if "(time limit)" in str(result.data.get("killed") or "") or result.fault == "timeout":
         return Obstacle("timed_out", f"It did not finish: {result.error}.", "See why it takes so long here.")
-    if any(words in said.lower() for words in _FULL):
+    if is_disk_full(said):
         return Obstacle("disk_full", "There is no space left to work in.", "Make room on the disk of the workspace.")
     if result.exit_code is None:
         return Obstacle(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from loops.engine.failures.words import is_disk_full
 from loops.tools.limits import MIB, Limits
 
 READ_OF_ERRORS = 16 * 1024
@@ -13,16 +14,15 @@ _PROCESSES = re.compile(
     rb"Resource temporarily unavailable|can't start new thread|[Cc]annot fork|EAGAIN|pthread_create"
 )
 _FILES = re.compile(rb"Too many open files|EMFILE")
-_SPACE = re.compile(rb"No space left on device|ENOSPC|Disk quota exceeded")
 
 
 def met(limits: Limits, *outputs: bytes) -> list[str]:
     """In words, which of ``limits`` a command that failed with these outputs may have met; empty for none."""
     tail = b"\n".join(output[-READ_OF_ERRORS:] for output in outputs)
     said = (
-        (_MEMORY, f"{limits.address_space_bytes // MIB:,} MiB of address space for each process"),
-        (_PROCESSES, f"{limits.processes:,} processes and threads at a time"),
-        (_FILES, f"{limits.open_files:,} open files for each process"),
-        (_SPACE, f"{limits.tmp_bytes // MIB:,} MiB in $TMPDIR"),
+        (_MEMORY.search(tail), f"{limits.address_space_bytes // MIB:,} MiB of address space for each process"),
+        (_PROCESSES.search(tail), f"{limits.processes:,} processes and threads at a time"),
+        (_FILES.search(tail), f"{limits.open_files:,} open files for each process"),
+        (is_disk_full(tail.decode("utf-8", "replace")), f"{limits.tmp_bytes // MIB:,} MiB in $TMPDIR"),
     )
-    return [words for pattern, words in said if pattern.search(tail)]
+    return [words for found, words in said if found]

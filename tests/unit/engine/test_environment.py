@@ -8,9 +8,13 @@ import pytest
 
 from loops.engine import facts as f
 from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.failures.classify import classify
+from loops.engine.state.failure import Failure, Source
 from loops.engine.state.lifecycle import Phase
 from loops.engine.values import ToolResult
 from loops.engine.verification.environment import obstacle
+from loops.tools.limits import Limits
+from loops.tools.sandbox.ceilings import met
 from tests.fakes import Tools, World, done
 
 
@@ -66,6 +70,35 @@ def test_what_the_environment_lacks_is_seen(name: str) -> None:
 def test_what_the_work_lacks_stays_its_own_failure(name: str) -> None:
     assert obstacle(WORK[name]) is None
     assert obstacle(ToolResult(ok=True, content="pytest: command not found", exit_code=0)) is None
+
+
+@pytest.mark.spec("E1", "X5", "I7")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "OSError: [Errno 28] No space left on device: '/w/x'",
+        "npm error nospc ENOSPC: no space left on device, write",
+        "write failed: Disk quota exceeded",
+        "Error: EDQUOT: disk quota exceeded, write",
+        "There is not enough space on the disk.",
+    ],
+)
+def test_whoever_reads_that_a_disk_is_full_reads_the_same_words(words: str) -> None:
+    """Who asks a person, who sorts the failure and who names the ceiling of the sandbox."""
+    found = obstacle(failed(words))
+    assert found is not None
+    assert found.code == "disk_full"
+    assert classify(Failure(Source.TOOL, words, tool="run_command", exit_code=1)).rule == "limit_hit"
+    assert any("TMPDIR" in one for one in met(Limits(), words.encode()))
+
+
+@pytest.mark.spec("E1", "X5", "I7")
+@pytest.mark.parametrize(
+    "words", ["Error: ENOSPC: System limit for number of file watchers reached", "E   assert 'no space' in label"]
+)
+def test_what_only_sounds_like_a_full_disk_is_none(words: str) -> None:
+    assert obstacle(failed(words)) is None
+    assert not any("TMPDIR" in one for one in met(Limits(), words.encode()))
 
 
 class Place:
