@@ -165,6 +165,8 @@ function paint(key) {
     box.setAttribute("aria-label", { thinking: "Thinking, live", text: "Answer, live", call: "Tool call, live", stdout: "Output, live", stderr: "Errors, live" }[kind] || "Live");
     spot.append(box);
   }
+  const working = spot.querySelector(".working[data-then]"); // a small machine reads for minutes before its first word
+  if (working) working.querySelector("span").textContent = working.dataset.then;
   const stick = box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
   box.textContent = (stream.late ? "… " : "") + stream.text;
   spot.hidden = false;

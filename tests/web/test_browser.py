@@ -229,6 +229,33 @@ def test_streamed_text_shows_and_gives_way_to_its_card(house, open_page, broker)
     expect(page.locator("#step-7 .streamed")).to_have_count(0)
 
 
+def test_until_its_first_piece_a_model_reads(house, open_page, broker):
+    """A piece of another request is none of its, and a redrawn card takes nothing back."""
+    asked = make.step(house.run, 7, success=None, reasoning="", said="", tokens_used=0).first_seq
+    page = open_page(reverse("run", args=[house.run.pk]), who="viewer")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    working = page.locator("#step-7 .working")
+    expect(working).to_have_text("The model reads the prompt")
+
+    def hear(call, text):
+        delta = {"t": "delta", "run": str(house.run.pk), "step": 7, "call": call, "kind": "thinking", "offset": 0}
+        broker.publish("agentops:feed", json.dumps({**delta, "text": text}))
+
+    def redraw(word):
+        make.fact(house.run, story.f.MessageReceived(text=word, by="ana"), step=7)
+        tell(broker, house.run)
+        expect(page.locator("#step-7")).to_contain_text(word)
+
+    hear("m1", "Of another request.")
+    redraw("Hurry")
+    assert working.text_content() == "The model reads the prompt"
+    hear(f"m{asked}", "Hm.")
+    expect(page.locator("#step-7 .streamed")).to_have_text("Hm.")
+    assert working.text_content() == "The model is answering"
+    redraw("Please")
+    assert working.text_content() == "The model is answering"
+
+
 def test_an_answer_being_typed_survives_live_updates(house, open_page, broker):
     gate = make.gate(house.run, kind="question", call_id="q", title="Which currency?", step_number=6, tool="",
                      view={"question": "Which currency?"})  # fmt: skip
