@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 from loops.driver.clearance import Clearance, call_of
 from loops.driver.interrupts import STOP_OR_PAUSE, Interrupts
@@ -10,12 +11,14 @@ from loops.driver.session import RunSession
 from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
 from loops.engine import facts as f
+from loops.engine.state.run import RunState
 from loops.engine.state.spec import Criterion
 from loops.engine.values import ToolResult
 from loops.engine.verification.checks import check_schema, unproven
-from loops.engine.verification.environment import obstacle
+from loops.engine.verification.environment import missing_module, obstacle
 
 DETAIL_CHARS = 4000
+_RUN_BY_NAME, _WORD = re.compile(r"-m\s*(\w+)"), re.compile(r"\w+")
 SCHEMA_S = 60.0
 """The judgement has a budget of its own; this is for a machine with a lot to do."""
 
@@ -50,7 +53,7 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
                     call = call_of(number, criterion)
                     result = await calls.execute(call, calls.context(call), STOP_OR_PAUSE)
                     clearing.ran()
-                    checks.append(_check(criterion.text, criterion.command, result))
+                    checks.append(_check(session.state, criterion, result))
                 case why:
                     checks.append(_refused(criterion, why))
     session.note(f.ChecksCompleted(checks=(*checks, *unproven(spec)), found=clearing.found, left=clearing.left))
@@ -69,8 +72,19 @@ def _ends(text: str) -> str:
     return f"{text[:first]}\n[… {len(text) - DETAIL_CHARS} characters left out …]\n{text[-last:]}"
 
 
-def _check(text: str, command: str, result: ToolResult) -> f.Check:
-    found = obstacle(result)
+def _is_ours(state: RunState, command: str, name: str) -> bool:
+    """May the agent have to write this module? Not one that was missing before the latest repair as well; nor one that
+    the command itself runs, unless the task speaks of it."""
+    before = next((check.detail for check in state.failed_checks if check.command == command), "")
+    if missing_module(before) == name:
+        return False
+    task = "\n".join((state.spec.goal, *(criterion.text for criterion in state.spec.criteria)))
+    return name not in _RUN_BY_NAME.findall(command) or name in _WORD.findall(task)
+
+
+def _check(state: RunState, criterion: Criterion, result: ToolResult) -> f.Check:
+    text, command = criterion.text, criterion.command
+    found = obstacle(result, lambda name: _is_ours(state, command, name))
     status = "passed" if result.ok else "failed" if found is None else "error"
     detail = "" if result.ok else _ends(f"{result.error}\n{result.content}".strip())
     return f.Check(

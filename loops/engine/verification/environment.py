@@ -2,12 +2,14 @@
 
 A program, a test runner or a permission that is missing, a time-out, a full disk: no repair of the agent's puts that
 right, so a person is asked. Only what the shell, the runner or the sandbox itself says counts. A module that the code
-under test wants and does not find is the code's own failure, and so is everything that is not listed here.
+under test wants and does not find is the code's own failure, unless nothing in the workspace has its name and the
+project says that it needs it, or nobody has to write it. So is everything that is not listed here.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from loops.engine.failures.words import is_disk_full
@@ -21,6 +23,9 @@ RUNNERS = frozenset(
 )
 """Modules that are run as programs (``python -m pytest``) and come with an installation, not with the work."""
 _MODULE = re.compile(r"^\S*python[0-9.]*(?:\.exe)?: No module named ['\"]?([A-Za-z0-9_]+)", re.MULTILINE)
+_IMPORT = re.compile(r"^(?:E\s+)?ModuleNotFoundError: No module named ['\"]?([A-Za-z0-9_]+)", re.MULTILINE)
+ABSENT = "absent_module"
+"""In the data of a command: the module that it did not find, where nothing in the workspace has its name."""
 _NOT_FOUND = (
     re.compile(r"([^\s:]+): (?:command )?not found"),
     re.compile(r"([^\s:]+): No such file or directory"),
@@ -39,8 +44,15 @@ class Obstacle:
     todo: str
 
 
-def obstacle(result: ToolResult) -> Obstacle | None:
-    """What kept a command from doing its work; None where it did it, well or badly."""
+def missing_module(said: str) -> str:
+    """The module that a command did not find, by its first name; "" for none."""
+    tail = said[-LOOKED_AT:]
+    return next(iter([*_IMPORT.findall(tail), *_MODULE.findall(tail)][-1:]), "")
+
+
+def obstacle(result: ToolResult, is_ours: Callable[[str], bool] = bool) -> Obstacle | None:
+    """What kept a command from doing its work; None where it did it, well or badly. ``is_ours``: may the agent still
+    have to write the module of this name, which stands nowhere? Without it, of every one."""
     if result.ok:
         return None
     said = f"{result.error}\n{result.content}"[-LOOKED_AT:]
@@ -52,7 +64,15 @@ def obstacle(result: ToolResult) -> Obstacle | None:
         return Obstacle(
             "not_run", f"It could not be run: {result.error[:300]}", "See what keeps commands from running here."
         )
-    return _missing(result.exit_code, said)
+    return _missing(result.exit_code, said) or _uninstalled(result, said, is_ours)
+
+
+def _uninstalled(result: ToolResult, said: str, is_ours: Callable[[str], bool]) -> Obstacle | None:
+    """A module of somebody else's that is not there: no repair of the work brings it."""
+    absent, name = result.data.get(ABSENT), missing_module(said)
+    if not name or not isinstance(absent, Mapping) or absent.get("name") != name:
+        return None
+    return _program(name) if absent.get("declared") or not is_ours(name) else None
 
 
 def _missing(exit_code: int, said: str) -> Obstacle | None:

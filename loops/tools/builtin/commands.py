@@ -14,6 +14,7 @@ from loops.engine.values import Access, ArtifactRef, Danger, FailureKind, Json, 
 from loops.tools import runners
 from loops.tools.arguments import PATH, schema, string, text, texts, whole
 from loops.tools.builtin.test_results import NOT_COUNTED, measured, reported, standing, with_notes
+from loops.tools.dependencies import absent
 from loops.tools.limits import Limits
 from loops.tools.output import Shown, clean_text, reveal, sha256_hex, show
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
@@ -118,6 +119,7 @@ def command_result(outcome: Outcome, run: ToolRun) -> ToolResult:
             "taken": [{"path": one.path, "why": one.why} for one in outcome.taken[:_MOST_TAKEN]],
             "stdout_bytes": len(finished.stdout),
             "stderr_bytes": len(finished.stderr),
+            **({} if ok else absent(run.workspace, "\n".join(parts))),
         },
     )
 

@@ -17,6 +17,7 @@ from loops.engine.state.failure import (
     of_result,
 )
 from loops.engine.values import FailureKind
+from loops.engine.verification.environment import obstacle
 from loops.tools.limits import Limits
 from loops.tools.output import sha256_hex
 from loops.tools.sandbox import capability
@@ -359,3 +360,29 @@ def test_a_test_command_of_the_project_that_is_not_there_is_for_a_person(desk: D
     (desk.workspace / ".agentops.toml").write_text('[tests]\ncommand = "python3 uses.py"\n')
     theirs = classify(of_result("run_tests", desk.run("run_tests")))
     assert theirs.decision is not Recovery.ESCALATE
+
+
+@pytest.mark.spec("E1", "M4")
+@pytest.mark.parametrize(
+    ("files", "declared"),
+    [
+        ({"requirements-dev.txt": "# for tests\nNo.Such_Thing[all] >= 2\n"}, True),
+        ({"pyproject.toml": '[project]\ndependencies = ["no-such-thing>=1"]\n'}, True),
+        ({"pyproject.toml": '[dependency-groups]\ntest = ["no-such-thing"]\n'}, True),
+        ({"pyproject.toml": '[tool.poetry.dependencies]\nno-such-thing = "^1"\n'}, True),
+        ({"requirements.txt": "no-such-thing-at-all\n", "pyproject.toml": "this is no TOML"}, False),
+        ({"requirements.txt": "no-such-thing\n", "lib/no_such_thing.py": "x = 1\n"}, None),
+        ({"requirements.txt": "no-such-thing\n", "src/no_such_thing/__init__.py": "x = 1\n"}, None),
+    ],
+)
+def test_a_module_that_is_not_there(desk: Desk, files: dict[str, str], declared: bool | None) -> None:
+    """Whether it is the work's or the environment's: by what lies in the workspace, and what the project says."""
+    for path, text in files.items():
+        (desk.workspace / path).parent.mkdir(parents=True, exist_ok=True)
+        (desk.workspace / path).write_text(text)
+    result = desk.shell("python3 -c 'import no_such_thing.part'")
+    assert (result.ok, "ModuleNotFoundError" in result.content) == (False, True)
+    expected = None if declared is None else {"name": "no_such_thing", "declared": declared}
+    assert result.data.get("absent_module") == expected
+    assert (obstacle(result) is not None) is bool(declared)
+    assert "absent_module" not in desk.shell("echo \"ModuleNotFoundError: No module named 'no_such_thing'\"").data

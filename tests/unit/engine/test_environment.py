@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from loops.engine.failures.classify import classify
 from loops.engine.state.failure import Failure, Source
 from loops.engine.state.lifecycle import Phase
 from loops.engine.values import ToolResult
-from loops.engine.verification.environment import obstacle
+from loops.engine.verification.environment import ABSENT, missing_module, obstacle
 from loops.tools.limits import Limits
 from loops.tools.sandbox.ceilings import met
 from tests.fakes import Tools, World, done
@@ -199,3 +200,74 @@ def test_what_is_wrong_with_the_work_waits_for_the_environment() -> None:
     world.decide("approve")
     assert world.drive() == "ended"
     assert (world.state.end_reason, world.state.repairs) == ("criteria_met", 1)
+
+
+# --- A module that is not there -------------------------------------------------------------------------------------
+
+
+IMPORTED, RUN_BY_PYTHON = "E   ModuleNotFoundError: No module named '{}'", "/usr/bin/python3: No module named {}"
+
+
+def lacks(name: str, declared: bool | None = None, said: str = IMPORTED) -> ToolResult:
+    """As the tool gives it; ``declared`` None: something in the workspace has the name."""
+    data: dict[str, Any] = {} if declared is None else {ABSENT: {"name": name, "declared": declared}}
+    found = failed(said.format(name))
+    return replace(found, data={**found.data, **data})
+
+
+@pytest.mark.spec("E1", "M4")
+@pytest.mark.parametrize(
+    ("result", "is_seen"),
+    [
+        (lacks("requests", declared=True), True),
+        (lacks("django", declared=True, said=RUN_BY_PYTHON), True),
+        (lacks("requests", declared=False), False),
+        (lacks("invoices"), False),
+        (lacks("invoices", said=RUN_BY_PYTHON), False),
+        (replace(lacks("invoices"), data={ABSENT: {"name": "requests", "declared": True}}), False),
+        (lacks("requests", declared=True, said="E   assert 'No module named {}' == ''"), False),
+        (replace(lacks("requests", declared=True), ok=True, error=""), False),
+    ],
+)
+def test_a_module_that_the_project_says_it_needs_is_no_fault_of_the_work(result: ToolResult, *, is_seen: bool) -> None:
+    found = obstacle(result)
+    assert (found is not None) is is_seen
+    if found is not None:
+        assert (found.code, found.todo) == ("program_missing", f"Install {missing_module(result.content)} there.")
+
+
+@pytest.mark.spec("E1", "M4")
+def test_a_module_that_nobody_has_to_write_is_not_repaired() -> None:
+    world = Place(lacks("requests", declared=True), PASSES).world
+    assert world.drive() == "gate:escalation"
+    assert "requests is not installed" in world.gatekeeper.opened[0].view["failure"]
+    assert world.state.repairs == 0
+
+
+@pytest.mark.spec("E1", "M4")
+def test_a_module_that_nobody_declared_costs_one_repair_and_no_second() -> None:
+    """The agent may still have to write it; what is missing after that as well is somebody else's."""
+    world = Place(lacks("requests", declared=False), max_repairs=5).world
+    assert world.drive() == "gate:escalation"
+    assert world.state.repairs == 1
+    assert "requests is not installed" in world.gatekeeper.opened[0].view["failure"]
+
+
+@pytest.mark.spec("E1", "M4")
+def test_a_module_of_the_work_is_repaired_as_often_as_is_allowed() -> None:
+    world = Place(lacks("invoices"), max_repairs=2).world
+    world.drive()
+    assert world.state.repairs == 2
+    assert world.journal.of(f.DiagnosisMade)[-1].causes == ("LOGIC_ERROR",)
+
+
+@pytest.mark.spec("E1", "M4")
+@pytest.mark.parametrize(("text", "repairs"), [("the tests pass", 0), ("the module ledger can be run", 1)])
+def test_a_module_that_the_command_itself_runs(text: str, repairs: int) -> None:
+    """Unless the task speaks of it: then it is to be written."""
+    tools = Tools({"run_command": lambda arguments: lacks("ledger", declared=False, said=RUN_BY_PYTHON)})
+    world = World(
+        lambda request: done("3"), tools, criteria=[(text, "python3 -m ledger test")], limits={"max_repairs": 5}
+    )
+    assert world.drive() == "gate:escalation"
+    assert world.state.repairs == repairs
