@@ -42,10 +42,6 @@ class Roles:
     def may_administer(self) -> bool:
         return self.everything or any(not roles.isdisjoint(ADMINISTER) for roles in self.by_project.values())
 
-    @property
-    def only_reviews(self) -> bool:
-        return not self.everything and {role for roles in self.by_project.values() for role in roles} == {"reviewer"}
-
 
 def roles_of_user(user: Any) -> Roles:
     """One query; none for superusers and nobody."""
