@@ -42,6 +42,10 @@ class Roles:
     def may_administer(self) -> bool:
         return self.everything or any(not roles.isdisjoint(ADMINISTER) for roles in self.by_project.values())
 
+    @property
+    def in_no_project(self) -> bool:
+        return not self.everything and not self.by_project
+
 
 def roles_of_user(user: Any) -> Roles:
     """One query; none for superusers and nobody."""

@@ -55,6 +55,16 @@ def test_people_without_any_role_learn_nothing_of_the_system(house):
     assert client.get(reverse("runs")).status_code == OK
 
 
+@pytest.mark.parametrize("name", ["overview", "review", "runs"])
+def test_people_in_no_project_are_told_so(house, name):
+    client = house.client("anonymous")
+    client.force_login(make.user("nemo"))
+    told = "You are in no project yet."
+    assert told in client.get(reverse(name)).content.decode()
+    for who in ("operator", "reviewer", "viewer", "outsider", "admin"):
+        assert told not in house.client(who).get(reverse(name)).content.decode(), who
+
+
 @pytest.mark.parametrize(("who", "led"), [("operator", True), ("admin", True), ("reviewer", False), ("viewer", False)])
 @pytest.mark.parametrize("name", ["runs", "find"])
 def test_only_who_may_submit_is_led_to_it(house, name, who, led):
