@@ -2,10 +2,20 @@
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group, Permission, User
 from django.urls import reverse
 
-from loops.models import AccessRule, Agent, AuditEvent, ComplexityProfile, ModelConfig, Policy, PolicyVersion, Project
+from loops.models import (
+    AccessRule,
+    Agent,
+    AuditEvent,
+    ComplexityProfile,
+    Membership,
+    ModelConfig,
+    Policy,
+    PolicyVersion,
+    Project,
+)
 from loops.services import people, policies
 from loops.services.tasks import run_spec
 
@@ -177,6 +187,69 @@ def test_a_project_admin_sees_and_changes_only_that_project(world, project_admin
 def test_others_do_not_enter(world, client, who):
     client.force_login(getattr(world, who))
     assert client.get(url("policy", "changelist")).status_code == 302
+
+
+PERSON = "admin:auth_user_change"
+
+
+def roles_form(client, person, *, existing=(), **change):
+    """What the form of a person sends: all as shown, and ``change`` in the rows of roles."""
+    page = client.get(reverse(PERSON, args=[person.pk]))
+    shown = page.context["adminform"].form.initial
+    fields = ("username", "first_name", "last_name", "email", "is_active", "is_staff", "is_superuser")
+    form = {name: shown[name] for name in fields if shown[name]}
+    form |= {"date_joined_0": "2020-01-01", "date_joined_1": "10:00:00"}
+    return {**form, "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": len(existing), **change}
+
+
+@pytest.mark.spec("S4", "N1")
+def test_roles_are_given_and_taken_on_the_form_of_a_person(world, root):
+    person = User.objects.create_user("nia")
+    row = {"memberships-0-project": world.project.pk, "memberships-0-role": "reviewer"}
+    form = roles_form(root, person, **row)
+    assert root.post(reverse(PERSON, args=[person.pk]), form).status_code == 302
+    given = Membership.objects.get(user=person)
+    assert (given.project, given.role) == (world.project, "reviewer")
+    taken = {**row, "memberships-0-id": given.pk, "memberships-0-user": person.pk, "memberships-0-DELETE": "on"}
+    form = roles_form(root, person, existing=[given], **taken)
+    assert root.post(reverse(PERSON, args=[person.pk]), form).status_code == 302
+    assert not Membership.objects.filter(user=person).exists()
+    kept = AuditEvent.objects.filter(kind="members.changed", project=world.project).order_by("pk")
+    assert [event.detail for event in kept] == [{"added": ["nia: reviewer"]}, {"removed": ["nia: reviewer"]}]
+
+
+@pytest.mark.spec("N1")
+def test_a_role_moved_to_another_project_is_in_the_audit_log_of_both(world, root):
+    person, elsewhere = User.objects.create_user("nia"), world.elsewhere
+    given = Membership.objects.create(user=person, project=world.project, role="viewer")
+    moved = {"memberships-0-id": given.pk, "memberships-0-user": person.pk, "memberships-0-role": "viewer"}
+    form = roles_form(root, person, existing=[given], **moved, **{"memberships-0-project": elsewhere.pk})
+    assert root.post(reverse(PERSON, args=[person.pk]), form).status_code == 302
+    kept = AuditEvent.objects.filter(kind="members.changed")
+    assert {event.project: event.detail for event in kept} == {
+        world.project: {"removed": ["nia"]},
+        elsewhere: {"added": ["nia: viewer"]},
+    }
+
+
+@pytest.mark.spec("S4")
+def test_a_project_admin_gives_no_roles_elsewhere(world, project_admin):
+    """Who may change people, and administers one project, neither sees nor gives roles in another."""
+    world.admin.user_permissions.add(*Permission.objects.filter(codename__in=["change_user", "view_user"]))
+    person, elsewhere = User.objects.create_user("nia"), world.elsewhere
+    theirs = Membership.objects.create(user=person, project=elsewhere, role="viewer")
+    assert str(theirs.pk) not in project_admin.get(reverse(PERSON, args=[person.pk])).content.decode()
+    row = {"memberships-0-project": elsewhere.pk, "memberships-0-role": "admin"}
+    form = roles_form(project_admin, person, **row)
+    assert project_admin.post(reverse(PERSON, args=[person.pk]), form).status_code == 200
+    own = {**form, "memberships-0-project": world.project.pk, "memberships-0-role": "viewer"}
+    assert project_admin.post(reverse(PERSON, args=[person.pk]), own).status_code == 302
+    held = Membership.objects.filter(user=person).values_list("project", "role")
+    assert set(held) == {(elsewhere.pk, "viewer"), (world.project.pk, "viewer")}
+
+
+def test_roles_come_after_the_person(root):
+    assert "memberships-TOTAL_FORMS" not in root.get(reverse("admin:auth_user_add")).content.decode()
 
 
 @pytest.mark.spec("S3")
