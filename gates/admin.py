@@ -32,11 +32,16 @@ class ReadOnly(Unguessable):
 
 @admin.register(Gate)
 class GateAdmin(ReadOnly):
-    list_display = ("title", "kind", "status", "risk", "project", "opened_at", "expires_at", "overdue")
+    list_display = ("title", "task", "kind", "status", "risk", "project", "opened_at", "expires_at", "overdue")
     list_filter = ("status", "kind", "risk", "project")
     search_fields = ("title", "tool", "call_id")
-    list_select_related = ("project",)
+    list_select_related = ("project", "run__task")
     exclude = ("subject",)
+
+    @admin.display(ordering="run__task__title")
+    def task(self, gate: Gate) -> str:
+        """What the deed is for."""
+        return str(gate.run.task.title)
 
 
 @admin.register(Decision)

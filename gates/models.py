@@ -89,6 +89,16 @@ class Gate(models.Model):
         return self.title
 
     @property
+    def place(self) -> str:
+        """Where it would happen: project and task. Lists that show it read ``with_names``."""
+        return f"{self.project.name} · {self.run.task.title}"
+
+    @property
+    def headline(self) -> str:
+        """Deed, project and task: what tells one gate from the others wherever it stands alone."""
+        return f"{self.title} · {self.place}"
+
+    @property
     def is_open(self) -> bool:
         return self.status == self.Status.OPEN
 

@@ -44,6 +44,7 @@ class DecisionOutput(serializers.ModelSerializer):
 class GateSummary(serializers.ModelSerializer):
     """A gate in a list."""
 
+    task = serializers.CharField(source="run.task.title", read_only=True, help_text="Title of the task of its run.")
     claimed_by = serializers.CharField(source="claimed_by.username", default=None, allow_null=True, read_only=True)
     confidence = serializers.FloatField(
         read_only=True, allow_null=True, help_text="An uncalibrated score from 0 to 1; no probability."
@@ -54,8 +55,8 @@ class GateSummary(serializers.ModelSerializer):
     class Meta:
         model = Gate
         fields: tuple[str, ...] = (
-            "id", "run", "project", "kind", "status", "step_number", "call_id", "tool", "title", "reasons", "risk",
-            "confidence", "confidence_band", "confidence_calibrated", "recommended", "policy_version", "digest",
+            "id", "run", "task", "project", "kind", "status", "step_number", "call_id", "tool", "title", "reasons",
+            "risk", "confidence", "confidence_band", "confidence_calibrated", "recommended", "policy_version", "digest",
             "opened_at", "expires_at", "due_at", "overdue", "claimed_by", "decided_at", "consumed_at",
         )  # fmt: skip
         read_only_fields = fields

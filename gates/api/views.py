@@ -68,7 +68,7 @@ class GateViewSet(Endpoint, viewsets.ReadOnlyModelViewSet):
 
     def get_queryset(self) -> GateQuerySet:
         """Gates of one's own projects."""
-        around = ("decision", "decision__decided_by", "claimed_by")
+        around = ("decision", "decision__decided_by", "claimed_by", "run__task")
         return self.visible(Gate.objects).select_related(*around)  # type: ignore[no-any-return]
 
     def get_serializer_class(self) -> type[GateSummary]:

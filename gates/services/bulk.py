@@ -107,7 +107,7 @@ def _is_id(text: str) -> bool:
 
 
 def _one(actor: Any, item: BulkItem, verdict: str, reason: str, gate: Gate | None) -> BulkResult:
-    title = gate.title if gate else ""
+    title = gate.headline if gate else ""
     try:
         if gate is not None and verdict == Verdict.APPROVE:
             _may_be_together(actor, gate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from typing import Any
+from urllib.parse import quote
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -24,8 +25,11 @@ from gates.services.decisions import visible_gate
 from gates.web import forms
 from gates.web import queue as web_queue
 from gates.web.queue import Filters, Queue
+from loops.engine.text.truncation import shortened
 from loops.web import access, open_gates
 
+LONGEST_HEADLINE = 120
+"""Characters of it in a refusal: the reason comes after it, and a toast is small."""
 STATUS = {"not_allowed": 403, "not_found": 404, "invalid": 422}
 
 
@@ -156,7 +160,7 @@ def _decided(request: HttpRequest, decision: Decision) -> HttpResponse:
     if request.POST.get("place") == "run" and is_fragment:
         gate.refresh_from_db()
         return _card(request, gate)
-    messages.success(request, f"{SAID[Verdict(decision.verdict)].capitalize()}: {gate.title}")
+    messages.success(request, f"{SAID[Verdict(decision.verdict)].capitalize()}: {gate.headline}")
     if request.POST.get("place") == "run":
         return redirect(f"/runs/{gate.run_id}/")
     following = web_queue.next_after(request.user, filters)
@@ -180,7 +184,8 @@ def _refused(
         context = {"queue": found, "gate": gate, "selected": str(gate.pk), "errors": errors, "typed": typed}
         return render(request, "gates/review.html", {**context, "is_one": True, "place": "review"}, status=status)
     response = _card(request, gate, status, errors=errors, typed=typed if errors else None, refused=refused)
-    response["X-Message"] = refusal.message.encode("ascii", "replace").decode()[:200]
+    said = f"{shortened(gate.headline, LONGEST_HEADLINE)}: {refusal.message}"
+    response["X-Message"] = quote(said)  # a header carries ASCII only: names of people and tasks are not
     response["HX-Retarget"], response["HX-Reswap"] = f"#gate-{gate.pk}", "outerHTML"
     return response
 

@@ -19,6 +19,8 @@ from loops.engine.values import Json, ToolCall
 from loops.masking import known
 
 ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action", "in_doubt", "permission_blocked"})
+TITLES = {"permission_blocked": "Permission denied: "}
+"""What stands before the deed, where it is not asked for as such."""
 TITLE_CHARS = 300
 REASONING_CHARS = 4000
 FILES_AT_MOST = 500
@@ -37,7 +39,8 @@ async def open_gate(session: RunSession, calls: ToolCalls, effect: e.OpenGate) -
     view = dict(effect.view)
     if call is not None and effect.kind in ABOUT_AN_ACTION:
         judgement = await calls.judgement_of(call)
-        title, subject, version = title or deed(call), judgement.subject, judgement.policy_version
+        title = title or TITLES.get(effect.kind, "") + deed(call, str(judgement.view.get("command") or ""))
+        subject, version = judgement.subject, judgement.policy_version
         view = _view(session, call) | dict(judgement.view) | view
     if effect.criterion:  # its command is the task's own: nobody edits it here
         call, view = None, {**view, "criterion": effect.criterion}

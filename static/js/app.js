@@ -68,7 +68,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 });
 document.addEventListener("htmx:responseError", (event) => {
   const status = event.detail.xhr.status;
-  const said = event.detail.xhr.getResponseHeader("X-Message");
+  const said = decodeURIComponent(event.detail.xhr.getResponseHeader("X-Message") ?? "");
   toast(said || (status === 403 ? "Permission denied." : status === 404 ? "That is gone, or not yours to see." : `The server answered ${status}. Try again.`), "error");
 });
 document.addEventListener("htmx:sendError", () => toast("No connection. Nothing was changed; try again.", "error"));

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from gates.models import Decision, Gate
 from gates.services.disclosure import proof
 from loops.models import Membership
 from tests import factories as make
-from tests.integration.gates.builders import World, make_world, open_gate, proof_of, tool_view
+from tests.integration.gates.builders import World, make_run, make_world, open_gate, proof_of, tool_view
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q3", "Q7")]
 HTMX = {"HX-Request": "true"}
@@ -402,3 +405,54 @@ def test_the_page_asks_ten_questions_however_many_wait(
         page = client.get(f"/review/{query}")
     assert page.status_code == 200
     assert '<strong class="num">42</strong>' in text(page)
+
+
+def test_every_list_tells_gates_of_one_deed_apart_by_their_task(world: World) -> None:
+    runs = [make_run(world.project, world.author, f"Task {name}") for name in ("one", "two")]
+    gates = [open_gate(world, run=run, call_id=f"call-{at}") for at, run in enumerate(runs)]
+    for user, address in (
+        (world.reviewer, "/review/"),
+        (world.reviewer, "/"),
+        (make.superuser(), "/admin/gates/gate/"),
+    ):
+        page = text(browser(user).get(address))
+        for run in runs:
+            assert run.task.title in page, address
+    items = {"item": [f"{gate.pk}:{gate.digest}" for gate in gates], "verdict": "reject"}
+    client = browser(world.reviewer)
+    assert text(client.post("/review/bulk/", items)).count("Harbour · Task ") == 2
+    done = text(client.post("/review/bulk/", {**items, "confirmed": "1", "reason": "no"}))
+    assert "Write notes/today.md · Harbour · Task one" in done
+    listed = client.get("/api/v1/gates/").json()["results"]
+    assert {one["task"] for one in listed} == {"Task one", "Task two"}
+
+
+def test_a_page_and_what_follows_a_decision_name_deed_and_task(world: World) -> None:
+    gate = open_gate(world)
+    client = browser(world.reviewer)
+    assert "<title>Write notes/today.md · Harbour · Tidy the notes · Review" in text(client.get(f"/review/{gate.pk}/"))
+    assert "Approved: Write notes/today.md · Harbour · Tidy the notes" in text(post(client, gate, htmx=True))
+
+
+def test_a_refusal_names_the_task_in_whatever_letters(world: World) -> None:
+    gate = open_gate(world, run=make_run(world.project, world.author, "Prüfe 発票"))
+    refused = post(browser(world.viewer), gate, htmx=True)
+    assert refused.status_code == 403
+    assert "Write notes/today.md · Harbour · Prüfe 発票: " in unquote(refused["X-Message"])
+
+
+@pytest.mark.parametrize("address", ["/review/list/", "/", "/api/v1/gates/"])
+def test_naming_the_task_costs_no_query_a_row(world: World, address: str) -> None:
+    client = browser(world.reviewer)
+
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            client.get(address)
+        return len(queries)
+
+    open_gate(world, call_id="call-0")
+    asked()
+    few = asked()
+    for at in range(1, 5):
+        open_gate(world, run=make_run(world.project, world.author), call_id=f"call-{at}")
+    assert asked() == few

@@ -83,7 +83,7 @@ def _ask_a_person(pending: PendingCall) -> OpenGate:
     helper = pending.specialist or "no other agent of this project may do it either"
     return OpenGate(
         kind=GATE,
-        title=f"Permission denied: {call.name}",
+        title="",
         call=call,
         reasons=(*pending.reasons, f"{pending.operation or call.name} was denied before, and the agent tried again"),
         risk=pending.risk if pending.risk in ("medium", "high", "critical") else "medium",

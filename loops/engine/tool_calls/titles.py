@@ -28,10 +28,13 @@ _SETS_UP = re.compile(
 DEED_CHARS = 200
 
 
-def deed(call: ToolCall) -> str:
-    """The call in one line: the deed first, what it is set up by after it. Nothing of a short command is left out."""
+def deed(call: ToolCall, resolved: str = "") -> str:
+    """The call in one line: the deed first, what it is set up by after it. Nothing of a short command is left out.
+
+    ``resolved`` is the command that the tool made of the arguments, where they do not hold all of it.
+    """
     arguments = call.arguments
-    if line := _command(arguments):
+    if line := resolved.strip() or _command(arguments):
         what, before = _split(line)
         where = f" in {arguments['directory']}" if arguments.get("directory") not in (None, "", ".") else ""
         after = f", after {', '.join(f'`{one}`' for one in before)}" if before else ""

@@ -110,7 +110,8 @@ def _operands(arguments: Arguments, run: ToolRun) -> Operands:
 
 
 def _preview(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
-    return command_view(_operands(arguments, run), run)
+    """The command as it was found, before what tells runners where to report."""
+    return {**command_view(_operands(arguments, run), run), "command": _command(arguments, run)}
 
 
 TOOLS = (

@@ -14,7 +14,7 @@ from django.db import close_old_connections, connections
 
 from loops.models import Run
 from loops.storage.status import WAITING_FOR_RESOURCE
-from loops.web import formatting, timeline
+from loops.web import formatting, open_gates, timeline
 from loops.web.access import Audience
 from loops.web.live import frames as live_frames
 from loops.web.live import messages, query
@@ -133,7 +133,8 @@ def _say(run: Run, kinds: Set[str]) -> str:
         why = f" {formatting.reason(run.end_reason)}." if run.end_reason else ""
         return f"The run ended: {run.get_status_display()}.{why}"
     if "GateOpened" in kinds:
-        return "The run waits for a person."
+        asked = f": {open_gates.said(run.waiting_on)}" if run.waiting_on else ""
+        return f"{run.task.title} waits for a decision{asked}."
     if "StepCompleted" in kinds:
         return f"Step {run.total_steps} done."
     return ""

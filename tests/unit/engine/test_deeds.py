@@ -37,6 +37,13 @@ def test_a_call_is_said_as_a_deed(tool: str, arguments: dict[str, Any], said: st
     assert deed(ToolCall(id="1", name=tool, arguments=arguments)) == said
 
 
+def test_what_a_tool_made_of_its_arguments_is_the_deed() -> None:
+    """A call of run_tests names neither the command of the project nor what its paths are given to."""
+    call = ToolCall(id="1", name="run_tests", arguments={"paths": ["a_test.py"]})
+    assert deed(call) == "Run the tests"
+    assert deed(call, "python3 -m pytest -q a_test.py") == "Run `python3 -m pytest -q a_test.py`"
+
+
 def test_a_deed_fits_a_title_and_says_that_it_is_cut() -> None:
     said = deed(ToolCall(id="1", name="run_command", arguments={"command": "x" * 5_000}))
     assert len(said) < 300

@@ -334,3 +334,10 @@ def test_packages_add_tools_and_a_broken_one_does_not_stop_the_worker(monkeypatc
 def test_the_service_is_the_port(tmp_path: Path) -> None:
     port: Tools = Desk(tmp_path).service
     assert {spec.name for spec in port.specs()} == set(builtin_registry().names()) - {"restore_files"}
+
+
+def test_the_view_of_run_tests_holds_the_command_it_found(tmp_path: Path) -> None:
+    """Neither the project's command nor the paths behind it stand in the arguments of the call."""
+    desk = Desk(tmp_path)
+    (desk.workspace / ".agentops.toml").write_text("[tests]\ncommand = 'make check'\n")
+    assert desk.judge("run_tests", paths=["a test.py"]).view["command"] == "make check 'a test.py'"
