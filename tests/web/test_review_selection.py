@@ -284,8 +284,7 @@ def test_a_run_that_waits_opens_at_its_decision(desk: Any, size: tuple[int, int]
     Run.objects.filter(pk=run.pk).update(waiting_on="tool_approval", status="waiting")
     desk.goto(f"{desk.site}/runs/{run.pk}/")
     expect(desk.locator(f"#gate-{gate.pk} h2")).to_be_in_viewport()
-    if size[0] > 800:  # a phone shows the deed first, and the button below it
-        expect(desk.locator(f"#gate-{gate.pk} [data-approve]")).to_be_in_viewport(ratio=1)
+    expect(desk.locator(f"#gate-{gate.pk} [data-approve]")).to_be_in_viewport(ratio=1)
     desk.goto(f"{desk.site}/runs/{run.pk}/files/")
     desk.get_by_role("link", name="Decide").click()
     expect(desk.locator(f"#gate-{gate.pk} h2")).to_be_in_viewport()
@@ -294,6 +293,37 @@ def test_a_run_that_waits_opens_at_its_decision(desk: Any, size: tuple[int, int]
         "([x, y]) => document.elementFromPoint(x, y)?.closest('.run-head') !== null", [title["x"] + 5, title["y"] + 5]
     )
     assert not over
+
+
+@pytest.mark.parametrize("size", [(390, 844), (360, 640)], ids=str)
+@pytest.mark.parametrize("place", ["review", "run"])
+def test_a_phone_has_the_buttons_in_view_wherever_the_card_is(desk: Any, place: str, size: tuple[int, int]) -> None:
+    desk.set_viewport_size({"width": size[0], "height": size[1]})
+    gate = a_gate(desk.world, view=tool_view(diff="@@ -1 +1,90 @@\n" + "+a line of it\n" * 90))
+    make.step(desk.world.run, 3)
+    Run.objects.filter(pk=gate.run_id).update(waiting_on="tool_approval", status="waiting")
+    desk.goto(f"{desk.site}/review/{gate.pk}/" if place == "review" else f"{desk.site}/runs/{gate.run_id}/")
+    card = desk.locator(f"#gate-{gate.pk}")
+    card.wait_for()
+    settled(desk)
+    for share in (0, 0.5, 1):
+        card.evaluate(
+            """(card, share) => {
+                const box = card.getBoundingClientRect();
+                const top = window.scrollY + box.top + share * (box.height - innerHeight);
+                window.scrollTo({ top, behavior: "instant" });
+            }""",
+            share,
+        )
+        hidden = card.locator(".verdict-buttons .btn:visible").evaluate_all(
+            """buttons => buttons.filter((button) => {
+                const box = button.getBoundingClientRect();
+                const at = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+                return box.top < 0 || box.bottom > innerHeight || !button.contains(at);
+            }).map((button) => button.textContent)"""
+        )
+        assert hidden == [], share
+        assert card.locator(".verdicts").evaluate("bar => bar.getBoundingClientRect().height <= innerHeight * 0.45 + 1")
 
 
 def test_only_who_may_decide_is_led_to_it(db: None) -> None:
