@@ -53,6 +53,19 @@ def queue(request: HttpRequest) -> HttpResponse:
 
 
 @login_required
+@require_GET
+@never_cache
+def state(request: HttpRequest, gate_id: uuid.UUID) -> HttpResponse:
+    """The card as it is now; nothing while it is the one that the page shows, so that what is written there stays."""
+    gate = _gate_or_404(request, gate_id)
+    if gate.is_open and gate.digest == request.GET.get("digest", ""):
+        return HttpResponse(status=204)
+    place = "run" if request.GET.get("place") == "run" else "review"
+    context = {"gate": gate, "place": place, "queue": Queue(Filters.of(request.GET), [], 0)}
+    return render(request, "gates/_card.html", context)
+
+
+@login_required
 @require_POST
 def decide(request: HttpRequest, gate_id: uuid.UUID) -> HttpResponse:
     """One decision from a card; errors come back on the card."""

@@ -15,7 +15,11 @@ const typing = () => {
 const onItsWay = () => one("[data-gate] form.htmx-request, .row-link.htmx-request");
 let wentAt = -Infinity; // `g r` goes to Review; it does not reject
 window.addEventListener("keydown", (event) => { if (event.key === "g") wentAt = event.timeStamp; });
+// Whoever was writing on a card that is decided meanwhile goes on typing: that is meant for no other card.
+let interruptedAt = -Infinity;
+const PAUSE = 1500; // milliseconds without a key, after which one is meant again
 const free = (act) => (event) => {
+  if (event.timeStamp - interruptedAt < PAUSE) { interruptedAt = event.timeStamp; return; }
   if (event.repeat || typing() || one("dialog[open]") || event.timeStamp - wentAt < 1000) return;
   if (act(event) !== false) event.preventDefault();
 };
@@ -134,6 +138,7 @@ const SEEN = 500; // milliseconds a card is on the screen, before a key meant fo
 // Every verdict says its own key: `data-key` on a button that decides or opens a form, on a field, or on a choice.
 function press(key) {
   const act = (gate) => {
+    if (!one("[data-verdicts]", gate)) return false; // decided meanwhile, by somebody else
     const target = all(`[data-key="${key}"]`, gate).find(isShown);
     if (!target) {
       const field = key === "a" && one("[data-main]", gate);
@@ -150,6 +155,7 @@ function press(key) {
 
 // The first press shows what is out of view; what was shown, the second decides.
 function decide(gate, button, key) {
+  if (!one("[data-verdicts]", gate)) return false;
   if (performance.now() - Number(gate.dataset.came ?? -SEEN) < SEEN) return true;
   const head = one(".gate-head", gate);
   if (!gate.dataset.met && !inView(head)) { gate.dataset.met = "yes"; head.scrollIntoView({ block: "start" }); button.classList.add("nudge"); return true; }
@@ -228,30 +234,40 @@ document.addEventListener("keydown", (event) => {
   if (pane) { openPane(pane.closest("[data-gate]"), pane.dataset.paneOf); one(`[data-pane="${pane.dataset.paneOf}"]`, pane.closest("[data-gate]"))?.focus(); }
 });
 
-// Claiming draws the card anew. What somebody has begun to write on it stays, if it is still about the same thing.
+// Claiming draws the card anew, and so does what others do. What somebody has begun to write on it stays, if it is still
+// about the same thing; a reason to reject it stays while it is open.
 const written = (gate) => all("textarea[name], input[name]:not([type=hidden]), select[name]", gate).filter((field) => field.form?.dataset.verdict);
 const nameOf = (field) => `${field.form.dataset.verdict} ${field.name}`;
 const digestOf = (gate) => one("input[name=digest]", gate)?.value;
 let draft = null;
 document.addEventListener("htmx:beforeSwap", (event) => {
-  const form = event.detail.requestConfig.elt;
-  if (!form.matches("form.claim")) return;
-  const gate = form.closest("[data-gate]");
+  const asking = event.detail.requestConfig.elt;
+  if (!asking.matches("form.claim, [data-gate]") || event.detail.xhr.status === 204) return;
+  const gate = asking.closest("[data-gate]");
+  if (asking === gate && typing() && gate.contains(document.activeElement)) interruptedAt = performance.now();
   draft = {
     id: gate.id,
     digest: digestOf(gate),
+    told: asking === gate,
     fields: new Map(written(gate).map((field) => [nameOf(field), field.value])),
     pane: one("[data-pane-of]:not([hidden])", gate)?.dataset.paneOf,
   };
 });
 document.addEventListener("htmx:afterSwap", () => {
   const gate = draft && document.getElementById(draft.id);
-  if (gate && digestOf(gate) === draft.digest) {
-    for (const field of written(gate)) field.value = draft.fields.get(nameOf(field)) ?? field.value;
+  const same = gate && digestOf(gate) === draft.digest;
+  if (gate && (same || draft.pane === "reject")) {
+    for (const field of written(gate)) if (same || nameOf(field) === "reject reason") field.value = draft.fields.get(nameOf(field)) ?? field.value;
     for (const pane of all("[data-pane-of]", gate)) pane.hidden = pane.dataset.paneOf !== draft.pane;
     for (const button of all("[data-pane]", gate)) button.setAttribute("aria-expanded", String(button.dataset.pane === draft.pane));
   }
+  // What somebody else did is said at the top of the card.
+  if (gate && draft.told && !inView(one(".gate-head", gate))) one(".gate-head", gate).scrollIntoView({ block: "start" });
   draft = null;
+});
+// The answer to one's own decision says more than the card as it is then.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.target.matches?.("[data-gate]") && one("form.htmx-request", event.target)) event.preventDefault();
 });
 
 const decideTogether = { a: "approve", r: "reject", e: "" };

@@ -59,6 +59,7 @@ DOORS = {
     "review/decisions.jsonl": "GET 302 200 200 200 200 200 200",
     "review/decisions.csv": "GET 302 200 200 200 200 200 200",
     "review/<uuid:gate_id>/": "GET 302 404 404 200 200 200 200",
+    "review/<uuid:gate_id>/state/": "GET 302 404 404 200 200 200 200",
     "review/<uuid:gate_id>/decide/": "POST 302 404 404 302 302 422 422",
     "review/<uuid:gate_id>/claim/": "POST 302 404 404 302 302 200 200",
     "": "GET 302 200 200 200 200 200 200",

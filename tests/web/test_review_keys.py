@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from gates import services
 from gates.models import Decision, Gate
+from tests import factories as make
 from tests.integration.gates.builders import open_gate, tool_view
 from tests.web.browsing import approved_by_key, faults, settled
 
@@ -160,6 +162,47 @@ def test_new_gate_appears_without_reload(desk: Any) -> None:
     desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
     desk.locator(f"#queue [data-row='{gate.pk}']").wait_for()
     assert desk.locator(f"#reason-{kept.pk}").input_value() == "half a reason"
+
+
+@pytest.mark.spec("Q5", "Q7")
+@pytest.mark.parametrize("place", ["review", "run"])
+def test_a_gate_that_somebody_else_decides_says_so_and_takes_no_key(desk: Any, place: str) -> None:
+    gate = open_gate(desk.world, view=tool_view(diff="@@ -1 +1,90 @@\n" + "+a line of it\n" * 90))
+    make.step(desk.world.run, 3)
+    desk.goto(f"{desk.site}/review/{gate.pk}/" if place == "review" else f"{desk.site}/runs/{gate.run_id}/")
+    desk.locator(f"#gate-{gate.pk}").wait_for()
+    settled(desk)
+    desk.keyboard.press("r")
+    expect(desk.locator(f"#reason-{gate.pk}")).to_be_focused()
+    desk.keyboard.type("half a reas")
+    services.decide(actor=desk.world.second, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
+    expect(desk.get_by_text("Already approved by bo").first).to_be_in_viewport()
+    posts: list[str] = []
+    desk.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    for key in ("o", "n", "a", "r", "Control+Enter"):
+        desk.keyboard.press(key)
+    desk.wait_for_timeout(1600)
+    for key in ("a", "r", "a"):
+        desk.keyboard.press(key)
+    desk.wait_for_timeout(300)
+    assert posts == []
+
+
+@pytest.mark.spec("Q7")
+def test_what_is_written_stays_while_the_gate_is_open(desk: Any) -> None:
+    gate = open_gate(desk.world)
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    desk.keyboard.press("r")
+    desk.locator(f"#reason-{gate.pk}").fill("half a reason")
+    for digest in (gate.digest, "0" * 64):  # the second: more time was given, say
+        Gate.objects.filter(pk=gate.pk).update(digest=digest)
+        with desk.expect_response(lambda answer: "/state/" in answer.url):
+            desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
+        desk.locator(f"#gate-{gate.pk} input[name=digest][value='{digest}']").first.wait_for(state="attached")
+        expect(desk.locator(f"#reason-{gate.pk}")).to_be_visible()
+        assert desk.locator(f"#reason-{gate.pk}").input_value() == "half a reason"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
