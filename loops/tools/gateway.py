@@ -315,7 +315,7 @@ class ToolGateway:
                 denied = [verdict.reason for verdict in verdicts if verdict.access is Access.DENY]
                 return _failed("denied: " + "; ".join(denied)) if denied else self._changed(call, context, found, run)
         except (ArgumentError, PathRefused, OSError) as error:
-            return _failed_by(error)
+            return _failed(error)
 
     def _changed(self, call: ToolCall, context: CallContext, found: Registered, run: ToolRun) -> ToolResult | None:
         bound = self._bound.get(_key(call, context))
@@ -332,7 +332,7 @@ class ToolGateway:
         try:
             opened = self._workspace(context)
         except (PathRefused, OSError) as error:  # something else stands there by now
-            return _failed_by(error)
+            return _failed(error)
         with opened as workspace:
             run = self._run(context, workspace, on_output)
             return await perform(found.tool, call.arguments, run, self._bound.pop(_key(call, context), None))
@@ -358,16 +358,9 @@ class ToolGateway:
         return workspace
 
     def _run(self, context: CallContext, workspace: Workspace, on_output: OnOutput = lambda s, c: None) -> ToolRun:
-        return ToolRun(
-            context,
-            workspace,
-            self._limits,
-            self._sandbox,
-            self._save_blob,
-            on_output,
-            read_blob=self._read_blob,
-            stored_blobs=self._stored_blobs,
-        )
+        read, stored, save = self._read_blob, self._stored_blobs, self._save_blob
+        limits, sandbox = self._limits, self._sandbox
+        return ToolRun(context, workspace, limits, sandbox, save, on_output, read_blob=read, stored_blobs=stored)
 
     def _offered(self, name: str) -> bool:
         """Is it a tool for agents, and does the sandbox hold what it needs?"""
@@ -397,9 +390,6 @@ def _key(call: ToolCall, context: CallContext) -> tuple[str, int, str]:
     return (context.run_id, context.step, call.id)
 
 
-def _failed_by(error: Exception) -> ToolResult:
-    return _failed(str(error), FailureKind.CRITICAL if getattr(error, "escape", False) else FailureKind.SYSTEMATIC)
-
-
-def _failed(error: str, kind: FailureKind = FailureKind.SYSTEMATIC) -> ToolResult:
-    return ToolResult(ok=False, content=f"error: {error}", error=error, kind=kind)
+def _failed(error: str | Exception, kind: FailureKind = FailureKind.SYSTEMATIC) -> ToolResult:
+    kind = FailureKind.CRITICAL if getattr(error, "escape", False) else kind
+    return ToolResult(ok=False, content=f"error: {error}", error=str(error), kind=kind)

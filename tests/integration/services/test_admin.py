@@ -4,6 +4,7 @@ import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
 from django.urls import reverse
+from django.utils import timezone
 
 from loops.models import (
     AccessRule,
@@ -198,7 +199,7 @@ def roles_form(client, person, *, existing=(), **change):
     shown = page.context["adminform"].form.initial
     fields = ("username", "first_name", "last_name", "email", "is_active", "is_staff", "is_superuser")
     form = {name: shown[name] for name in fields if shown[name]}
-    form |= {"date_joined_0": "2020-01-01", "date_joined_1": "10:00:00"}
+    form |= {"date_joined_0": str(timezone.localdate()), "date_joined_1": "10:00:00"}
     return {**form, "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": len(existing), **change}
 
 
