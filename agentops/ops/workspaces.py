@@ -32,11 +32,13 @@ def roots() -> Finding:
 
 
 def refused() -> Finding:
-    """Those that tasks may not name, and for which runs wait."""
+    """Those that tasks may not name, and for which runs wait; where there are none, those that change each other."""
     rows = Workspace.objects.exclude(path="").select_related("project")
-    found = [
-        f"{row.name} in {row.project} ({said})" for row in rows if (said := workspaces.refusal(row) or nested(row))
-    ]
+    found = [f"{row.name} in {row.project} ({said})" for row in rows if (said := workspaces.refusal(row))]
+    inside = [f"{row.name} in {row.project} ({said})" for row in rows if (said := nested(row))]
+    if not found and inside:
+        todo = "let one of them work on copies, in Admin > Workspaces"
+        return WARNING, f"Workspaces that lie in each other: {len(inside)}", todo, "; ".join(inside[:NAMED])
     if not found:
         return OK, "Every workspace may be used"
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""

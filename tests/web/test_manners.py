@@ -29,14 +29,15 @@ CUT = "[...document.querySelectorAll('#detail pre')].some((box) => box.scrollHei
 @pytest.mark.spec("Q7", "R1")
 def test_the_tab_says_how_many_decisions_wait(desk: Any) -> None:
     gates = [open_gate(desk.world, title=f"Thing {number}") for number in range(2)]
+    named = f"{gates[0].run.project} · {gates[0].run.task.title}"
     desk.goto(f"{desk.site}/review/")
-    expect(desk).to_have_title("(2) Thing 0 · Review · AgentOps")
+    expect(desk).to_have_title(f"(2) Thing 0 · {named} · Review · AgentOps")
     assert desk.locator("#favicon").get_attribute("href").startswith("data:image/svg+xml,")
     settled(desk)
     for left, gate in enumerate(gates):
         desk.locator(f"#gate-{gate.pk} [data-approve]").click()
         expect(desk.locator("#review-badge")).to_have_text(re.compile("^0" if left else "^1"))
-        expect(desk).to_have_title("Review · AgentOps" if left else "(1) Thing 1 · Review · AgentOps")
+        expect(desk).to_have_title("Review · AgentOps" if left else f"(1) Thing 1 · {named} · Review · AgentOps")
     expect(desk.locator("#favicon")).to_have_attribute("href", re.compile("favicon.*svg$"))
 
 

@@ -278,6 +278,19 @@ def test_a_root_that_becomes_a_link_is_not_followed(world: World, place: Path) -
 # --- an upgrade, and runs that are open -------------------------------------------------------------------------------
 
 
+def test_doctor_names_folders_that_lie_in_each_other(world: World, place: Path) -> None:
+    """From before that was refused."""
+    (place / "roots/shop/inner").mkdir()
+    for name in ("shop", "shop/inner"):
+        path = str(place / "roots" / name)
+        Workspace.objects.create(project=world.project, name=name, path=path, copy_for_each_run=False)
+    found = {check.name: check for check in checks.standing()}["workspaces"]
+    assert (found.status, found.said) == ("warning", "Workspaces that lie in each other: 2")
+    assert "copies" in found.todo
+    Workspace.objects.filter(name="shop").update(copy_for_each_run=True)
+    assert {check.name: check for check in checks.standing()}["workspaces"].status == "ok"
+
+
 def test_doctor_lists_what_an_upgrade_refuses_and_says_who_can_allow_it(world: World, place: Path) -> None:
     old = Workspace.objects.create(project=world.project, name="Old", path=str(place / "outside/home"))
     found = {check.name: check for check in checks.standing()}["workspaces"]
