@@ -17,14 +17,13 @@ from loops.engine.values import Json
 from loops.tools import snapshots
 from loops.tools.output import clean_text, sha256_hex
 from loops.tools.registry import ReadBlob, ToolRun
+from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import SKIPPED, Workspace
 
 MOST_INSTALLED = 20_000
 """Files in folders of packages and caches that are looked at; with more of them none is bound, and the card says so."""
 
 NOT_LOOKED_AT = "programs and libraries outside the workspace; what git keeps besides settings, hooks and branches"
-_IDLE = frozenset({".mypy_cache", ".pytest_cache", ".ruff_cache"})
-"""Caches of tools that execute nothing from them."""
 _OF_GIT = frozenset({"config", "config.worktree", "HEAD", "packed-refs", "commondir", "gitdir", "git-rebase-todo"})
 _INFO = ("info/attributes", "info/exclude")
 _STORES = frozenset({"objects", "logs", "lfs"})
@@ -84,7 +83,7 @@ def look(workspace: Workspace) -> CommandInputs:
     count = 0
     for folder, path, status in _everything(workspace):
         if not folder:
-            states |= _more(path, status, states.get(path, ""))
+            states |= _more(path, status, states.get(path) or _named_like_one(workspace, path))
             continue
         count += 1
         if count > MOST_INSTALLED:
@@ -103,8 +102,16 @@ def _more(path: str, status: os.stat_result, state: str) -> dict[str, str]:
     """What an approval binds beyond the state that undoing goes by: who may enter a folder, and, of a file that is too
     large to be read, that it was not written to."""
     if stat.S_ISDIR(status.st_mode):
-        return {} if os.path.basename(path) in _IDLE else {path: f"{snapshots.FOLDER}:{stat.S_IMODE(status.st_mode):o}"}
-    return {path: f"{state}:{status.st_ctime_ns}"} if state.startswith("large:") else {}
+        return {path: f"{snapshots.FOLDER}:{stat.S_IMODE(status.st_mode):o}"}
+    return {path: f"{state}:{status.st_ctime_ns}" if state.startswith("large:") else state}
+
+
+def _named_like_one(workspace: Workspace, path: str) -> str:
+    """The state of a link or a file that has the name of a folder which snapshots leave out, such as `.venv`."""
+    try:
+        return snapshots.state_of(workspace, path)
+    except (PathRefused, OSError):
+        return snapshots.OTHER
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
@@ -128,17 +135,17 @@ def states_of(approved: Json, read: ReadBlob) -> dict[str, str]:
 
 
 def _everything(workspace: Workspace) -> Iterator[tuple[str, str, os.stat_result]]:
-    """(folder that a snapshot leaves out, or "", path, status), without what nothing is executed from."""
+    """(folder that a snapshot leaves out, or "", path, status), without what git keeps for itself."""
     for path, status in workspace.walk(hidden=True):
         parts = path.split("/")
         at = next((at for at, part in enumerate(parts[:-1]) if part in SKIPPED), None)
-        if at is None and parts[-1] in SKIPPED - _IDLE - {".git"} and stat.S_ISDIR(status.st_mode):
+        if at is None and parts[-1] in SKIPPED - {".git"} and stat.S_ISDIR(status.st_mode):
             yield path, path, status
         elif at is None:
             yield "", path, status
         elif parts[at] == ".git" and (stat.S_ISDIR(status.st_mode) or not _configures(parts[at + 1 :])):
             continue
-        elif parts[at] not in _IDLE:
+        else:
             yield "/".join(parts[: at + 1]), path, status
 
 

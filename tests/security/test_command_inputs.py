@@ -97,6 +97,7 @@ ADDED = (
     "conftest.py", "sitecustomize.py", "src/unittest.py", "GNUmakefile", ".npmrc", "tests/test_more.py",
     ".git/hooks/pre-push", ".venv/lib/site.py", "node_modules/other.js", "tests/__pycache__/test_app.cpython-311.pyc",
     ".gitattributes", ".git/packed-refs", ".git/modules/lib/hooks/post-checkout", "lib/.git/config", "AGENTS.md",
+    ".pytest_cache/run.sh", ".mypy_cache/run.sh", ".ruff_cache/run.sh",
 )  # fmt: skip
 
 
@@ -252,13 +253,31 @@ def test_whatever_is_added_voids_it(desk: Desk, name: str) -> None:
     approved = desk.judge("run_command", command="make test")
     (workspace / name).parent.mkdir(parents=True, exist_ok=True)
     (workspace / name).write_text("import os\n")
-    folder = next((part for part in (".venv", "node_modules", "tests/__pycache__") if name.startswith(part)), name)
+    parts = (".venv", "node_modules", "tests/__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache")
+    folder = next((part for part in parts if name.startswith(part)), name)
     assert folder in is_refused(desk, "make test").error
     assert desk.judge("run_command", command="make test").subject != approved.subject
 
 
+@pytest.mark.parametrize("name", [".venv", "node_modules", ".pytest_cache", "tests/__pycache__", "app/.git"])
+def test_a_link_is_bound_whatever_its_name(desk: Desk, name: str) -> None:
+    """What it led to when somebody looked is what runs, although folders of that name are bound in another way."""
+    workspace = fill(desk)
+    place = workspace / name
+    shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to("good")
+    approved = desk.judge("run_command", command="make test")
+    place.unlink()
+    place.symlink_to("evil")
+    assert name in is_refused(desk, "make test").error
+    assert desk.judge("run_command", command="make test").subject != approved.subject
+
+
 def test_what_did_not_change_runs(desk: Desk) -> None:
-    fill(desk)
+    cache = fill(desk) / ".pytest_cache/lastfailed"
+    cache.parent.mkdir(exist_ok=True)
+    cache.write_text("{}")
     desk.judge("run_command", command="echo made > ran.txt")
     assert desk.shell("echo made > ran.txt").ok
     assert (desk.workspace / MARK).exists()
@@ -267,10 +286,9 @@ def test_what_did_not_change_runs(desk: Desk) -> None:
 def test_what_nothing_is_executed_from_voids_nothing(desk: Desk) -> None:
     workspace = fill(desk)
     desk.judge("run_command", command="true")
-    for name in (".pytest_cache/lastfailed", ".git/logs/HEAD", ".git/index", ".git/hooks/pre-push.sample"):
+    for name in (".git/logs/HEAD", ".git/index", ".git/hooks/pre-push.sample"):
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text("x")
-    shutil.rmtree(workspace / ".pytest_cache")  # a folder of its own would be seen
     assert desk.shell("true").ok
 
 
