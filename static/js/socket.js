@@ -4,6 +4,10 @@ const LATE = 1000; // no answer to a ping for this long: stale
 const DEAD = 6000; // for this long: hang up and dial again
 const DENIED = new Set([4401, 4403, 4404]);
 const TOO_MUCH = new Set([4008, 4009, 4029]); // said too much, or has too many open: dial again, and not soon
+const FAILED = new Set([1009, 4011]); // what the page has missed cannot be told: it will not be the next time either
+const TRIES = 5; // that fail so, one after the other, before the page says so and dials seldom
+const STANDS = 5000; // a line that lasted for this long is no failure of the one before
+const BROKEN = "This page is not live: the server could not send what happened since. Reload it.";
 
 const WORDS = { live: "Live", reconnecting: "Reconnecting", stale: "Stale", off: "Not live" };
 
@@ -38,6 +42,7 @@ export class Socket {
     this.query = query;
     this.got = 0;
     this.failures = 0;
+    this.broken = 0;
     this.dial();
     window.addEventListener("online", () => this.again(0));
     window.addEventListener("pagehide", () => { this.over = true; this.ws?.close(1000); });
@@ -58,6 +63,7 @@ export class Socket {
 
   opened(ws) {
     // The first answer, not the open line, means that we are being told: the server answers once it watches for us.
+    this.since = performance.now();
     this.beat = setInterval(() => this.check(ws), BEAT / 4);
     this.ping(ws);
   }
@@ -78,10 +84,14 @@ export class Socket {
 
   received(ws, event) {
     if (ws !== this.ws) return;
-    this.failures = 0;
     const frame = JSON.parse(event.data);
-    if (frame.t === "pong") { this.waiting = false; say(); badge("live"); return; }
     if (frame.t === "refused") { say(frame.text); return; }
+    if (frame.t !== "pong" || performance.now() - this.since > STANDS) this.failures = this.broken = 0;
+    if (frame.t === "pong") {
+      this.waiting = false;
+      if (this.broken < TRIES) { say(); badge("live"); }
+      return;
+    }
     this.got += 1;
     this.onFrame(frame);
   }
@@ -90,14 +100,20 @@ export class Socket {
     clearInterval(this.beat);
     if (this.over) return;
     if (event.code === 4401 || event.code === 4404) { badge("off"); this.denied?.(event.code); return; }
+    if (FAILED.has(event.code) && ++this.broken >= TRIES) {
+      say(BROKEN);
+      document.getElementById("lost")?.removeAttribute("hidden");
+      this.again(8, 60000);
+      return;
+    }
     this.again(DENIED.has(event.code) ? 5 : TOO_MUCH.has(event.code) ? 6 : ++this.failures);
   }
 
-  again(failures) {
+  again(failures, most = 8000) {
     if (this.over) return;
     badge("reconnecting");
     clearTimeout(this.timer);
-    const wait = failures ? Math.min(250 * 2 ** (failures - 1), 8000) * (0.7 + Math.random() * 0.6) : 0;
+    const wait = failures ? Math.min(250 * 2 ** (failures - 1), most) * (0.7 + Math.random() * 0.6) : 0;
     this.timer = setTimeout(() => this.dial(), wait);
   }
 }

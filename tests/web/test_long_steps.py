@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -139,7 +140,7 @@ def test_a_part_that_no_message_can_hold_fetches_itself(desk: Any) -> None:
 def test_a_megabyte_of_output_streams_past(desk: Any) -> None:
     run = desk.world.run
     call = make.tool_call(run, 1, tool="run_command", state="INTENT", ok=None, output="")
-    make.step(run, 1, success=None)
+    step = make.step(run, 1, success=None)
     dialled = live(desk, run)
     with redis.Redis.from_url(settings.REDIS_URL) as broker:
         piece = "".join(f"{number:07d}\n" for number in range(8_192))
@@ -149,5 +150,32 @@ def test_a_megabyte_of_output_streams_past(desk: Any) -> None:
     shown = desk.locator("#step-1 pre[data-kind=stdout]")
     expect(shown).to_contain_text("0008191")
     assert shown.text_content().startswith("… ")
-    expect(desk.locator("#live")).to_have_attribute("data-state", "live")
+    type(call).objects.filter(pk=call.pk).update(state="COMPLETE", ok=True, output=f"{piece}the end"[-SHOWN_CHARS:])
+    done = make.fact(run, make.f.StepCompleted(step=1, success=True), step=1)
+    Step.objects.filter(pk=step.pk).update(success=True, last_seq=done.seq)
+    publish(run)
+    expect(desk.locator("#step-1")).to_contain_text("the end")
     assert len(dialled) == 1
+    assert_equals_a_reload(desk)
+
+
+def test_what_can_never_be_sent_is_said_and_is_no_loop(desk: Any) -> None:
+    """The line opens, answers, and fails each time it is to tell what happened."""
+    run, dialled = desk.world.run, []
+
+    def fails(ws: Any) -> None:
+        dialled.append(ws.url)
+
+        def answer(_: Any) -> None:
+            ws.send('{"t": "pong"}')
+            ws.close(code=4011)
+
+        ws.on_message(answer)
+
+    desk.route_web_socket(re.compile("/ws/runs/"), fails)
+    desk.clock.install()
+    desk.goto(f"{desk.site}{reverse('run', args=[run.pk])}")
+    for _ in range(600):
+        desk.clock.run_for(100)
+    expect(desk.locator("#lost")).to_contain_text("Reload it")
+    assert 5 <= len(dialled) <= 8, "within a minute"

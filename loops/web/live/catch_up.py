@@ -124,7 +124,8 @@ def _standing(run: Run, audiences: list[Audience]) -> dict[Audience, tuple[str, 
     if run.status != WAITING_FOR_RESOURCE:
         return {}
     none_yet = "" if run.steps.exists() else live_frames.none_yet(run)
-    return {one: messages.of_parts([live_frames.head(run, one), none_yet], {"t": "head"}) for one in audiences}
+    heads = {one: live_frames.fitting(live_frames.head(run, one), run) for one in audiences}
+    return {one: messages.of_parts([head, none_yet], {"t": "head"}) for one, head in heads.items()}
 
 
 def _say(run: Run, kinds: Set[str]) -> str:

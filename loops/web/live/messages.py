@@ -24,7 +24,8 @@ def fits(part: str) -> bool:
 
 
 def of_parts(parts: Iterable[str], body: Mapping[str, Any]) -> tuple[str, ...]:
-    """``body`` with all parts as its ``html``, in order, over as many messages as they take."""
+    """``body`` with all parts as its ``html``, in order, over as many messages as they take. Raises ValueError for a
+    part that does not fit into any."""
     groups = list(_grouped(parts)) or [""]
     last = len(groups) - 1
     more = [{"more": True}] * last + [{}]
@@ -55,6 +56,8 @@ def _grouped(parts: Iterable[str]) -> Iterator[str]:
     group: list[str] = []
     size = 0
     for part in parts:
+        if not fits(part):
+            raise ValueError(f"a part of {_size(part)} octets is too long for a message")
         more = _size(part)
         if group and size + more > LONGEST - _ENVELOPE:
             yield "".join(group)

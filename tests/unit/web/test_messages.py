@@ -47,6 +47,11 @@ def test_a_part_is_measured_as_it_is_sent(part: str, fits: bool) -> None:
     assert messages.fits(part) is fits
 
 
+def test_what_fits_into_no_message_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(ValueError, match="too long for a message"):
+        messages.of_parts(["short", "x" * messages.LONGEST], BODY)
+
+
 PIECE = st.fixed_dictionaries(
     {
         "step": st.integers(1, 9),
