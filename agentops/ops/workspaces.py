@@ -12,6 +12,8 @@ from loops.services.workspace_access import nested
 from loops.tools.workspace_roots import PROJECT, SHARED
 
 NAMED = 5
+ALLOW = "a superuser allows them in Admin > Workspaces, or name their folder in AGENTOPS_WORKSPACE_ROOTS"
+COPY = "let one of them work on copies, in Admin > Workspaces"
 
 
 def roots() -> Finding:
@@ -32,15 +34,19 @@ def roots() -> Finding:
 
 
 def refused() -> Finding:
-    """Those that tasks may not name, and for which runs wait; where there are none, those that change each other."""
-    rows = Workspace.objects.exclude(path="").select_related("project")
-    found = [f"{row.name} in {row.project} ({said})" for row in rows if (said := workspaces.refusal(row))]
-    inside = [f"{row.name} in {row.project} ({said})" for row in rows if (said := nested(row))]
-    if not found and inside:
-        todo = "let one of them work on copies, in Admin > Workspaces"
-        return WARNING, f"Workspaces that lie in each other: {len(inside)}", todo, "; ".join(inside[:NAMED])
-    if not found:
+    """Those that tasks may not name, and for which runs wait, and those that change each other."""
+    rows = list(Workspace.objects.exclude(path="").select_related("project"))
+    kinds = [
+        ("Workspaces refused", workspaces.refusal, ALLOW),
+        ("Workspaces that lie in each other", lambda row: nested(row, rows), COPY),
+    ]
+    said, todo, shown = [], [], []
+    for title, why, what in kinds:
+        found = [f"{row.name} in {row.project} ({reason})" for row in rows if (reason := why(row))]
+        if found:
+            said.append(f"{title}: {len(found)}")
+            todo.append(what)
+            shown += [*found[:NAMED], *([f"{len(found) - NAMED} more"] if len(found) > NAMED else [])]
+    if not said:
         return OK, "Every workspace may be used"
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    todo = "a superuser allows them in Admin > Workspaces, or name their folder in AGENTOPS_WORKSPACE_ROOTS"
-    return WARNING, f"Workspaces refused: {len(found)}", todo, f"{'; '.join(found[:NAMED])}{more}"
+    return WARNING, "; ".join(said), "; ".join(todo), "; ".join(shown)

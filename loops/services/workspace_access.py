@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from django.utils import timezone
@@ -34,7 +35,7 @@ def allow(actor: Any, workspace: Workspace) -> str:
     """Open the folder, in the use that the row states, to its project. Superusers only. Returns why not, or ""."""
     if not actor.is_superuser:
         raise PermissionError("only a superuser opens folders to agents")
-    if said := _never(workspace.path):
+    if said := _never(workspace.path) or nested(workspace):
         return said
     workspace.allowed_path, workspace.allowed_in_place = plain(workspace.path), not workspace.copy_for_each_run
     workspace.allowed_by, workspace.allowed_at = actor, timezone.now()
@@ -60,26 +61,33 @@ def _never(path: str) -> str:
     return places.forbidden(path) or places.unreachable(path)
 
 
-def nested(draft: Workspace) -> str:
-    """Why two folders that agents change in place may not lie in each other; "" where none of a project's own does.
+def nested(draft: Workspace, rows: Iterable[Workspace] | None = None) -> str:
+    """Why two folders that agents change in place may not lie in each other; "" where none of a project does.
 
-    A run in the outer one could change the folder of the inner one under those who work there.
+    A run in the outer one could change the folder of the inner one under those who work there. ``rows`` are the
+    workspaces to compare with, where they were read already.
     """
     if draft.copy_for_each_run:
         return ""
-    rows = Workspace.objects.filter(project=draft.project, copy_for_each_run=False).exclude(pk=draft.pk)
-    for name, path in rows.exclude(path="").values_list("name", "path"):
-        other = plain(path)
-        if other != draft.path and os.path.commonpath([draft.path, other]) in (draft.path, other):
-            return f"{draft.path} and the workspace {name} ({other}) lie in each other: let one work on copies"
+    for row in Workspace.objects.filter(project=draft.project, copy_for_each_run=False) if rows is None else rows:
+        beside = row.pk == draft.pk or row.project_id != draft.project_id or row.copy_for_each_run
+        path, other = plain(draft.path), plain(row.path)
+        if not beside and other != path and _overlap(path, other):
+            return f"{path} and the workspace {row.name} ({other}) lie in each other: let one work on copies"
     return ""
 
 
 def _is_also_anothers(project: Project, path: str) -> bool:
-    others = Workspace.objects.exclude(project=project).exclude(path="").values_list("path", flat=True)
+    others = Workspace.objects.exclude(project=project).values_list("path", flat=True)
     made = roots().made
     return any(
-        os.path.commonpath([path, other]) in (path, other)
+        _overlap(path, other)
         for other in map(plain, others)
-        if other.startswith("/") and not any(other.startswith(f"{folder}/") for folder in made)
+        if not any(other.startswith(f"{folder}/") for folder in made)
     )
+
+
+def _overlap(path: str, other: str) -> bool:
+    """Is one the other, or in it? Nobody can tell of what is no absolute path: rows from before may have such."""
+    both = [path, other]
+    return all(one.startswith("/") for one in both) and os.path.commonpath(both) in both

@@ -20,7 +20,7 @@ from gates.services import decide
 from loops.models import AuditEvent, Fact, Policy, Run, ToolCallRecord, Workspace
 from loops.runs.composition import rejudge
 from loops.runs.drive import drive
-from loops.services import forks, models, people, workspaces
+from loops.services import forks, models, people, workspace_access, workspaces
 from loops.services.submission import InvalidTask
 from tests.integration.services.world import World
 
@@ -192,17 +192,17 @@ def test_a_folder_of_another_team_is_not_shared_by_an_admin_alone(
 
 @pytest.mark.spec("I7")
 @pytest.mark.parametrize(
-    ("other", "stands"), [("shop/inner", True), (".", True), ("shop/inner", False), ("home", True)]
+    ("other", "stands"), [("shop/inner", True), (".", True), ("shop/inner", False), ("home", True), ("relative", True)]
 )
 def test_two_folders_in_place_do_not_lie_in_each_other(
     world: World, admins: Client, place: Path, other: str, stands: bool
 ) -> None:
-    """A copy of one of them, and a folder beside it, are ordinary."""
+    """A copy of one of them, and a folder beside it, are ordinary. Rows from before may have a path from nowhere."""
     (place / "roots/shop/inner").mkdir()
-    path = os.path.normpath(place / "roots" / other)
+    path = other if other == "relative" else os.path.normpath(place / "roots" / other)
     Workspace.objects.create(project=world.project, name="Other", path=path, copy_for_each_run=not stands)
     answer = admins.post(ADD, form(world, place / "roots/shop"))
-    if stands and other != "home":
+    if stands and other not in {"home", "relative"}:
         assert answer.status_code == 200
         assert "lie in each other" in answer.context["adminform"].form.errors["path"][0]
         return
@@ -287,6 +287,13 @@ def test_doctor_names_folders_that_lie_in_each_other(world: World, place: Path) 
     found = {check.name: check for check in checks.standing()}["workspaces"]
     assert (found.status, found.said) == ("warning", "Workspaces that lie in each other: 2")
     assert "copies" in found.todo
+    Workspace.objects.create(project=world.project, name="relative", path="shop", copy_for_each_run=False)
+    found = {check.name: check for check in checks.standing()}["workspaces"]
+    assert found.said == "Workspaces refused: 1; Workspaces that lie in each other: 2", "each hides no other"
+    assert "superuser" in found.todo
+    assert "copies" in found.todo
+    Workspace.objects.filter(name="relative").delete()
+    assert "lie in each other" in workspace_access.allow(world.root, Workspace.objects.get(name="shop"))
     Workspace.objects.filter(name="shop").update(copy_for_each_run=True)
     assert {check.name: check for check in checks.standing()}["workspaces"].status == "ok"
 
