@@ -28,6 +28,7 @@ setup: .venv/.development $(BIN)/agentops ## install everything a developer need
 # The order is one for each commit; SEED=n repeats another. A few that fail are tried again alone, and named if they pass.
 test: export HYPOTHESIS_PROFILE ?= usual
 test: .venv/.development system-tools ## the whole suite, on its own servers
+	@$(BIN)/python -m compileall -qq agentops gates loops || true
 	$(BIN)/python -m tests.suite $(ARGS)
 
 unit: .venv/.development ## the tests that need no server
@@ -161,7 +162,7 @@ own-packages: .venv/.runtime
 
 .venv/.development: requirements-dev.lock $(UV)
 	@echo "installing ..."
-	@VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements-dev.lock
+	@VIRTUAL_ENV=.venv $(UV) pip sync --quiet --compile-bytecode --require-hashes requirements-dev.lock
 	@: > .venv/.own
 	@touch $@
 
