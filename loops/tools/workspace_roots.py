@@ -26,7 +26,7 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 
 
 class ThroughALink(OSError):
-    """The way to a folder leads through a link; the message says where it would lead."""
+    """The way to a folder leads through a link. Where it leads is not said: links of the host are nobody's to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def lies_in(path: str, folder: str) -> bool:
 def _refuse_link(name: str, folder: int, path: str) -> None:
     with suppress(FileNotFoundError):
         if S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            raise ThroughALink(f"{name} on the way to {path} is a link, which leads to {os.path.realpath(path)}")
+            raise ThroughALink(f"{name} on the way to {path} is a link, and none is followed: name the folder itself")
 
 
 def _within(path: str, folder: str) -> bool:

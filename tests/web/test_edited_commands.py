@@ -17,31 +17,79 @@ from tests.web.decision_doors import by_api, by_fragment, by_page
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q4", "Q5")]
 EDITED = "echo edited > by_command"
-AS_TYPED = {"arg-command": EDITED}
-AS_JSON = {"payload": {"arguments": {"command": EDITED}}}
+CALLS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str | None]] = {
+    "run_command": ({"command": "echo proposed > by_command"}, {"command": EDITED}, "by_command", "edited\n"),
+    "run_tests": ({"command": "echo proposed > by_command"}, {"command": EDITED}, "by_command", "edited\n"),
+    "write_file": ({"path": "a.txt", "content": "proposed\n"}, {"content": "edited\n"}, "a.txt", "edited\n"),
+    "apply_diff": (
+        {"path": "a.txt", "edits": [{"search": "first", "replace": "proposed"}]},
+        {"edits": [{"search": "first", "replace": "edited"}]},
+        "a.txt",
+        "the edited a.txt\n",
+    ),
+    "delete_file": ({"path": "a.txt"}, {"path": "d.txt"}, "d.txt", None),
+    "move_file": ({"path": "c.txt", "target": "proposed"}, {"target": "edited"}, "edited", "the first c.txt\n"),
+    "make_directory": ({"path": "proposed"}, {"path": "edited"}, "edited/", ""),
+}
+"""Tool -> what the model asked for, what a person makes of it, and what then is where."""
+DOORS = {by_page: 302, by_fragment: 200, by_api: 201}
+EACH = [*(("run_command", door) for door in DOORS), *((tool, by_page) for tool in CALLS if tool != "run_command")]
+
+
+def as_typed(arguments: dict[str, Any]) -> dict[str, str]:
+    """As the page sends them, each field."""
+    return {f"arg-{name}": value if isinstance(value, str) else json.dumps(value) for name, value in arguments.items()}
+
+
+def sent(door: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"payload": {"arguments": arguments}} if door is by_api else as_typed(arguments)
+
+
+def holds(path: Path) -> str | None:
+    return "" if path.is_dir() else path.read_text() if path.exists() else None
 
 
 @pytest.fixture
 def story(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Story:
     story = Story(tmp_path, settings, monkeypatch)
-    AccessRule.objects.filter(project=story.project, operation="execute").update(access="ask")
+    AccessRule.objects.filter(project=story.project).update(access="ask")
     return story
 
 
-@pytest.mark.parametrize(
-    ("door", "edit", "status"), [(by_page, AS_TYPED, 302), (by_fragment, AS_TYPED, 200), (by_api, AS_JSON, 201)]
-)
-def test_it_is_approved_with_edits_and_runs_as_edited(story: Story, door: Any, edit: Any, status: int) -> None:
-    story.calls([("run_command", {"command": "echo proposed > by_command"})])
+def asked(story: Story, tool: str) -> tuple[Client, Gate]:
+    """Who may decide, and the gate before the call that the model wants."""
+    story.calls([(tool, CALLS[tool][0])])
     assert story.drive() == "gate:tool_approval"
-    gate = Gate.objects.get(run=story.run, status="open")
-    (story.folder / "a.txt").write_text("somebody changed it meanwhile\n")
     client = Client()
     client.force_login(story.boss)
-    answer = door(client, gate, proof(story.boss, gate), verdict="approve_with_edits", **edit)
-    assert answer.status_code == status, answer.content
+    return client, Gate.objects.get(run=story.run, status="open")
+
+
+@pytest.mark.parametrize(("tool", "door"), EACH)
+def test_it_is_approved_with_edits_and_runs_as_edited(story: Story, tool: str, door: Any) -> None:
+    proposed, edit, name, held = CALLS[tool]
+    client, gate = asked(story, tool)
+    (story.folder / "e.txt").write_text("somebody changed it meanwhile\n")
+    shown = proof(story.boss, gate)
+    answer = door(client, gate, shown, verdict="approve_with_edits", **sent(door, {**proposed, **edit}))
+    assert answer.status_code == DOORS[door], answer.content
     gate.refresh_from_db()
-    bound = json.loads(bytes(gate.subject))["workspace"]["sha256"]
-    assert (gate.status, Blob.objects.filter(sha256=bound).exists()) == ("approved", True)
+    assert gate.status == "approved"
+    if "command" in edit:
+        bound = json.loads(bytes(gate.subject))["workspace"]["sha256"]
+        assert Blob.objects.filter(sha256=bound).exists()
     assert story.drive() == "gate:question"
-    assert (story.folder / "by_command").read_text() == "edited\n"
+    assert holds(story.folder / name) == held
+    assert not (story.folder / "proposed").exists()
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_is_denied_is_not_made_by_editing(story: Story, door: Any) -> None:
+    AccessRule.objects.create(project=story.project, access="deny", operation="write", paths=["d.txt"])
+    client, gate = asked(story, "write_file")
+    edited = {"path": "d.txt", "content": "edited\n"}
+    answer = door(client, gate, proof(story.boss, gate), verdict="approve_with_edits", **sent(door, edited))
+    assert answer.status_code == 422, answer.content
+    gate.refresh_from_db()
+    assert gate.status == "open"
+    assert holds(story.folder / "d.txt") == "the first d.txt\n"

@@ -255,6 +255,14 @@ def test_what_a_superuser_allowed_is_that_folder_in_that_use(
     assert (made.name, made.path, made.copy_for_each_run) == ("Renamed", str(path), True)
 
 
+def test_nobody_is_told_where_a_link_of_the_host_leads(world: World, admins: Client, place: Path) -> None:
+    (place / "roots/link").symlink_to(place / "outside/home")
+    for browser in (admins, logged_in(world.root)):
+        said = browser.post(ADD, form(world, place / "roots/link", copy_for_each_run="on")).content.decode()
+        assert "is a link" in said
+        assert str(place / "outside/home") not in said
+
+
 def test_a_folder_that_becomes_a_link_is_not_followed(world: World, place: Path) -> None:
     shop = Workspace.objects.create(project=world.project, name="Shop", path=str(place / "roots/shop"))
     copied, in_place = world.submit(workspace=shop).run, world.submit(workspace=shop).run
