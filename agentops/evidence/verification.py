@@ -31,27 +31,31 @@ class Evidence:
     problems: list[str] = field(default_factory=list)
 
 
-def verify(path: Path | None = None) -> Evidence:
-    """Check all tables by the installation's own anchors, or by a copy of that file kept elsewhere."""
+def verify(path: Path | None = None, run: uuid.UUID | None = None) -> Evidence:
+    """Check all tables, or the journal of one run, by the installation's own anchors, or by a copy of that file kept
+    elsewhere."""
     try:
         history = anchors.read(path)
     except AnchorError as error:
-        found = judge([])
+        found = judge([], run)
         found.problems.insert(0, f"the anchor: {error}; cut ends cannot be found without it")
         return found
-    found = judge(history)
+    found = judge(history, run)
     if not history and (path or rounds.was_begun()):
         found.problems.insert(0, f"the anchor {path or anchors.file()} is missing: cut ends cannot be found without it")
     return found
 
 
-def judge(history: list[Anchor]) -> Evidence:
-    """Check all tables by the anchors given, oldest first."""
+def judge(history: list[Anchor], run: uuid.UUID | None = None) -> Evidence:
+    """Check all tables, or the journal of one run, by the anchors given, oldest first."""
     last = history[-1] if history else None
     found = Evidence(anchored=last.at if last else None)
-    for table in tables.chains():
+    for table in [tables.HEADS] if run else tables.chains():
         found.problems += _chain_faults(table, history)
     bounds = {table: at - seals.SLACK for table, at in rounds.since(last).items()}
+    if run:
+        found.problems += journals(bounds.get(tables.HEADS), run)
+        return found
     with seals.session() as cursor:
         for one in tables.sealed():
             cursor.execute(_COMPARED.format(key=one.key, digest=one.digest, at=one.at, table=one.table), [one.table])

@@ -17,8 +17,8 @@ class Command(TerminalCommand):
     """Ends with an error when anything does not fit, so that a schedule notices."""
 
     help = (
-        "Verify the journals, blobs and provenance records of one run or of all; of all, whatever else only grows: "
-        "decisions, audit events and the others against their seals, seals against the anchor outside the database."
+        "Verify the journals, blobs and provenance records of one run or of all, against their seals, and these by "
+        "the anchor outside the database; of all, whatever else only grows too: decisions, audit events and the others."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -29,11 +29,7 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Verify and say what was found."""
         report = chain.verify(options["run"])
-        evidence = verification.Evidence()
-        if options["run"]:
-            evidence.problems = verification.journals(None, options["run"])
-        else:
-            evidence = verification.verify(options["anchor"])
+        evidence = verification.verify(options["anchor"], options["run"])
         problems = [*report.problems, *evidence.problems]
         for problem in problems:
             self.stderr.write(problem, self.style.ERROR)
@@ -42,8 +38,7 @@ class Command(TerminalCommand):
             checked += f"; {report.pruned} bodies were pruned by retention and are explained by tombstones"
         if options["run"] and not report.runs and not problems:
             raise CommandError(f"There is no run {options['run']}.")
-        if not options["run"]:
-            checked += f"; {_sealed(evidence)}"
+        checked += f"; {_sealed(evidence)}" if not options["run"] else f"; {_anchored(evidence)}"
         if problems:
             raise CommandError(f"{len(problems)} problems in {checked}.")
         self.stdout.write(f"Intact: {checked}.", self.style.SUCCESS)
@@ -53,6 +48,10 @@ def _sealed(evidence: verification.Evidence) -> str:
     said = f"{evidence.rows} sealed rows"
     if evidence.waiting:
         said += f", {evidence.waiting} not sealed yet"
+    return f"{said}, {_anchored(evidence)}"
+
+
+def _anchored(evidence: verification.Evidence) -> str:
     if evidence.anchored is None:
-        return f"{said}, no anchor: what was cut at the end cannot be found"
-    return f"{said}, anchored {evidence.anchored:%Y-%m-%d %H:%M:%S} UTC"
+        return "no anchor: what was cut at the end cannot be found"
+    return f"anchored {evidence.anchored:%Y-%m-%d %H:%M:%S} UTC"
