@@ -82,7 +82,7 @@ class GateViewSet(Endpoint, viewsets.ReadOnlyModelViewSet):
         asked = DecisionInput(data=request.data)
         asked.is_valid(raise_exception=True)
         try:
-            decision = services.decide_shown(actor=request.user, gate_id=pk, **asked.validated_data)
+            decision = services.decide(actor=request.user, gate_id=pk, **asked.validated_data)
         except services.DecisionRefused as refusal:
             raise _translated(refusal) from refusal
         return Response(DecisionOutput(decision).data, status=201)

@@ -2,7 +2,7 @@
 
 from gates.services.bulk import BulkItem, BulkResult, Preview, decide_many, preview_many
 from gates.services.claims import claim, release
-from gates.services.decisions import decide, decide_shown
+from gates.services.decisions import decide
 from gates.services.expiry import expire_due
 from gates.services.people import objections_of, standing_of
 from gates.services.refusals import (
@@ -33,7 +33,6 @@ __all__ = [
     "claim",
     "decide",
     "decide_many",
-    "decide_shown",
     "expire_due",
     "objections_of",
     "preview_many",

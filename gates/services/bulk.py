@@ -11,7 +11,7 @@ from gates.models import Decision, Gate
 from gates.policy import disclosure
 from gates.policy.kinds import Verdict
 from gates.policy.payloads import confirmation_word
-from gates.services.decisions import decide_shown, view_bytes
+from gates.services.decisions import decide, view_bytes
 from gates.services.refusals import DecisionRefused, InvalidDecision, audit
 
 MOST = 100
@@ -111,7 +111,7 @@ def _one(actor: Any, item: BulkItem, verdict: str, reason: str, gate: Gate | Non
     try:
         if gate is not None and verdict == Verdict.APPROVE:
             _may_be_together(actor, gate)
-        decision = decide_shown(
+        decision = decide(
             actor=actor,
             gate_id=item.gate_id,
             verdict=verdict,

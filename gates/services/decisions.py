@@ -51,11 +51,11 @@ class _Asked:
     digest: str
     reason: str
     payload: Mapping[str, Any]
-    shown: str | None = None
-    """Evidence that the whole was shown; None: asked by code, which has no eyes."""
+    shown: str
+    """Evidence that the whole was shown."""
 
 
-def decide_shown(  # noqa: PLR0913 - a decision, and the proof
+def decide(  # noqa: PLR0913 - a decision, and the proof
     *,
     actor: Any,
     gate_id: uuid.UUID | str,
@@ -65,34 +65,14 @@ def decide_shown(  # noqa: PLR0913 - a decision, and the proof
     reason: str = "",
     payload: Mapping[str, Any] | None = None,
 ) -> Decision:
-    """Decide as ``decide`` does, for every door through which people come: page, fragment, several at once, API.
+    """Take one decision, or raise a DecisionRefused and change nothing: page, fragment, several at once, API.
 
-    ``shown`` is the proof that came with the whole gate (``gates.services.disclosure``). A verdict that lets something
-    happen needs it; saying no does not.
+    ``digest`` is the one the page showed. ``shown`` is the proof that came with the whole gate
+    (``gates.services.disclosure``): a verdict that lets something happen needs it, saying no does not. Edited arguments
+    are judged again before the transaction, because that may take a while; who, when and what are checked inside it,
+    under the lock.
     """
-    text = canonical.clean(reason).strip()
-    return _decided(_Asked(actor, verdict, digest, text, payload or {}, shown), gate_id)
-
-
-def decide(
-    *,
-    actor: Any,
-    gate_id: uuid.UUID | str,
-    verdict: str,
-    digest: str,
-    reason: str = "",
-    payload: Mapping[str, Any] | None = None,
-) -> Decision:
-    """Take one decision, or raise a DecisionRefused and change nothing.
-
-    ``digest`` is the one the page showed. Edited arguments are judged again before the transaction, because that
-    may take a while; who, when and what are checked inside it, under the lock. People come by ``decide_shown``.
-    """
-    return _decided(_Asked(actor, verdict, digest, canonical.clean(reason).strip(), payload or {}), gate_id)
-
-
-def _decided(asked: _Asked, gate_id: uuid.UUID | str) -> Decision:
-    actor, verdict = asked.actor, asked.verdict
+    asked = _Asked(actor, verdict, digest, canonical.clean(reason).strip(), payload or {}, shown)
     gate: Gate | None = None
     try:
         gate = visible_gate(actor, gate_id)
@@ -194,7 +174,7 @@ def _check(gate: Gate, asked: _Asked) -> None:
         raise GateChanged("This changed since the page was loaded. Look at it again before you decide.")
     if asked.digest != _held(gate):
         raise GateChanged("What is stored is not what this gate was opened for. It cannot be approved.")
-    if asked.shown is not None and lets(gate.kind, asked.verdict) and not was_shown(asked.actor, gate, asked.shown):
+    if lets(gate.kind, asked.verdict) and not was_shown(asked.actor, gate, asked.shown):
         raise NotShown
 
 

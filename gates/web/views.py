@@ -74,7 +74,7 @@ def decide(request: HttpRequest, gate_id: uuid.UUID) -> HttpResponse:
     try:
         gate = visible_gate(request.user, gate_id)
         asked = forms.read(gate, typed)
-        decision = services.decide_shown(actor=request.user, gate_id=gate_id, **asked)
+        decision = services.decide(actor=request.user, gate_id=gate_id, **asked)
     except services.DecisionRefused as refusal:
         verdict = typed.get("verdict", "")
         services.audit(refusal, actor=request.user, gate=gate, gate_id=gate_id, verdict=verdict)

@@ -10,7 +10,7 @@ import pytest
 
 from loops.engine import facts as f
 from loops.engine import ports as p
-from tests import fakes
+from tests import decisions, fakes
 from tests.integration.storage import owned
 from tests.integration.storage.dispatched import app as bells
 
@@ -169,11 +169,10 @@ class RealGates:
         return p.GateRequest(**{**given, "kind": "tool_approval", "title": "?", "subject": SUBJECT, **changes})
 
     def approve(self, gate_id: str) -> None:
-        from gates import services
         from gates.models import Gate
 
         digest = Gate.objects.get(pk=gate_id).digest
-        services.decide(actor=self.world.reviewer, gate_id=gate_id, verdict="approve", digest=digest)
+        decisions.decide(actor=self.world.reviewer, gate_id=gate_id, verdict="approve", digest=digest)
 
     def change(self, gate_id: str) -> None:
         from gates.models import Gate

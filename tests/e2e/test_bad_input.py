@@ -28,6 +28,7 @@ from loops.models import Agent, AuditEvent, BreakerRule, Fact, ModelConfig, Prov
 from loops.services.models import ensure_script
 from loops.services.tokens import new_token
 from loops.storage import chain, reader
+from tests import decisions
 from tests.e2e.conftest import House, ended, gate_of
 from tests.integration.services.world import closing_connections
 from tests.ports import free_port
@@ -163,7 +164,7 @@ def test_what_a_model_or_a_tool_sends(house: House, wired: Callable[..., Agent],
         gate = gate_of(run)
         assert gate.kind == "escalation"
         assert "etc/shadow" in json.dumps(gate.view)
-        services.decide(actor=house.boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+        decisions.decide(actor=house.boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
     ended(run)
     call = ToolCallRecord.objects.filter(run=run, tool=bad.calls[0][0]).order_by("step_number").first()
     assert call is not None
@@ -250,7 +251,7 @@ def asked(house: House, wired: Callable[..., Agent]) -> tuple[Run, Gate]:
 
 
 def decide(house: House, gate: Gate, verdict: str = "approve", **more: Any) -> Decision:
-    return services.decide(actor=house.boss, gate_id=gate.pk, verdict=verdict, digest=gate.digest, **more)
+    return decisions.decide(actor=house.boss, gate_id=gate.pk, verdict=verdict, digest=gate.digest, **more)
 
 
 @pytest.mark.spec("Q5", "Q7")
@@ -293,7 +294,7 @@ def test_two_decisions_at_once(house: House, asked: tuple[Run, Gate]) -> None:
     def one(actor: Any, verdict: str) -> None:
         start.wait()
         try:
-            services.decide(actor=actor, gate_id=gate.pk, verdict=verdict, digest=gate.digest, reason="so be it")
+            decisions.decide(actor=actor, gate_id=gate.pk, verdict=verdict, digest=gate.digest, reason="so be it")
         except services.DecisionRefused as refusal:
             said.append(refusal)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from gates import services
 from gates.models import Decision
 from loops.models import Fact, Task, ToolCallRecord
+from tests import decisions
 from tests.e2e.conftest import House, ended, gate_of
 from tests.e2e.proxy import line
 from tests.stack import wait_until
@@ -148,7 +148,7 @@ def test_after_the_line_was_cut_the_trace_is_complete_and_nothing_is_double(hous
         assert page.locator("#live").inner_text().strip() == "Reconnecting"
         shown = trace(page)
         extend = {"verdict": "extend", "payload": {held.view["limit"]: 8}}
-        services.decide(actor=house.boss, gate_id=held.pk, digest=held.digest, **extend)
+        decisions.decide(actor=house.boss, gate_id=held.pk, digest=held.digest, **extend)
         gate = gate_of(run)
         assert page.locator("#live").get_attribute("data-state") == "reconnecting"
         assert trace(page) == shown
@@ -158,7 +158,7 @@ def test_after_the_line_was_cut_the_trace_is_complete_and_nothing_is_double(hous
         page.wait_for_selector("#live[data-state=live]")
         page.locator("#step-8").wait_for()
         page.locator(f"#gate-{gate.pk}").wait_for()
-        services.decide(actor=house.boss, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason="enough")
+        decisions.decide(actor=house.boss, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason="enough")
         page.locator("#run-end .end-card").wait_for()
         assert page.evaluate("window.marker") == "same page"
         live = trace(page)

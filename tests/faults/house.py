@@ -8,6 +8,7 @@ from typing import Any
 
 from gates.models import Gate
 from loops.models import AccessRule, Agent, Project, Run
+from tests import decisions
 from tests.faults import ledger
 from tests.faults.bank import OPERATION
 
@@ -85,7 +86,7 @@ def decide(gate: Gate) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            services.decide(actor=boss(), gate_id=gate.pk, verdict=verdict, digest=gate.digest, payload=payload)
+            decisions.decide(actor=boss(), gate_id=gate.pk, verdict=verdict, digest=gate.digest, payload=payload)
             return
         except services.InvalidDecision as refusal:  # not before nobody can be at it any more
             if "Not before" not in str(refusal.errors) or time.monotonic() > deadline:

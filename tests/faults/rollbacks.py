@@ -6,12 +6,12 @@ import random
 import signal
 from collections.abc import Sequence
 
-from gates import services
 from loops.crash_points import CrashPoint
 from loops.engine import facts as f
 from loops.models import Run
 from loops.services import steering
 from loops.storage import reader
+from tests import decisions
 from tests.faults import house, lean, ledger, oracle
 from tests.faults.outcome import Found, Outcome, first_harm
 
@@ -48,7 +48,7 @@ def undone(*, fails: bool = False, off: Sequence[str] = ()) -> tuple[int, Found]
     gate = house.open_gate(run)
     if gate is None or gate.kind != "rollback_choice":
         return 0, Found(lost=[f"{run.pk}: nobody asks whether to roll back, {gate and gate.kind}"])
-    services.decide(actor=house.boss(), gate_id=gate.pk, verdict="roll_back", digest=gate.digest)
+    decisions.decide(actor=house.boss(), gate_id=gate.pk, verdict="roll_back", digest=gate.digest)
     setup = _closed_bank if fails else None
     deaths = 0
     for _ in range(DEATHS_AT_MOST):

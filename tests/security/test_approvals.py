@@ -12,6 +12,7 @@ from django.db import connection
 from gates import services
 from gates.models import Decision, Gate
 from loops.models import AuditEvent, MailboxItem
+from tests import decisions
 from tests.integration.gates.builders import SUBJECT, make_world, open_gate
 from tests.integration.gates.test_gatekeeper import do, keeper
 
@@ -29,7 +30,7 @@ def storm(world: Any, gate: Gate) -> Counter[str]:
         verdict = "approve" if number % 2 else "reject"
         start.wait()
         try:
-            services.decide(actor=actor, gate_id=gate.pk, verdict=verdict, digest=gate.digest, reason="race")
+            decisions.decide(actor=actor, gate_id=gate.pk, verdict=verdict, digest=gate.digest, reason="race")
             outcomes["won"] += 1
         except services.DecisionRefused as refusal:
             outcomes[refusal.code] += 1
@@ -85,7 +86,7 @@ def test_approval_used_by_many_at_once_is_used_once() -> None:
 
     world = make_world()
     gate = open_gate(world)
-    services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
     start = threading.Barrier(20)
     outcomes: Counter[str] = Counter()
 
@@ -143,7 +144,7 @@ def test_without_the_role_check_anybody_could_decide(who: str, monkeypatch: pyte
     monkeypatch.setattr("gates.services.decisions.objections_of", lambda *_: [])
     world = make_world()
     gate = open_gate(world)
-    assert services.decide(actor=getattr(world, who), gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    assert decisions.decide(actor=getattr(world, who), gate_id=gate.pk, verdict="approve", digest=gate.digest)
 
 
 @pytest.mark.django_db
@@ -152,7 +153,7 @@ def test_without_recomputing_a_rewritten_row_could_be_approved(monkeypatch: pyte
     world = make_world()
     gate = open_gate(world)
     Gate.objects.filter(pk=gate.pk).update(view={"arguments": {"path": "harmless"}})
-    assert services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    assert decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
 
 
 @pytest.mark.django_db
@@ -161,4 +162,4 @@ def test_without_its_word_an_irreversible_action_would_pass(monkeypatch: pytest.
     monkeypatch.setattr("gates.policy.payloads.confirmation_word", lambda *_: "")
     world = make_world()
     gate = open_gate(world, "irreversible_action")
-    assert services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    assert decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)

@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 
 from gates.models import Gate
-from gates.services import decide
 from gates.services.refusals import GateChanged
+from tests.decisions import decide
 from tests.integration.gates.builders import make_world, open_gate
 from tests.integration.rollback.world import WORK, Story
 

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from gates import services
 from gates.models import Decision, Gate
 from gates.services.disclosure import proof
 from loops.models import Policy, Run
-from tests import fakes
+from tests import decisions, fakes
 from tests.addresses import addresses
 from tests.integration.gates.builders import open_gate
 from tests.integration.services import world as people
@@ -177,7 +176,7 @@ def test_who_shaped_a_run_by_this_door_lets_nothing_of_it_happen(
     assert "asks for another person's approval" in json.dumps(refused.json())
     assert gate not in Gate.objects.waiting_for(world.admin)
     assert not Decision.objects.filter(gate=gate).exists()
-    services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
 
 
 def test_who_only_steered_still_may(world: people.World) -> None:

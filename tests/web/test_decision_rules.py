@@ -10,12 +10,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from gates import services
 from gates.models import Decision, Gate
 from gates.services.decisions import LONGEST_REASON
 from gates.services.disclosure import proof
 from loops.models import AuditEvent, MailboxItem, Policy
 from loops.services.steering import send_message
+from tests import decisions
 from tests.integration.gates.builders import World, make_world, open_gate, tool_view
 from tests.integration.gates.test_decisions import expire_now
 from tests.web.decision_doors import EACH_WAY, WAYS, by_api
@@ -211,7 +211,7 @@ def test_and_each_lets_the_lawful_one_through(world: World, way: Callable[..., A
 @EACH_WAY
 def test_the_first_decision_holds_at_every_door(world: World, way: Callable[..., Any]) -> None:
     attempt = lawful(world)
-    services.decide(
+    decisions.decide(
         actor=world.second, gate_id=attempt.gate.pk, verdict="reject", digest=attempt.gate.digest, reason="no"
     )
     attempt.client.force_login(attempt.by)

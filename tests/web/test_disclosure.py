@@ -148,13 +148,12 @@ def test_every_address_that_could_decide_is_a_door_that_is_tried_here() -> None:
 
 def test_nothing_in_the_product_decides_but_by_the_rule_of_showing() -> None:
     inside = {"gates/services/__init__.py"}
-    assert calls_of("decide_shown") - inside == {
+    assert calls_of("decide") - inside == {
         "gates/web/views.py",
         "gates/api/views.py",
         "gates/services/bulk.py",
     }
     assert calls_of("decide_many") - inside == {"gates/web/views.py"}
-    assert calls_of("decide") - inside == set(), "people come by decide_shown"
     assert calls_of("settle") - inside == {"gates/services/expiry.py"}, "time's own verdict lets nothing happen"
 
 

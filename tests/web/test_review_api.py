@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from gates import services
 from gates.models import Decision, Gate
 from gates.services.disclosure import proof
 from loops.engine.state.limits import Limits
+from tests import decisions
 from tests.integration.gates.builders import World, make_world, open_gate, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("T2", "Q5")]
@@ -83,7 +83,7 @@ def test_scope_and_role(world: World) -> None:
 @pytest.mark.parametrize("method", ["put", "patch", "delete"])
 def test_gates_and_decisions_cannot_be_written(world: World, method: str) -> None:
     gate = open_gate(world)
-    decision = services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    decision = decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
     for path in (f"gates/{gate.pk}", f"decisions/{decision.pk}"):
         response = getattr(client(world.reviewer), method)(
             f"/api/v1/{path}/", {"status": "approved"}, "application/json"
@@ -93,7 +93,7 @@ def test_gates_and_decisions_cannot_be_written(world: World, method: str) -> Non
 
 def test_lists_filter_by_what_waits_for_me(world: World) -> None:
     open_gate(world, risk="high")
-    services.decide(
+    decisions.decide(
         actor=world.reviewer, gate_id=(other := open_gate(world)).pk, verdict="approve", digest=other.digest
     )
     asked = client(world.reviewer)
@@ -106,7 +106,7 @@ def test_lists_filter_by_what_waits_for_me(world: World) -> None:
 def test_export_holds_every_decision_of_ones_projects(world: World, prefix: str) -> None:
     for reason in ("=HYPERLINK(1)", "line one\nline two"):
         gate = open_gate(world)
-        services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason=reason)
+        decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason=reason)
     asked = client(world.viewer)
     lines = asked.get(f"{prefix}.jsonl").getvalue().decode().splitlines()
     assert [json.loads(line)["reason"] for line in lines] == ["=HYPERLINK(1)", "line one\nline two"]

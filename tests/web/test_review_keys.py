@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from gates import services
 from gates.models import Decision, Gate
+from tests import decisions
 from tests import factories as make
 from tests.integration.gates.builders import open_gate, tool_view
 from tests.web.browsing import approved_by_key, faults, settled
@@ -139,11 +139,10 @@ def test_several_long_ones_unlock_when_the_end_of_each_was_on_the_screen(desk: A
 
 
 def test_loser_of_a_race_reads_who_and_when(desk: Any) -> None:
-    from gates import services
 
     gate = open_gate(desk.world)
     desk.goto(f"{desk.site}/review/{gate.pk}/")
-    services.decide(actor=desk.world.second, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason="no")
+    decisions.decide(actor=desk.world.second, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason="no")
     settled(desk)
     desk.keyboard.press("a")
     desk.get_by_text("Already rejected by Bo at").first.wait_for()
@@ -175,7 +174,7 @@ def test_a_gate_that_somebody_else_decides_says_so_and_takes_no_key(desk: Any, p
     desk.keyboard.press("r")
     expect(desk.locator(f"#reason-{gate.pk}")).to_be_focused()
     desk.keyboard.type("half a reas")
-    services.decide(actor=desk.world.second, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    decisions.decide(actor=desk.world.second, gate_id=gate.pk, verdict="approve", digest=gate.digest)
     desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
     expect(desk.get_by_text("Already approved by bo").first).to_be_in_viewport()
     posts: list[str] = []

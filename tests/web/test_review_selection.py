@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from gates import services
 from gates.models import Decision, Gate
 from gates.policy.kinds import Kind, Verdict
 from gates.policy.verdicts import ALLOWED
 from gates.web.labels import KEYS, key_of
 from loops.models import Run
+from tests import decisions
 from tests import factories as make
 from tests.integration.gates.builders import World, make_run, open_gate, tool_view
 from tests.web.browsing import approved_by_key, settled, slow, wait_for_answer
@@ -192,7 +192,7 @@ def claimed(desk: Any, gates: list[Gate]) -> Gate:
 def lost_to_another(desk: Any, gates: list[Gate]) -> Gate:
     """The marked one is decided by somebody else; the next move marks what is there now."""
     first = gates[0]
-    services.decide(actor=desk.world.second, gate_id=first.pk, verdict="reject", digest=first.digest, reason="no")
+    decisions.decide(actor=desk.world.second, gate_id=first.pk, verdict="reject", digest=first.digest, reason="no")
     desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
     desk.locator(f"#queue [data-row='{first.pk}']").wait_for(state="detached")
     desk.keyboard.press("j")

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from gates.models import Decision, Gate
 from gates.services import InvalidDecision
-from gates.services.decisions import LONGEST_REASON, decide
+from gates.services.decisions import LONGEST_REASON
 from loops.engine.ports import CallContext
 from loops.engine.text.truncation import cut
 from loops.engine.values import Access, ToolCall
@@ -21,6 +21,7 @@ from loops.storage.rows import REASONING_CHARS
 from loops.web import command_palette, files, overview
 from tests import factories as make
 from tests import fakes
+from tests.decisions import decide
 from tests.integration.gates.builders import make_world, open_gate
 from tests.integration.storage import owned
 

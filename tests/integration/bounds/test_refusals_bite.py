@@ -9,12 +9,12 @@ import pytest
 from django.test import Client
 
 from gates.services import InvalidDecision, bulk
-from gates.services.decisions import decide
 from loops.api.parsers import MAX_BYTES, MAX_DEPTH
 from loops.models import MailboxItem
 from loops.services import forks, steering, submission
 from loops.services.submission import InvalidTask, clean
 from tests import factories as make
+from tests.decisions import decide
 from tests.integration.gates.builders import make_world, open_gate
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("X5")]

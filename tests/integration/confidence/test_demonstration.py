@@ -8,7 +8,6 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from gates.models import Gate
-from gates.services import decide
 from loops.engine.confidence import score
 from loops.models import Agent, AuditEvent, MailboxItem, ModelCall, Policy, Run, ToolCallRecord
 from loops.runs.drive import drive
@@ -16,6 +15,7 @@ from loops.services import demo, steering
 from loops.services.models import ensure_script
 from loops.services.tasks import run_spec, submit_task
 from loops.storage import chain, reader
+from tests.decisions import decide
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,11 +16,11 @@ from django.utils import timezone
 
 from agentops import roles
 from agentops.embedded.paths import Paths
-from gates.services import decide
 from loops.engine import facts as f
 from loops.models import BreakerEvent, Fork, PolicyVersion, ProvenanceRecord, Tombstone
 from loops.services import audit
 from tests import fakes
+from tests.decisions import decide
 from tests.integration.gates import builders as gates
 from tests.integration.storage import owned
 

@@ -13,6 +13,7 @@ from gates.models import Decision, Gate
 from gates.services.disclosure import proof
 from loops.models import AuditEvent, Fork, Policy
 from loops.services.steering import send_message
+from tests import decisions
 from tests.integration.gates.builders import World, make_run, make_world, open_gate
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q6")]
@@ -27,7 +28,7 @@ def world(db: Any) -> World:
 
 def decided(world: World, kind: str, verdict: str, **more: Any) -> None:
     gate = open_gate(world, kind, **more.pop("gate", {}))
-    services.decide(actor=world.reviewer, gate_id=gate.pk, verdict=verdict, digest=gate.digest, **more)
+    decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict=verdict, digest=gate.digest, **more)
 
 
 def wrote(world: World) -> None:
@@ -78,10 +79,10 @@ def test_whoever_shaped_a_run_approves_nothing_of_it(world: World, shape: Callab
     shape(world)
     gate = open_gate(world, run=world.run)
     with pytest.raises(services.NotAllowed, match="You shaped this run"):
-        services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+        decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
     assert AuditEvent.objects.filter(kind="gate.refused", actor=world.reviewer).count() == 1
     assert gate not in Gate.objects.waiting_for(world.reviewer)
-    services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason="no")
+    decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason="no")
 
 
 @pytest.mark.parametrize("shape", WAYS[:-2])
@@ -91,9 +92,9 @@ def test_somebody_else_still_may_and_so_may_they_where_the_policy_lets_them(
     shape(world)
     gate, other = open_gate(world), open_gate(world)
     assert gate in Gate.objects.waiting_for(world.second)
-    services.decide(actor=world.second, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    decisions.decide(actor=world.second, gate_id=gate.pk, verdict="approve", digest=gate.digest)
     Policy.objects.update(own_approval_allowed=True)
-    services.decide(actor=world.reviewer, gate_id=other.pk, verdict="approve", digest=other.digest)
+    decisions.decide(actor=world.reviewer, gate_id=other.pk, verdict="approve", digest=other.digest)
 
 
 def test_approving_and_rejecting_shape_nothing(world: World) -> None:
@@ -118,13 +119,13 @@ def test_saying_what_came_of_it_lets_it_go_on_and_is_for_another(world: World, p
 def test_the_one_who_asked_still_answers_what_the_agent_wants_to_know(world: World) -> None:
     gate = open_gate(world, "question")
     answer = {"answer": "the blue one"}
-    services.decide(actor=world.author, gate_id=gate.pk, verdict="respond", digest=gate.digest, payload=answer)
+    decisions.decide(actor=world.author, gate_id=gate.pk, verdict="respond", digest=gate.digest, payload=answer)
 
 
 def test_what_shapes_one_run_says_nothing_of_another(world: World) -> None:
     wrote(world)
     gate = open_gate(world, run=make_run(world.project, world.author))
-    services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
 
 
 def test_shaping_gives_no_right_that_its_role_has_not(world: World) -> None:
@@ -134,4 +135,6 @@ def test_shaping_gives_no_right_that_its_role_has_not(world: World) -> None:
     send_message(actor=operator, run=world.run, text="hello")
     gate = open_gate(world, "question")
     with pytest.raises(services.NotAllowed, match="needs the role"):
-        services.decide(actor=operator, gate_id=gate.pk, verdict="respond", digest=gate.digest, payload={"answer": "x"})
+        decisions.decide(
+            actor=operator, gate_id=gate.pk, verdict="respond", digest=gate.digest, payload={"answer": "x"}
+        )

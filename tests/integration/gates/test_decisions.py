@@ -17,6 +17,7 @@ from gates.services.disclosure import proof
 from loops.engine.ports import Judgement
 from loops.engine.values import Access
 from loops.models import AuditEvent, MailboxItem, Membership, Policy
+from tests import decisions
 from tests.integration.gates.builders import SUBJECT, World, make_world, open_gate, person
 from tests.integration.gates.test_gatekeeper import do, expire_now, keeper
 
@@ -26,7 +27,7 @@ Rejudge = Callable[..., Judgement]
 
 def decide(world: World, gate: Gate, verdict: str = "approve", *, actor: Any = None, **more: Any) -> Decision:
     more.setdefault("digest", gate.digest)
-    return services.decide(actor=actor or world.reviewer, gate_id=gate.pk, verdict=verdict, **more)
+    return decisions.decide(actor=actor or world.reviewer, gate_id=gate.pk, verdict=verdict, **more)
 
 
 def refused(code: str) -> AuditEvent:

@@ -11,6 +11,7 @@ from django.test import Client
 from gates import services
 from gates.models import Gate
 from gates.web.cards import build
+from tests import decisions
 from tests.integration.gates.builders import World, open_gate
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J2", "J3")]
@@ -28,7 +29,7 @@ def doubt(world: World, again_after_s: int = 0) -> Gate:
 
 
 def decide(world: World, gate: Gate, verdict: str, reason: str = "", payload: dict[str, Any] | None = None) -> None:
-    services.decide(
+    decisions.decide(
         actor=world.reviewer, gate_id=gate.pk, verdict=verdict, digest=gate.digest, reason=reason, payload=payload
     )
 

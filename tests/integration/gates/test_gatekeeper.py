@@ -10,11 +10,11 @@ from django.db import connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gates import services
 from gates.gatekeeper import SqlGatekeeper
 from gates.models import Gate
 from gates.policy import digests
 from loops.engine.ports import ApprovalVoid
+from tests import decisions
 from tests.integration.gates.builders import SUBJECT, World, open_gate, tool_view
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q5")]
@@ -29,7 +29,7 @@ def do(within: Callable[[Any], None]) -> None:
 
 def approved(world: World, **more: Any) -> Gate:
     gate = open_gate(world, **more)
-    services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
     return gate
 
 
@@ -139,7 +139,7 @@ def test_withdrawing_voids_open_gates_and_leaves_decided_ones(world: World) -> N
 )
 def test_whatever_a_model_writes_can_be_stored_and_decided(world: World, bad: Any) -> None:
     gate = open_gate(world, subject={**SUBJECT, "arguments": bad}, view=tool_view(arguments={"x": bad}), title=str(bad))
-    services.decide(actor=world.reviewer, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason="no")
+    decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="reject", digest=gate.digest, reason="no")
     assert Gate.objects.get().status == "rejected"
 
 

@@ -16,7 +16,6 @@ from django.contrib.auth import get_user_model
 
 from agentops.celery import app
 from gates.models import Gate
-from gates.services import decide
 from loops.agents import packages as agents_packages
 from loops.engine import strategies
 from loops.llm import providers
@@ -25,6 +24,7 @@ from loops.runs import composition
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from tests import stack
+from tests.decisions import decide
 from tests.wire.say import Say, Seen
 from tests.wire.server import WireServer
 

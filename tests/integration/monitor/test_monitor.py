@@ -23,7 +23,6 @@ from django.test.utils import CaptureQueriesContext
 from agentops.embedded.process import Command
 from agentops.ops import checks
 from gates.models import Gate
-from gates.services import decide
 from loops.engine import facts as f
 from loops.engine.state.thresholds import OFF
 from loops.engine.values import Access
@@ -36,6 +35,7 @@ from loops.services import demo
 from loops.services.tasks import submit_task
 from loops.storage.reader import history
 from tests import fakes, stack
+from tests.decisions import decide
 from tests.integration.storage import owned
 from tests.stack import wait_until
 

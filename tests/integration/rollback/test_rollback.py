@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gates.models import Decision, Gate
-from gates.services import decide
 from gates.services.expiry import expire_due
 from gates.services.refusals import DecisionRefused
 from loops.models import Run
@@ -22,6 +21,7 @@ from loops.services.steering import NotPossible
 from loops.storage import chain, journal
 from loops.storage.rebuild import rebuild
 from tests import factories as make
+from tests.decisions import decide
 from tests.integration.rollback.world import WORK, Story, look, work_on
 from tests.stack import wait_until
 

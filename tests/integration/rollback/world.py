@@ -13,7 +13,6 @@ from django.contrib.auth import get_user_model
 from django.db import connections
 
 from gates.models import Gate
-from gates.services import decide
 from loops.llm.scripted import scripts
 from loops.models import AccessRule, Agent, Run, Workspace
 from loops.runs.drive import drive
@@ -22,6 +21,7 @@ from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import facts_by_kind, journal, reader
+from tests.decisions import decide
 
 WORK: list[tuple[str, dict[str, Any]]] = [
     ("write_file", {"path": "a.txt", "content": "new a\n"}),

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from gates.models import Gate
-from gates.services import InvalidDecision, decide, expire_due
+from gates.services import InvalidDecision, expire_due
 from loops.driver.clearance import Clearance
 from loops.engine import facts as f
 from loops.llm.scripted.adapter import Script, Turn
@@ -25,6 +25,7 @@ from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import chain, reader
 from loops.storage.rebuild import rebuild
+from tests.decisions import decide
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q5", "D1")]
 CHECK = "sh check.sh"

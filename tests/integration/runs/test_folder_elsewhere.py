@@ -11,7 +11,6 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from gates.models import Gate
-from gates.services import decide
 from loops.models import Agent, Fact, ModelCall, Run, ToolCallRecord, Workspace
 from loops.runs.drive import drive
 from loops.services.models import ensure_script
@@ -20,6 +19,7 @@ from loops.services.steering import stop_run
 from loops.services.tasks import submit_task
 from loops.storage import journal, reader
 from loops.web.run_summary import outlook
+from tests.decisions import decide
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4")]
 

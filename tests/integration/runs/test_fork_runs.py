@@ -10,7 +10,6 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from gates.models import Gate
-from gates.services import decide
 from loops.engine import facts as f
 from loops.models import Fact, Run, ToolCallRecord, Workspace
 from loops.runs import forks
@@ -18,6 +17,7 @@ from loops.runs.drive import drive
 from loops.services.forks import fork_run
 from loops.storage import chain, reader
 from loops.storage.rebuild import rebuild
+from tests.decisions import decide
 from tests.integration.runs.test_scripted_run import submit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("K3")]

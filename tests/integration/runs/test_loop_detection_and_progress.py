@@ -9,7 +9,6 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from gates.models import Gate
-from gates.services import decide
 from loops.engine import facts as f
 from loops.engine.state.loop_escalation import EscalationStep
 from loops.engine.values import ModelRole
@@ -21,6 +20,7 @@ from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import reader
+from tests.decisions import decide
 from tests.own_environment import give_pytest
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,7 +11,6 @@ from django.test import Client
 from django.urls import reverse
 
 from gates.models import Gate
-from gates.services import decide
 from loops.engine import facts
 from loops.engine.failures.reflection import CUT_HERE
 from loops.llm.scripted.adapter import Script, Turn
@@ -23,6 +22,7 @@ from loops.services.people import create_project
 from loops.services.steering import send_message
 from loops.services.tasks import submit_task
 from loops.storage import chain, reader, rebuild
+from tests.decisions import decide
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

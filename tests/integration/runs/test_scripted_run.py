@@ -11,7 +11,6 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 
 from gates.models import Gate
-from gates.services import decide
 from loops.engine.state.lifecycle import Phase
 from loops.models import Agent, ProvenanceRecord, Run, Step, ToolCallRecord, Workspace
 from loops.runs.drive import drive
@@ -19,6 +18,7 @@ from loops.services.models import ensure_script
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import chain, journal
+from tests.decisions import decide
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,11 +15,12 @@ from django.urls import reverse
 from drf_spectacular.generators import SchemaGenerator
 
 from agentops.ops import policy_floor
-from gates.services import InvalidDecision, decide
+from gates.services import InvalidDecision
 from loops.models import AuditEvent, Membership, Policy, PolicyVersion, Run, Task
 from loops.services.forks import InvalidTask, fork_run
 from loops.services.tasks import run_spec
 from tests import fakes
+from tests.decisions import decide
 from tests.integration.gates.builders import open_gate
 from tests.integration.services.test_admin import policy_form, url
 from tests.integration.services.world import World

@@ -16,12 +16,12 @@ from django.utils import timezone
 
 from agentops.ops import checks
 from gates.models import Gate
-from gates.services import decide
 from loops.models import AuditEvent, Fact, Policy, Run, ToolCallRecord, Workspace
 from loops.runs.composition import rejudge
 from loops.runs.drive import drive
 from loops.services import forks, models, people, workspace_access, workspaces
 from loops.services.submission import InvalidTask
+from tests.decisions import decide
 from tests.integration.services.world import World
 
 pytestmark = pytest.mark.spec("I7")

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from gates.models import Gate
-from gates.services import decide
 from loops.engine.values import Access
 from loops.models import Policy, Run
 from loops.runs.forks import fork_of, take_over
 from loops.services.forks import fork_run
 from tests import factories as make
 from tests import fakes
+from tests.decisions import decide
 from tests.integration.storage import owned
 from tests.integration.storage.owned import Owned
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from agentops import roles
 from agentops.evidence import seals
-from gates.services import decide
 from loops.models import AuditEvent, BreakerEvent, Fact, Fork, PolicyVersion, Run, Tombstone
+from tests.decisions import decide
 from tests.integration.gates import builders as gates
 from tests.integration.storage import owned
 
