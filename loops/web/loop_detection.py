@@ -18,13 +18,10 @@ from loops.web import access
 Body = Mapping[str, Any]
 MOST = 10
 METHODS = {
-    "identical_errors": "the same error again and again",
-    "repeated_call": "the same call, and nothing new",
-    "repeated_result": "the same result, whatever it asked",
+    "repeated_result": "the same result again and again",
     "alternating": "round and round",
     "semantic": "nearly the same again and again",
     "repeated_round": "the same result, refused for the same reason",
-    "recurring": "nearly the same, with other steps between",
     "same_meaning": "the same again and again in other words",
     "nothing_new": "only what it knew already",
     "progress_stall": "no progress",
@@ -74,7 +71,7 @@ def banner(request: HttpRequest, run_id: Any) -> HttpResponse:
     """Above the timeline: asked for at once and every few seconds, for a hung worker sends no news."""
     run = access.run_or_404(request, run_id)
     standing_now, more = standing(Run.objects.filter(pk=run.pk))
-    found = [(one, METHODS.get(one.method, one.method)) for one in standing_now]
+    found = [(one, _method({"method": one.method})) for one in standing_now]
     return render(request, "loops/_detections.html", {"run": run, "found": found, "more": more, "asked": True})
 
 

@@ -162,7 +162,7 @@ def test_what_is_off_comes_back() -> None:
 
 WISH, OTHERS = "loops.engine.people.stop_phrases.wants_to_stop", ("tests/unit/engine/test_stop_phrases.py",)
 WISHES = ("tests/unit/engine/test_stop_phrases.py::test_a_message_that_wants_it_stops_the_run",)
-CIRCLE = "loops.engine.loop_detection.detectors.repeated_call"
+CIRCLE = "loops.engine.loop_detection.detectors.repeated_result"
 ASKED = ("tests/unit/engine/test_loop_detection.py::test_a_circle_is_found_with_its_steps",)
 """It holds the function under another name."""
 

@@ -151,11 +151,11 @@ def test_the_card_of_a_loop_names_its_steps_and_calls(desk: Any) -> None:
     calls = [{"tool": "read_file", "arguments": {"path": "config/none.toml"}}]
     for number in (1, 2):
         make.step(run, number, action={"calls": calls}, error="No such file")
-    view = {"method": "identical_errors", "evidence": "the same error ended 2 steps in a row", "steps": [1, 2]}
+    view = {"method": "repeated_result", "evidence": "the same error ended 2 steps in a row", "steps": [1, 2]}
     gate: Gate = open_gate(desk.world, "loop_detected", view=view)
     desk.goto(f"{desk.site}/review/{gate.pk}/")
     card = desk.locator(f"#gate-{gate.pk} .gate-action")
-    expect(card).to_contain_text("The same error again and again: the same error ended 2 steps in a row.")
+    expect(card).to_contain_text("The same result again and again: the same error ended 2 steps in a row.")
     expect(card.get_by_role("link", name="Step 2")).to_have_attribute("href", f"/runs/{run.pk}/#step-2")
     expect(card).to_contain_text("read_file config/none.toml")
-    expect(card).not_to_contain_text("identical_errors")
+    expect(card).not_to_contain_text("repeated_result")

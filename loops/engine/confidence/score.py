@@ -36,6 +36,8 @@ weights, or another meaning of a feature, is another ``VERSION``."""
 LOWEST_CEILING = 0.05
 STALLED_AFTER = 10
 """Steps without progress at which that feature is at its worst."""
+SAME_ERRORS = 3
+"""Steps in a row with the same error at which that feature is at its worst."""
 BUDGET_FROM = 0.8
 """Share of a budget that is used before it counts against the run (SPEC D3)."""
 TITLE_CHARS = 160
@@ -74,7 +76,7 @@ def features(state: RunState) -> dict[str, float]:
     shares = [used / bound for name, (used, bound) in guards.usage(state).items() if bound and name != "max_failures"]
     found = {
         "failures_in_row": _failed_in_row(state) / max(1, bounds.max_failures),
-        "same_error": (_same_error(state) - 1) / max(1, bounds.identical_errors - 1),
+        "same_error": (_same_error(state) - 1) / (SAME_ERRORS - 1),
         "no_progress": (state.step - measured.risen_at) / STALLED_AFTER,
         "tests_failing": counts.failed / tests if tests else 0.0,
         "repairs": state.repairs / max(1, bounds.max_repairs),

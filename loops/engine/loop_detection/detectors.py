@@ -14,38 +14,18 @@ from loops.engine.state.step_window import Seen, Window, since_news
 from loops.engine.state.thresholds import THRESHOLDS, Thresholds
 
 
-def identical_errors(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
-    """The last steps ended with one and the same error."""
-    in_row = thresholds.identical_errors
-    last = window[-in_row:] if in_row else ()
-    if not last or len(last) < in_row or not last[-1].error or len({seen.error for seen in last}) > 1:
-        return None
-    return Finding("identical_errors", f"the same error ended {in_row} steps in a row", _steps(last), 0.8)
-
-
-def repeated_call(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
-    """The newest step asked for what was asked before, and learnt what was known already."""
-    often = thresholds.repeated_call
-    if not often or not window or not window[-1].call:
-        return None
-    same = [seen for seen in since_news(window) if seen.call == window[-1].call]
-    if len(same) < often:
-        return None
-    return Finding("repeated_call", f"the same call gave the same result {len(same)} times", _steps(same), 0.9)
-
-
 def repeated_result(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
-    """The newest step learnt what others had told already, word for word, whatever was asked. A result without a word
-    tells nothing: many things that go well say none."""
+    """The newest step met the error of the steps right before it, or learnt word for word what others had told."""
     often = thresholds.repeated_result
-    if not often or not window or window[-1].changed or not says_something(window[-1].outcome):
+    if not often or not window:
         return None
-    result = exact_part(window[-1].outcome)
-    same = [seen for seen in since_news(window) if exact_part(seen.outcome) == result]
+    last = window[-often:]
+    if len(last) == often and last[-1].error and len({seen.error for seen in last}) == 1:
+        return Finding("repeated_result", f"the same error ended {often} steps in a row", _steps(last), 0.8)
+    same = _with_the_result_of_the_newest(window, thresholds)
     if len(same) < often:
         return None
-    evidence = f"{len(same)} steps got exactly the same result, whatever they asked"
-    return Finding("repeated_result", evidence, _steps(same), 0.8)
+    return Finding("repeated_result", f"{len(same)} steps got exactly the same result", _steps(same), 0.8)
 
 
 def semantic(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
@@ -78,18 +58,6 @@ def repeated_round(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findi
     return Finding("repeated_round", f"{len(same)} results were nearly the same and failed alike", _steps(same), 0.8)
 
 
-def recurring(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
-    """The newest step was nearly done, and nearly learnt, several times before, whatever came between."""
-    often, steps = thresholds.recurring_steps, since_news(window)
-    if not often or not steps or steps[-1].changed:
-        return None
-    same = [seen for seen in steps if _nearly_the_same(seen, steps[-1], thresholds)]
-    if len(same) < often:
-        return None
-    evidence = f"{len(same)} of the last {len(steps)} steps were nearly the same by their word pairs"
-    return Finding("recurring", evidence, _steps(same), 0.7)
-
-
 def nothing_new(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
     """Every one of the last steps learnt exactly what a step much like it had told before, in whatever order."""
     in_row, steps = thresholds.known_results, since_news(window)
@@ -116,11 +84,11 @@ def progress_stall(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findi
 
 
 Detector = Callable[[Window, Thresholds], Finding | None]
-INSIDE: tuple[Detector, ...] = (identical_errors, repeated_call, repeated_result, semantic, repeated_round)
+INSIDE: tuple[Detector, ...] = (repeated_result, semantic, repeated_round)
 """What the run itself is asked before every request, from the surest to the vaguest (SPEC F1)."""
-OUTSIDE: tuple[Detector, ...] = (semantic, recurring, nothing_new, progress_stall)
+OUTSIDE: tuple[Detector, ...] = (semantic, nothing_new, progress_stall)
 """What the monitor asks (SPEC F2)."""
-DETECTORS: tuple[Detector, ...] = (*INSIDE, recurring, nothing_new, progress_stall)
+DETECTORS: tuple[Detector, ...] = (*INSIDE, nothing_new, progress_stall)
 
 
 def detect(
@@ -128,6 +96,19 @@ def detect(
 ) -> Finding | None:
     """What the first detector that speaks up has found."""
     return next((found for detector in detectors if (found := detector(window, thresholds))), None)
+
+
+def _with_the_result_of_the_newest(window: Window, thresholds: Thresholds) -> list[Seen]:
+    """Since the latest change, whatever was asked. Silence is the same for like calls only: much that goes well says
+    nothing."""
+    newest = window[-1]
+    if newest.changed or not newest.outcome:
+        return []
+    result = exact_part(newest.outcome)
+    same = [seen for seen in since_news(window) if exact_part(seen.outcome) == result]
+    if says_something(newest.outcome):
+        return same
+    return [seen for seen in same if similarity(seen.action, newest.action) >= thresholds.similar_action]
 
 
 def _told_before(earlier: Window, step: Seen, thresholds: Thresholds) -> Seen | None:

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 
 from loops.engine import prompts
 from loops.engine.effects import Effect, OpenGate, Record
@@ -16,11 +15,9 @@ from loops.engine.failures.memory import REPETITION
 from loops.engine.limits.guards import extensions_left, extensions_of
 from loops.engine.loop_detection.detectors import INSIDE, detect
 from loops.engine.loop_detection.finding import Finding
-from loops.engine.state.limits import Limits
 from loops.engine.state.loop_escalation import FRESH_STEPS, EscalationStep, next_rung, told, was_left
 from loops.engine.state.run import PendingCall, RunState
 from loops.engine.state.step_window import Window
-from loops.engine.state.thresholds import Thresholds
 from loops.engine.values import ModelRole
 
 FALLBACK = "fallback"
@@ -39,7 +36,7 @@ def look(state: RunState) -> Finding | None:
     """The circle the run is in by its own view. One that was just broken counts again only with new steps in it."""
     if not state.recent or state.recent[-1].step <= state.circle.broken_at:
         return None
-    found = detect(state.recent, _thresholds(state.limits), INSIDE)
+    found = detect(state.recent, state.limits.circles, INSIDE)
     if found is None or not state.circle.broken_at:
         return found
     since = sum(step > state.circle.broken_at for step in found.steps)
@@ -126,11 +123,6 @@ def _sent_back(pending: PendingCall) -> bool:
 def is_helped(state: RunState) -> bool:
     """Was the run just told how to get out of a circle, and has not yet had its steps to do so?"""
     return state.circle.rung > 0 and state.step < state.circle.broken_at + FRESH_STEPS
-
-
-@lru_cache(maxsize=64)
-def _thresholds(limits: Limits) -> Thresholds:
-    return replace(limits.circles, identical_errors=limits.identical_errors)
 
 
 def _loop_gate(state: RunState) -> OpenGate:

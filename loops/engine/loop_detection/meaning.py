@@ -34,7 +34,7 @@ Meanings = Mapping[int, Meaning | None]
 def same_meaning(
     window: Window, meanings: Meanings, *, model: str, similar: float, thresholds: Thresholds = THRESHOLDS
 ) -> Finding | None:
-    """As many steps mean what the newest means as ``semantic`` wants in a row, or ``recurring`` in all.
+    """As many steps mean what the newest means as ``semantic`` wants in a row, or ``recurring_steps`` in all.
 
     ``similar`` is the cosine from which on two texts mean the same.
     """

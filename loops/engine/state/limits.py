@@ -112,9 +112,8 @@ class Limits:
             help="How often people may let a run go on past a limit or out of a loop, in all.",
         ),
     )
-    identical_errors: int = 3
     circles: Thresholds = THRESHOLDS
-    """When repetition counts as a circle; of its own ``identical_errors`` the field above has the say."""
+    """When repetition counts as a circle."""
     calls_per_reply: int = 8
     warn_at: float = 0.8
     max_attempts: int = _row(

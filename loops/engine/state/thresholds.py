@@ -10,12 +10,8 @@ class Thresholds:
     """0 switches a detector off; more than the window's sixteen steps does the same. Chosen on half of the recorded
     runs, measured on the other half (SPEC F4, docs/loop-detection.md)."""
 
-    identical_errors: int = 3
-    """Steps in a row that ended with the same error."""
-    repeated_call: int = 3
-    """The same call with the same result so often in the window."""
     repeated_result: int = 3
-    """The same result so often in the window, whatever was asked."""
+    """The same result so often in the window, whatever was asked, or the same error in so many steps in a row."""
     similar_steps: int = 4
     """Steps in a row, each similar to the newest in what it did and in what came of it."""
     similar_action: float = 0.5
@@ -23,7 +19,7 @@ class Thresholds:
     similar_rounds: int = 2
     """Results handed in, each with nearly the same content and nearly the same diagnosis."""
     recurring_steps: int = 5
-    """Steps of the window that are similar to the newest, not in a row."""
+    """Steps of the window that mean the same as the newest, not in a row; only with an embedding model."""
     known_results: int = 3
     """Steps in a row, each with exactly the result of an earlier step that did nearly the same."""
     stalled_steps: int = 12
@@ -31,4 +27,4 @@ class Thresholds:
 
 
 THRESHOLDS = Thresholds()
-OFF = Thresholds(0, 0, 0, 0, similar_rounds=0, recurring_steps=0, known_results=0, stalled_steps=0)
+OFF = Thresholds(0, 0, similar_rounds=0, recurring_steps=0, known_results=0, stalled_steps=0)

@@ -9,6 +9,7 @@ from loops.engine.failures.memory import after_outcome, after_refusal, failure_o
 from loops.engine.progress import after_call
 from loops.engine.reducers import CHARS_PER_TOKEN, means, with_call
 from loops.engine.state.run import RunState
+from loops.engine.values import ToolResult
 
 
 @means(f.CallJudged)
@@ -60,7 +61,7 @@ def completed(state: RunState, fact: f.ToolCompleted) -> RunState:
         ok=result.ok,
         error=result.error,
         failure=failure_of(fact.tool, result),
-        said=None if fact.tool == "converse" else shortened(result.content or result.error),
+        said=None if fact.tool == "converse" else _told(result),
         changed=result.ok and _changed(state, fact),
     )
     return evolve(
@@ -70,6 +71,14 @@ def completed(state: RunState, fact: f.ToolCompleted) -> RunState:
         files_changed=state.files_changed + (1 if result.ok and data.get("diff") else 0),
         awaiting_message=fact.tool == "converse" and result.ok,
     )
+
+
+def _told(result: ToolResult) -> str:
+    """Nothing, when a command went well and printed nothing: that it has ended is all that its only line says."""
+    is_silent = result.ok and result.data.get("stdout_bytes") == 0 and result.data.get("stderr_bytes") == 0
+    if is_silent and "\n" not in result.content:
+        return ""
+    return shortened(result.content or result.error)
 
 
 def _changed(state: RunState, fact: f.ToolCompleted) -> bool:

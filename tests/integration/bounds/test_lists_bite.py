@@ -167,7 +167,7 @@ def test_a_loop_of_many_steps_names_those_that_are_not_shown(root: Client) -> No
     world = make_world()
     for number in range(1, 15):
         make.step(world.run, number)
-    view = {"method": "repeated_call", "steps": list(range(1, 15)), "evidence": "the same"}
+    view = {"method": "repeated_result", "steps": list(range(1, 15)), "evidence": "the same"}
     gate = open_gate(world, "loop_detected", call_id="", tool="", view=view, step=14)
     page = page_of(root, "gate", gate.pk)
     assert "Before these, steps 1, 2, 3, 4 as well." in page

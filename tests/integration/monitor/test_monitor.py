@@ -155,7 +155,7 @@ def test_the_demonstration_of_it_is_helped_out_by_whoever_looks_from_outside() -
         with watching(policy):
             assert drive(run.pk, "test") == why
         found = [(fact.method, fact.by) for fact in told(run, f.LoopDetected)]
-        assert found == ([("recurring", "monitor")] if policy is eager else [])
+        assert found == ([("nothing_new", "monitor")] if policy is eager else [])
 
 
 def demonstrated(key: str) -> Run:

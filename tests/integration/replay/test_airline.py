@@ -40,7 +40,7 @@ LIMITS = {
     "reflect_after": 0,
 }
 NOT_AGAIN = {"identical", "circle"}
-BLIND = {**LIMITS, "identical_errors": 10**6, "circles": OFF}
+BLIND = {**LIMITS, "circles": OFF}
 """Without loop detection: what went in circles is refused when it comes again."""
 
 

@@ -12,6 +12,7 @@ from loops.engine import facts as f
 from loops.engine.ports import ModelError
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.outage import MAX_SECONDS_PARKED
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import Access, FailureKind, ModelReply, ModelRequest, ToolResult
 from loops.storage.status import status
 from tests import fakes
@@ -262,7 +263,7 @@ def test_the_tool_is_tried_by_one_probe_and_is_back_for_all() -> None:
             shared.clock.time += 31
         return done() if turn == 6 else says("", ("look", {"at": turn}))
 
-    world = World(answer, tools, shared=shared, limits={"max_failures": 9, "identical_errors": 9})
+    world = World(answer, tools, shared=shared, limits={"max_failures": 9, "circles": OFF})
     assert world.drive() == "ended"
     assert [fact.result.ok for fact in world.journal.of(f.ToolCompleted)][:3] == [False, False, True]
     assert [fact.why for fact in world.journal.of(f.ToolRefused)] == ["breaker_open"]
@@ -274,7 +275,7 @@ def test_a_failing_command_opens_nothing() -> None:
     world = World(
         lambda request: says("", ("look", {"at": len(world.models.requests)})),
         Tools({"look": lambda arguments: failing}),
-        limits={"max_steps": 8, "max_failures": 99, "identical_errors": 99},
+        limits={"max_steps": 8, "max_failures": 99, "circles": OFF},
     )
     world.drive()
     assert world.shared.rows.get((b.TOOL, "look"), b.Breaker()) == b.Breaker()

@@ -32,7 +32,7 @@ from tests.fakes import Tools, World, done, says
 
 pytestmark = pytest.mark.spec("G2")
 LOOK = ("look", {"at": "it"})
-LIMITS = {"max_steps": 40, "warn_at": 2.0, "circles": OFF, "max_failures": 100, "identical_errors": 100}
+LIMITS = {"max_steps": 40, "warn_at": 2.0, "circles": OFF, "max_failures": 100}
 
 
 class Judged(World):
@@ -126,7 +126,7 @@ FAILS = Tools({"look": lambda arguments: ToolResult(ok=False, content="", error=
 
 def test_a_model_cannot_lift_its_score_above_what_was_measured() -> None:
     tried = [says("", ("look", {"at": name})) for name in ("a", "b", "c")]
-    limits = {"max_failures": 4, "identical_errors": 4}
+    limits = {"max_failures": 4, "circles": OFF}
     world = Judged(tried, [says_of_itself(1.0)], FAILS, limits=limits, terms=ConfidenceTerms(3, 0.6, by_model=True))
     assert world.drive() == "gate:low_confidence"
     check = world.checks[0]

@@ -48,7 +48,7 @@ def test_every_rung_is_tried_in_its_order_before_a_person_is_asked() -> None:
     assert run.drive() == "gate:loop_detected"
     assert rungs(run) == [(rung.value, rung is EscalationStep.ANOTHER_MODEL) for rung in EscalationStep]
     assert run.journal.of(f.LoopDetected)[0].steps == (1, 2, 3)
-    assert run.journal.of(f.LoopDetected)[0].method == "repeated_call"
+    assert run.journal.of(f.LoopDetected)[0].method == "repeated_result"
     gate = run.gatekeeper.opened[-1]
     assert gate.kind == "loop_detected"
     assert gate.view["steps"]
@@ -146,7 +146,7 @@ def test_a_person_lets_it_go_on_only_so_often() -> None:
 
 
 def test_without_detection_nothing_is_broken() -> None:
-    run = world(limits={**FREE, "circles": OFF, "identical_errors": 99, "max_steps": 20})
+    run = world(limits={**FREE, "circles": OFF, "max_steps": 20})
     assert run.drive() == "gate:limit_reached"
     assert run.journal.of(f.LoopDetected) == []
 
@@ -156,12 +156,12 @@ def test_what_the_monitor_saw_becomes_a_fact_and_is_broken() -> None:
     run = world([says("", ("ask_question", {"question": "?"})), done()])
     assert run.drive() == "gate:question"
     seen = {"evidence": "again", "steps": [1], "confidence": 0.7, "by": "monitor"}
-    tell(run, {**seen, "kind": "loop", "method": "recurring"})
+    tell(run, {**seen, "kind": "loop", "method": "nothing_new"})
     tell(run, {**seen, "kind": "stall", "method": "silent"})
     run.decide("respond", answer="yes")
     assert run.drive() == "ended"
     found, stall = run.journal.of(f.LoopDetected)[0], run.journal.of(f.StallDetected)[0]
-    assert (found.method, found.evidence, found.steps, found.by) == ("recurring", "again", (1,), "monitor")
+    assert (found.method, found.evidence, found.steps, found.by) == ("nothing_new", "again", (1,), "monitor")
     assert (stall.method, stall.by) == ("silent", "monitor")
 
 
@@ -201,21 +201,68 @@ def _finds(found: str) -> Tools:
     return Tools({"look": lambda a: found.format(next(numbers))})
 
 
-CIRCLES: dict[str, tuple[Callable[[Any], Any], Tools]] = {
-    "identical_errors": (_looks("{}"), Tools({"look": lambda a: ToolResult(ok=False, content="", error="no file")})),
-    "repeated_call": (stubborn, _finds("alpha")),
-    "repeated_result": (_looks("place {}"), _finds("no such thing")),
-    "semantic": (_looks(f"{LONG} {{}}"), _finds(f"{LONG} {{}}")),
+def _by_turns(*places: str) -> Callable[[Any], Any]:
+    turns = itertools.cycle(places)
+    return lambda request: says("", ("look", {"at": next(turns)}))
+
+
+CIRCLES: dict[str, tuple[str, Callable[[Any], Any], Tools]] = {
+    "the same error": (
+        "repeated_result",
+        _looks("{}"),
+        Tools({"look": lambda a: ToolResult(ok=False, content="", error=f"no file at {a['at']}")}),
+    ),
+    "the same call": ("repeated_result", stubborn, _finds("alpha")),
+    "the same call without a word": ("repeated_result", stubborn, _finds("")),
+    "one call and another": (
+        "repeated_result",
+        _by_turns("here", "there"),
+        Tools({"look": lambda a: f"seen {a['at']}"}),
+    ),
+    "the same result": ("repeated_result", _looks("place {}"), _finds("no such thing")),
+    "nearly the same": ("semantic", _looks(f"{LONG} {{}}"), _finds(f"{LONG} {{}}")),
 }
 
 
 @pytest.mark.spec("F1", "F2")
-@pytest.mark.parametrize("method", CIRCLES)
-def test_each_kind_of_circle_stops_a_run_that_is_in_it(method: str) -> None:
-    models, tools = CIRCLES[method]
+@pytest.mark.parametrize("circle", CIRCLES)
+def test_each_kind_of_circle_stops_a_run_that_is_in_it(circle: str) -> None:
+    method, models, tools = CIRCLES[circle]
     run = world(models, tools)
     assert run.drive() == "gate:loop_detected"
     assert run.journal.of(f.LoopDetected)[0].method == method
+
+
+def _is_done(printed: str) -> ToolResult:
+    """As the tool for commands says it."""
+    data = {"stdout_bytes": len(printed), "stderr_bytes": 0}
+    content = f"exit code 0 (0.1 s)\n[stdout]\n{printed}" if printed else "exit code 0 (0.1 s)"
+    return ToolResult(ok=True, content=content, exit_code=0, data=data)
+
+
+SILENT = ("git add -A", "mkdir build", "cp a.py build", "ruff check -q", "rm build/a.py", "git commit -qm all")
+WORK: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
+    "commands that print nothing": ([(command, "") for command in SILENT], []),
+    "the same command that prints nothing": ([("ruff check -q", "")] * 3, ["repeated_result"]),
+    "other commands that print the same": (
+        [(command, "no such remote") for command in SILENT[:3]],
+        ["repeated_result"],
+    ),
+    "the same output after each change": ([("git status", "clean"), ("write", "")] * 4, []),
+}
+
+
+@pytest.mark.spec("F1")
+@pytest.mark.parametrize("work", WORK)
+def test_commands_that_print_the_same_are_a_circle_and_silent_work_is_none(work: str) -> None:
+    calls, found = WORK[work]
+    printed = iter([said for command, said in calls if command != "write"])
+    tools = Tools({"run_command": lambda a: _is_done(next(printed)), "write": lambda a: "written"})
+    tools.undo["write"] = Compensation(tool="write", arguments={})
+    asked = [says("", ("write", {}) if c == "write" else ("run_command", {"command": c})) for c, _ in calls]
+    run = world([*asked, done()], tools)
+    assert run.drive() == "ended"
+    assert [fact.method for fact in run.journal.of(f.LoopDetected)] == found
 
 
 @pytest.mark.spec("F1", "J2")
@@ -243,9 +290,7 @@ def test_a_command_that_worked_lets_what_went_round_be_tried_again() -> None:
 def test_a_person_who_extends_the_failures_lets_everything_be_tried_again() -> None:
     outcomes = iter([ToolResult(ok=False, content="", error="no such file")])
     tools = Tools({"look": lambda a: next(outcomes, "found")})
-    run = World(
-        [*[says("", LOOK)] * 4, done()], tools, limits=FREE | {"max_failures": 3, "circles": OFF, "identical_errors": 0}
-    )
+    run = World([*[says("", LOOK)] * 4, done()], tools, limits=FREE | {"max_failures": 3, "circles": OFF})
     assert run.drive() == "gate:limit_reached"
     run.decide("extend", max_failures=9)
     assert run.drive() == "ended"

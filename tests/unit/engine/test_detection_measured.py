@@ -9,7 +9,7 @@ from loops.engine.state.step_window import Seen, Window
 from loops.engine.state.thresholds import Thresholds
 from tests.evals import loops
 from tests.evals.loops import Score, at_random, first_finding, gains, is_right, same_result_three_times, score
-from tests.evals.trajectories import Trajectory
+from tests.evals.trajectories import EXTRACT, Trajectory, read
 
 pytestmark = pytest.mark.spec("F4")
 
@@ -68,6 +68,16 @@ def test_by_chance_every_stop_that_could_be_made_counts_once() -> None:
 def test_the_rule_in_one_line_counts_over_the_whole_window() -> None:
     assert first_finding(run("abacda", [0.0] * 6), same_result_three_times) == 6
     assert first_finding(run("abacd", [0.0] * 5), same_result_three_times) is None
+
+
+@pytest.mark.parametrize("half", ["tune", "report"])
+def test_all_detectors_together_are_at_least_as_good_as_the_rule_in_one_line(half: str) -> None:
+    scored = [one for one in read(EXTRACT, "intercode") if one.half == half and one.rewards and not one.submitted]
+    ours, rule = loops.against_the_rule(scored)
+    assert ours.right > 0
+    assert rule.right > 0
+    assert ours.precision >= rule.precision
+    assert ours.recall >= rule.recall
 
 
 def test_what_a_detector_adds_is_what_is_lost_without_it(

@@ -16,12 +16,12 @@ from loops.engine.end_reports import REPORT_KINDS
 from loops.engine.ports import ModelError
 from loops.engine.state.lifecycle import Event, Phase, transition
 from loops.engine.state.spec import ConfidenceTerms
-from loops.engine.state.thresholds import OFF
+from loops.engine.state.thresholds import OFF, THRESHOLDS
 from loops.engine.values import FailureKind, StopReason, ToolResult, Usage
 from tests.fakes import Tools, World, done, says
 
 DOCUMENT = Path(__file__).parents[3] / "agentops" / "docs" / "termination.md"
-FREE = {"max_failures": 99, "circles": OFF, "reflect_after": 0, "identical_errors": 0, "max_steps": 30}
+FREE = {"max_failures": 99, "circles": OFF, "reflect_after": 0, "max_steps": 30}
 """Nothing else ends these worlds so early."""
 UNCHECKED: dict[str, Any] = {"criteria": [("it reads well", "")], "final_review": "unless_verified"}
 
@@ -86,7 +86,7 @@ CASES: dict[str, Case] = {
     "max_tokens": Case(lambda: _spends(2000, 1), {"limits": {"max_tokens": 10**9}}, {"max_tokens": 6000}),
     "max_failures": Case(_different_looks, {"limits": {"max_failures": 99}}, {"max_failures": 2}, _fails),
     "loop_detected": Case(
-        _different_looks, {"limits": {"identical_errors": 0}}, {"identical_errors": 3, "max_backtracks": 99}, _fails
+        _different_looks, {"limits": {"circles": OFF}}, {"circles": THRESHOLDS, "max_backtracks": 99}, _fails
     ),
     "escalated": Case(_different_looks, {"tools": None}, tools=lambda: _fails(FailureKind.CRITICAL)),
     "no_tool_call": Case(lambda: lambda request: says(" "), {"models": lambda: lambda request: says("the result")}),

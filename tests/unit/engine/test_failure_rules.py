@@ -26,11 +26,12 @@ from loops.engine.state.failure import (
     Source,
 )
 from loops.engine.state.run import RunState
+from loops.engine.state.thresholds import OFF
 from loops.engine.values import FailureKind, ModelReply, ModelRequest, ModelRole, ToolResult, Usage
 from loops.llm import prompts
 from tests.fakes import Tools, World, done, says
 
-FREE = {"max_failures": 99, "max_steps": 60, "max_attempts": 20, "reflect_after": 0, "identical_errors": 0}
+FREE = {"max_failures": 99, "max_steps": 60, "max_attempts": 20, "reflect_after": 0, "circles": OFF}
 ODD = ("blorb seven", "the flange is loose", "no tea left in the pot", "Kaputt.", "ERR_PLONK")
 """Errors that no rule knows."""
 TRANSIENT, SYSTEMATIC = FailureKind.TRANSIENT, FailureKind.SYSTEMATIC

@@ -18,7 +18,7 @@ from tests.unit.engine import in_a_row
 from tests.unit.engine.effort import examples
 
 PROFILES = {"simple": Limits(max_failures=3), "moderate": Limits(max_failures=5, max_steps=25)}
-ALONE = {"max_steps": 99, "circles": OFF, "identical_errors": 0, "reflect_after": 0}
+ALONE = {"max_steps": 99, "circles": OFF, "reflect_after": 0}
 """Nothing else stands in the way."""
 FAILED = ToolResult(ok=False, content="", error="no such file")
 

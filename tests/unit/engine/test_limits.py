@@ -199,7 +199,6 @@ def test_only_limits_that_exist_are_granted() -> None:
     untouched = (
         "max_model_attempts",
         "max_extensions",
-        "identical_errors",
         "calls_per_reply",
         "warn_at",
     )

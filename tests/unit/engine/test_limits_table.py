@@ -7,9 +7,11 @@ from dataclasses import fields
 import pytest
 
 from gates.policy import payloads
+from loops.engine.encoding.codec import from_plain
 from loops.engine.end_reasons import END_REASONS
 from loops.engine.limits import guards
 from loops.engine.state.limits import DEFAULTS, EXTENDABLE, FIELD_OF, LIMITS, Limits
+from loops.engine.state.thresholds import Thresholds
 from tests.unit.engine.test_limits import state
 
 
@@ -32,12 +34,17 @@ def test_every_limit_that_asks_a_person_is_measured_extended_and_ends_runs() -> 
     }
 
 
+@pytest.mark.spec("A3", "F1")
+def test_thresholds_of_detectors_that_are_gone_are_read_and_mean_nothing() -> None:
+    gone = {"identical_errors": 9, "circles": {"identical_errors": 0, "repeated_call": 0, "similar_steps": 5}}
+    assert from_plain(Limits, gone) == Limits(circles=Thresholds(similar_steps=5))
+
+
 @pytest.mark.spec("D2")
 def test_what_people_may_not_set_has_no_row() -> None:
     others = {one.name for one in fields(Limits)} - set(LIMITS)
     assert others == {
         "max_model_attempts",
-        "identical_errors",
         "circles",
         "calls_per_reply",
         "warn_at",

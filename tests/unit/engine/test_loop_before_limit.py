@@ -93,7 +93,7 @@ def in_a_circle(**changes: Any) -> RunState:
 
 @pytest.mark.spec("J5")
 def test_a_rung_of_an_older_journal_means_what_it_meant() -> None:
-    rung = {"rung": EscalationStep.ANOTHER_APPROACH, "method": "repeated_call", "steps": (4, 5, 6)}
+    rung = {"rung": EscalationStep.ANOTHER_APPROACH, "method": "repeated_result", "steps": (4, 5, 6)}
     then = apply(in_a_circle(), f.LoopBroken(**rung))
     now = apply(in_a_circle(), f.LoopBroken(**rung, anew=True))
     assert (then.failures_in_row, then.recovering.failed_steps) == (3, 2)
@@ -104,7 +104,7 @@ def test_a_rung_of_an_older_journal_means_what_it_meant() -> None:
 def test_what_was_told_has_its_two_steps_before_the_limit(most: int, left: int) -> None:
     state = in_a_circle()
     state = replace(state, limits=replace(state.limits, max_failures=most))
-    rung = f.LoopBroken(rung=EscalationStep.OTHER_WORDS, method="repeated_call", steps=(4, 5, 6), anew=True)
+    rung = f.LoopBroken(rung=EscalationStep.OTHER_WORDS, method="repeated_result", steps=(4, 5, 6), anew=True)
     assert apply(state, rung).failures_in_row == left
 
 

@@ -39,7 +39,6 @@ def stalled(steps: int, measured: bool = True) -> Window:
 
 A, B, C = ("read a", "alpha"), ("read b", "beta"), ("read c", "gamma")
 SIMILAR = seen(*[(f"{LONG} {number}", "no matches were found") for number in range(4)])
-BETWEEN = seen(*[(f"{LONG} {n}", "nothing") if n % 2 else (f"look {n}", f"x{n}") for n in range(1, 10)])
 FIRST, SECOND = ("the file is a.py", "it has 3 lines")
 KNOWN = seen(
     (f"{LONG} one", FIRST), (f"{LONG} two", SECOND), (f"{LONG} three", SECOND), (f"{LONG} four", FIRST),
@@ -49,30 +48,41 @@ ELSEWHERE = seen(("search x", "no such thing"), A, ("look up y", "no such thing"
 FRESH = seen(*[(f"{LONG} {n}", f"{n} {n} {n}") for n in range(5)])
 REFUSED = ("done: 42", "1 test fails")
 FOUND: dict[str, tuple[d.Detector, Window, tuple[int, ...]]] = {
-    "three equal errors": (d.identical_errors, errors("x", "no file 1", "no file 2", "no file 3"), (2, 3, 4)),
-    "the same call three times in a row": (d.repeated_call, seen(A, A, A), (1, 2, 3)),
-    "the same call with others between": (d.repeated_call, seen(A, B, A, C, A), (1, 3, 5)),
+    "three equal errors": (d.repeated_result, errors("x", "no file 1", "no file 2", "no file 3"), (2, 3, 4)),
+    "the same call three times in a row": (d.repeated_result, seen(A, A, A), (1, 2, 3)),
+    "the same call with others between": (d.repeated_result, seen(A, B, A, C, A), (1, 3, 5)),
     "the same result of other calls": (d.repeated_result, ELSEWHERE, (1, 3, 5)),
     "A-B-A-B-A": (d.repeated_result, seen(A, B, A, B, A), (1, 3, 5)),
     "A-B-C-A-B-C-A": (d.repeated_result, seen(A, B, C, A, B, C, A), (1, 4, 7)),
-    "A-B-A-B-A without a word": (d.repeated_call, seen(*[(did, "") for did, _ in (A, B, A, B, A)]), (1, 3, 5)),
+    "A-B-A-B-A without a word": (d.repeated_result, seen(*[(did, "") for did, _ in (A, B, A, B, A)]), (1, 3, 5)),
+    "like calls without a word": (d.repeated_result, seen(*[(f"{LONG} {n}", "") for n in range(3)]), (1, 2, 3)),
     "nearly the same in a row": (d.semantic, SIMILAR, (1, 2, 3, 4)),
-    "nearly the same with others between": (d.recurring, BETWEEN, (1, 3, 5, 7, 9)),
     "other words, known results, any order": (d.nothing_new, KNOWN, (1, 2, 3, 4, 5)),
     "the same result, refused alike": (d.repeated_round, rounds(REFUSED, REFUSED), (1, 2)),
     "no progress": (d.progress_stall, stalled(13), tuple(range(2, 14))),
 }
 NOT_FOUND: dict[str, tuple[d.Detector, Window]] = {
-    "two equal errors": (d.identical_errors, errors("a", "a")),
-    "a success between equal errors": (d.identical_errors, errors("a", "a", "", "a")),
-    "three successes": (d.identical_errors, errors("", "", "")),
-    "the same call with news each time": (d.repeated_call, seen(("poll", "10 %"), ("poll", "20 %"), ("poll", "30 %"))),
+    "two equal errors": (d.repeated_result, errors("a", "a")),
+    "a success between equal errors": (d.repeated_result, errors("a", "a", "", "a")),
+    "three successes": (d.repeated_result, errors("", "", "")),
+    "the same call with news each time": (
+        d.repeated_result,
+        seen(("poll", "10 %"), ("poll", "20 %"), ("poll", "30 %")),
+    ),
     "the same call after a change": (
-        d.repeated_call,
+        d.repeated_result,
         (*seen(A, A)[:1], Seen(2, action=mark("write"), outcome=mark("ok"), changed=True), *seen(A, A, A, A)[2:]),
     ),
-    "steps of an older journal": (d.repeated_call, (Seen(1), Seen(2), Seen(3))),
-    "results without a word": (d.repeated_result, seen(("touch a", ""), ("touch b", " \n"), ("touch c", ""))),
+    "steps of an older journal": (d.repeated_result, (Seen(1), Seen(2), Seen(3))),
+    "other calls without a word": (
+        d.repeated_result,
+        seen(("git add -A", ""), ("mkdir build", " \n"), ("cp a.py build", ""), ("ruff check", "")),
+    ),
+    "the same call without a word, after a change each time": (
+        d.repeated_result,
+        tuple(replace(each, changed=each.step % 2 == 0) for each in seen(*[("check", ""), ("edit", "ok")] * 4)),
+    ),
+    "an error between two others": (d.repeated_result, errors("a", "b", "a", "b", "a")),
     "results that differ in a figure": (d.repeated_result, seen(*[(f"count {n}", f"{n} lines") for n in range(3)])),
     "the same word of calls that change something": (
         d.repeated_result,
@@ -82,7 +92,6 @@ NOT_FOUND: dict[str, tuple[d.Detector, Window]] = {
         d.repeated_result,
         (*seen(A, ("look", "alpha")), Seen(3, action=mark("write"), outcome=mark("ok"), changed=True), *seen(A, A)),
     ),
-    "the same results of an older journal": (d.repeated_result, (Seen(1), Seen(2), Seen(3))),
     "similar calls that learn": (d.semantic, seen(*[(f"{LONG} {n}", f"{n} " * 9) for n in range(4)])),
     "similar calls that change something": (d.semantic, tuple(replace(each, changed=True) for each in SIMILAR)),
     "similar calls while progress is made": (d.semantic, (*SIMILAR[:-1], replace(SIMILAR[-1], progress=0.5))),
@@ -141,7 +150,7 @@ def test_the_surest_sign_is_told_first() -> None:
     same = tuple(replace(each, error="e") for each in seen(A, A, A, A))
     found = d.detect(same)
     assert found is not None
-    assert found.method == "identical_errors"
+    assert (found.method, found.evidence) == ("repeated_result", "the same error ended 3 steps in a row")
 
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=60)

@@ -18,7 +18,7 @@ from tests.fakes import Tools, World, done, says
 
 pytestmark = pytest.mark.spec("I4")
 WIPE = ("wipe", {"path": "a"})
-LIMITS = {"max_failures": 9, "identical_errors": 9, "circles": OFF}
+LIMITS = {"max_failures": 9, "circles": OFF}
 
 
 class Somebody:

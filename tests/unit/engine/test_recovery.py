@@ -36,7 +36,7 @@ from tests.unit.engine.adversary import check_conversation
 from tests.unit.engine.effort import examples
 from tests.unit.engine.plain import VALUES
 
-FREE = {"max_failures": 99, "max_steps": 60, "circles": OFF, "identical_errors": 0, "reflect_after": 0}
+FREE = {"max_failures": 99, "max_steps": 60, "circles": OFF, "reflect_after": 0}
 """Nothing else stands in the way."""
 LOOK = ("look", {"at": "it"})
 

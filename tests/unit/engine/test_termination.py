@@ -30,7 +30,6 @@ FAR = Limits(
     max_failures=10**6,
     max_tokens=10**9,
     max_cost_microusd=10**12,
-    identical_errors=10**6,
     circles=OFF,
 )
 

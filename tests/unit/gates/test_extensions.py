@@ -15,7 +15,7 @@ from loops.engine.state.thresholds import OFF
 from loops.engine.values import ToolResult, Usage
 from tests.fakes import Tools, World, done, says
 
-FREE = {"max_failures": 99, "circles": OFF, "reflect_after": 0, "identical_errors": 0, "max_steps": 99}
+FREE = {"max_failures": 99, "circles": OFF, "reflect_after": 0, "max_steps": 99}
 FREE_OF_CHARGE = Usage()
 
 
