@@ -14,7 +14,7 @@ from gates.policy.expiry import KeepOpen, when_expired
 from gates.policy.kinds import Verdict
 from gates.services.decisions import locked_gate, settle
 from gates.terms import terms_of
-from loops.models import AuditEvent
+from loops.services import audit
 
 log = logging.getLogger(__name__)
 AT_ONCE = 500
@@ -58,10 +58,5 @@ def escalate(gate: Gate, expires_at: datetime) -> None:
     )
     gate.save(update_fields=["overdue", "expires_at", "digest"])
     detail = {"gate": str(gate.pk), "until": expires_at.isoformat()}
-    AuditEvent.objects.create(
-        kind="gate.overdue",
-        project_id=gate.project_id,
-        run_id=gate.run_id,
-        detail=detail,
-    )
+    audit.record("gate.overdue", actor=None, project=gate.project, run=gate.run, detail=detail)
     publish_queue_on_commit(gate.project_id)

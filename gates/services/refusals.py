@@ -9,9 +9,7 @@ from gates.models import Decision, Gate
 from gates.policy.kinds import Verdict
 from gates.policy.payloads import FORM, Errors
 from gates.policy.verdicts import SAID
-from loops.engine.encoding.canonical import clean_json
-from loops.masking import known
-from loops.models import AuditEvent
+from loops.services.audit import record
 
 
 class DecisionRefused(Exception):
@@ -124,17 +122,10 @@ def audit(
     if refusal.is_audited:
         return
     refusal.is_audited = True
-    AuditEvent.objects.create(
-        kind="gate.refused",
-        project_id=gate.project_id if gate else None,
-        run_id=gate.run_id if gate else None,
+    record(
+        "gate.refused",
         actor=actor if actor is not None and actor.pk else None,
-        detail=clean_json(
-            {
-                "gate": known().text(str(gate_id))[:64],
-                "verdict": known().text(str(verdict))[:30],
-                "code": refusal.code,
-                "why": refusal.message[:500],
-            }
-        ),
+        project=gate.project if gate else None,
+        run=gate.run if gate else None,
+        detail={"gate": str(gate_id), "verdict": str(verdict), "code": refusal.code, "why": refusal.message},
     )
