@@ -41,16 +41,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after the shuffle
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
-    """Let tests with a browser run late: from the first of them on, Playwright's event loop runs in this thread. They
-    have time for a few expectations that are slow to come true, and for the servers that the first of them starts. What
+    """Let tests with a browser run late: from the first of them on, Playwright's event loop runs in this thread. What
     was begun with the suite is read last."""
     items.sort(key=lambda item: (item.nodeid.startswith(groups.TEST), _drives_a_browser(item)))
     if config.getoption("--without-browsers"):
         config.hook.pytest_deselected(items=[item for item in items if _drives_a_browser(item)])
         items[:] = [item for item in items if not _drives_a_browser(item)]
-    for item in filter(_drives_a_browser, items):
-        if not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(300))
 
 
 def _drives_a_browser(item: Any) -> bool:

@@ -9,7 +9,7 @@ from gates.models import Decision, Gate
 from gates.policy.kinds import Verdict
 from gates.policy.payloads import FORM, Errors
 from gates.policy.verdicts import SAID
-from loops.services.audit import record
+from loops.services import audit as audit_log
 
 
 class DecisionRefused(Exception):
@@ -122,7 +122,7 @@ def audit(
     if refusal.is_audited:
         return
     refusal.is_audited = True
-    record(
+    audit_log.record(
         "gate.refused",
         actor=actor if actor is not None and actor.pk else None,
         project=gate.project if gate else None,

@@ -18,7 +18,7 @@ from tests.e2e import plant
 from tests.e2e.crew import UNHURRIED, Crew, facts, owner
 from tests.stack import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300), pytest.mark.spec("J3", "J4")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J3", "J4")]
 
 SLOW_WORDS = {"words": "word " * 60, "pace": 0.1, "calls": [["write_file", {"path": "a", "content": "a"}]]}
 COMMAND = {"calls": [["run_command", {"command": "sleep 2; echo done >> ledger"}]]}

@@ -21,7 +21,7 @@ from tests.stack import wait_until
 from tests.wire.say import Say, Seen, Wire
 from tests.wire.server import WireServer
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.django_db(transaction=True)]
 FIRST, SECOND = ["plonk", {"say": "the flange is loose"}], ["plonk", {"say": "no tea left in the pot"}]
 
 

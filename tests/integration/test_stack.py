@@ -28,7 +28,7 @@ from agentops.health import BEAT_KEY
 from tests.ports import free_port
 from tests.stack import wait_until
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.spec("J4")]
+pytestmark = [pytest.mark.spec("J4")]
 
 ROOT = Path(__file__).parents[2]
 PARTS = {

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-pytestmark = pytest.mark.timeout(300)
-
 OPTIONS = "--import-mode=importlib -p no:django -p no:hypothesispytest -p no:playwright"
 BESIDE, BY_ITSELF = ("-n", "2"), ("-n", "0")
 GOOD = "def test_good():\n    pass\n"

@@ -15,7 +15,7 @@ from tests.decisions import decide
 from tests.integration.gates.builders import make_world, open_gate
 from tests.integration.rollback.world import WORK, Story
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q3", "R4"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q3", "R4")]
 
 BECAME = {
     "a.txt": ("changed", "+newer a"),

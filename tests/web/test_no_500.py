@@ -233,7 +233,6 @@ def test_fields_of_what_is_sent_to_the_api(everything: dict[str, Any]) -> None:
     assert not tried.wrong
 
 
-@pytest.mark.timeout(300)
 def test_lists_and_forms_of_the_admin(everything: dict[str, Any]) -> None:
     tried = Tried(everything["client"])
     keys = ("_00", "%00", "%ED%A0%80", "x", "9" * 400, "_5F_00")

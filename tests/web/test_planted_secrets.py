@@ -20,6 +20,7 @@ from gates.models import Decision
 from gates.services.disclosure import proof
 from loops import masking
 from loops.models import AccessRule, Agent, Fork, MailboxItem, ModelConfig, Project, Run, Task, Workspace
+from loops.services import audit
 from tests.addresses import addresses
 from tests.integration.gates.builders import open_gate
 from tests.integration.services import world as people
@@ -182,9 +183,15 @@ def by_code(world: people.World, folder: Path) -> None:
     assert Agent.objects.get(pk=agent.pk).instructions == f"Use {SIGN}"
 
 
+def across_the_cut(world: people.World, folder: Path) -> None:
+    """What is masked where it is stored would not know the half that is left of it."""
+    audit.record("test.happened", actor=world.root, detail={"said": "x" * (audit.LONGEST - 32) + SECRET})
+
+
 INPUTS = [
     new_task, new_task_with_a_secret_key, new_task_of_a_program, estimate, message, message_of_a_program, fork,
     fork_of_a_program, rejection, rejection_of_several, answer_of_a_program, token, log_in, secret_everywhere, by_code,
+    across_the_cut,
     admin_of(Workspace, project=lambda w: w.project.pk, name=SECRET, path=f"/srv/{SECRET}"),
     admin_of(Agent, project=lambda w: w.project.pk, name=SECRET, instructions=SECRET, actor_model=1),
     admin_of(AccessRule, project=lambda w: w.project.pk, tool=SECRET, note=SECRET, paths=json.dumps([SECRET])),

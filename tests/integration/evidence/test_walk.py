@@ -17,7 +17,7 @@ from agentops import roles
 from agentops.evidence import rounds, seals, tables
 from tests.integration.evidence.conftest import thief, verdict
 
-pytestmark = [pytest.mark.spec("N1"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spec("N1")]
 NEW = "gen_random_uuid()"
 
 

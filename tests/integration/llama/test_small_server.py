@@ -18,7 +18,7 @@ from loops.storage import journal, reader
 from tests.llama.server import Server, serving
 from tests.stack import wait_until
 
-pytestmark = [pytest.mark.spec("E6", "U1"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spec("E6", "U1")]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from tests import factories as make
 from tests.integration.ops.conftest import NEWCOMER
 from tests.integration.storage import owned
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4", "N1"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4", "N1")]
 
 
 def at_work(state: Path) -> owned.Owned:

@@ -19,7 +19,6 @@ from tests import composed
 from tests.composed import OURS, ROOT, House
 from tests.stack import wait_until
 
-pytestmark = pytest.mark.timeout(300)
 READERS = 40
 OF_THE_IMAGE = {"HOST", "PORT", "AGENTOPS_STATE", "AGENTOPS_USER"}
 

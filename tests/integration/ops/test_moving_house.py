@@ -14,7 +14,7 @@ from tests.stack import wait_until
 from tests.walk import WalkError
 from tests.walk.installation import Installation
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.spec("J4", "J5", "N1")]
+pytestmark = [pytest.mark.spec("J4", "J5", "N1")]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from loops.storage import chain, reader
 from loops.storage.rebuild import rebuild
 from tests.integration.ops import recorded as installation
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J2", "J4", "T5"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J2", "J4", "T5")]
 PAGES = ("", "conversation/", "provenance/", "raw/", "lifecycle/")
 RECORDED = sorted(installation.DATA.glob("*.zip"))
 
