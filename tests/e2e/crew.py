@@ -15,7 +15,6 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 
 from agentops.embedded import process, stack
-from gates import services as gates
 from gates.models import Gate
 from loops import jobs
 from loops.llm.scripted import scripts
@@ -23,6 +22,7 @@ from loops.models import Agent, Fact, ModelConfig, Project, Run, Workspace
 from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import reader
+from tests import decisions
 from tests.e2e import plant
 from tests.e2e.scripts.as_told import goal
 from tests.stack import _on_test_database as on_test_database
@@ -126,7 +126,9 @@ def sweeping(condition: Callable[[], object], what: str, patience: float = 90) -
 
 def decide(run: Run, verdict: str, crew: Crew, **payload: Any) -> None:
     gate = Gate.objects.get(run=run, status="open")
-    gates.decide(actor=crew.boss, gate_id=gate.pk, verdict=verdict, digest=gate.digest, reason="so", payload=payload)
+    decisions.decide(
+        actor=crew.boss, gate_id=gate.pk, verdict=verdict, digest=gate.digest, reason="so", payload=payload
+    )
 
 
 __all__ = ["LEASE_S", "UNHURRIED", "Crew", "at_work", "decide", "facts", "latest", "owner", "sweeping"]

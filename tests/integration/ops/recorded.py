@@ -99,7 +99,7 @@ def decide(run: Any, reviewer: Any, *, agree: bool = True) -> bool:
     from gates.models import Gate
     from gates.policy.kinds import Kind
     from gates.policy.verdicts import ALLOWED
-    from gates.services import decisions as services_decisions
+    from tests import decisions
 
     gate = Gate.objects.filter(run=run, status="open").first()
     if gate is None:
@@ -108,7 +108,7 @@ def decide(run: Any, reviewer: Any, *, agree: bool = True) -> bool:
     verdict = next(one for one in AGREED if one in allowed) if agree else "reject"
     if not agree and verdict not in allowed:
         verdict = allowed[-1]
-    services_decisions.decide(
+    decisions.decide(
         actor=reviewer, gate_id=gate.pk, verdict=verdict, digest=gate.digest, reason="As recorded.",
         payload=_payload(gate, verdict),
     )  # fmt: skip
