@@ -69,9 +69,10 @@ def nested(draft: Workspace, rows: Iterable[Workspace] | None = None) -> str:
     """
     if draft.copy_for_each_run:
         return ""
+    path = plain(draft.path)
     for row in Workspace.objects.filter(project=draft.project, copy_for_each_run=False) if rows is None else rows:
         beside = row.pk == draft.pk or row.project_id != draft.project_id or row.copy_for_each_run
-        path, other = plain(draft.path), plain(row.path)
+        other = plain(row.path)
         if not beside and other != path and _overlap(path, other):
             return f"{path} and the workspace {row.name} ({other}) lie in each other: let one work on copies"
     return ""

@@ -17,9 +17,12 @@ from loops.web import access
 
 Body = Mapping[str, Any]
 MOST = 10
-METHODS = {
+METHODS = {  # four of them by older versions, whose runs are still looked at
     "repeated_result": "the same result again and again",
     "alternating": "round and round",
+    "identical_errors": "the same error again and again",
+    "repeated_call": "the same call, and nothing new",
+    "recurring": "nearly the same, with other steps between",
     "semantic": "nearly the same again and again",
     "repeated_round": "the same result, refused for the same reason",
     "same_meaning": "the same again and again in other words",

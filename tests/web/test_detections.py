@@ -80,3 +80,18 @@ def test_what_was_found_cannot_act(house: Any) -> None:
 
 def test_outsiders_see_nothing(house: Any) -> None:
     assert house.client("outsider").get(reverse("run-detections", args=[house.run.pk])).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("identical_errors", "the same error again and again"),
+        ("repeated_call", "the same call, and nothing new"),
+        ("recurring", "nearly the same, with other steps between"),
+    ],
+)
+def test_what_an_older_version_found_is_said_in_words(house, method, said):
+    make.fact(house.run, f.LoopDetected(method=method, evidence="", steps=(1, 2, 3)), step=4)
+    make.step(house.run, 4)
+    page = house.client("viewer").get(reverse("run", args=[house.run.pk])).content.decode()
+    assert f"Loop detected: {said}" in page

@@ -13,9 +13,10 @@ from gates.models import Decision
 from loops.engine import facts as f
 from loops.ids import new_id
 from loops.models import Run
+from loops.storage.status import WAITING_FOR_RESOURCE
 from loops.web import limits_bar, run_header, timeline
 from loops.web.access import Audience
-from loops.web.live import catch_up, frames
+from loops.web.live import catch_up, frames, messages
 from loops.web.live import query as live_query
 from loops.web.live.hub import Hub
 from tests import factories as make
@@ -200,3 +201,17 @@ def test_a_reading_that_has_begun_is_not_shared(house, monkeypatch):
 
     monkeypatch.setattr(live_query, "read", held)
     assert asyncio.run(ask()) == (2, 4)
+
+
+def test_the_head_of_a_run_that_waits_is_cut_to_size(house, monkeypatch):
+    """What is too long for a message fetches itself, also where there is no news but what the run waits for."""
+    make.step(house.run, 1)
+    Run.objects.filter(pk=house.run.pk).update(status=WAITING_FOR_RESOURCE)
+    house.run.refresh_from_db()
+    monkeypatch.setattr(messages, "LONGEST", messages._ENVELOPE + 1_000)
+    told = catch_up._read(house.run.pk, house.run.head_seq, EVERYBODY)
+    assert not told.news
+    assert set(told.frames) == set(EVERYBODY)
+    for texts in told.frames.values():
+        assert "Reload this part" in json.loads(texts[0])["html"]
+        assert max(map(len, texts)) <= messages.LONGEST
