@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+import uuid
 
 import pytest
 import redis
@@ -10,7 +11,7 @@ from django.conf import settings as configured
 
 from loops.models import AuditEvent
 from loops.web.live import socket_quota as module
-from loops.web.live.socket_quota import KEY, LASTS_S, TOLD
+from loops.web.live.socket_quota import LASTS_S
 from tests.web.test_live import PATIENCE, closed, cookie, leave, socket, sockets
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("S4", "R2")]
@@ -24,12 +25,17 @@ def few(settings):
 
 
 @pytest.fixture
-def valkey(house):
-    keys = [key.format(person.pk) for key in (KEY, TOLD) for person in (house.viewer, house.operator)]
+def valkey(monkeypatch):
+    """With keys of this test: pages of another test may still be open, of people who had the same numbers."""
+    for name in ("KEY", "TOLD"):
+        monkeypatch.setattr(module, name, f"test:{uuid.uuid4().hex}:{{}}")
     with redis.Redis.from_url(configured.REDIS_URL) as client:
-        client.delete(*keys)  # people of another test may have had their numbers
         yield client
-        client.delete(*keys)
+
+
+def shares_of(valkey, person):
+    """Member -> when it lapses (epoch seconds)."""
+    return dict(valkey.zrange(module.KEY.format(person.pk), 0, -1, withscores=True))
 
 
 async def opened(house, session, path="/ws/queue/"):
@@ -69,7 +75,7 @@ def test_one_too_many_is_closed_with_a_code_that_pages_know_and_others_keep_thei
     asyncio.run(watch())
     event = AuditEvent.objects.get(kind="socket.too_many")  # once a minute, however often a page dials
     assert (event.actor, event.detail) == (house.viewer, {"most": MOST})
-    assert valkey.zcard(KEY.format(house.viewer.pk)) == 0
+    assert not shares_of(valkey, house.viewer)
 
 
 def test_many_at_once_get_as_many_as_there_are(house, valkey):
@@ -88,14 +94,14 @@ def test_sockets_of_other_processes_count_until_their_process_is_dead(house, val
     session, now = cookie(house.viewer), time.time()
     alive = {f"elsewhere-{number}": now + LASTS_S for number in range(2)}
     dead = {f"dead-{number}": now - 0.1 for number in range(5)}
-    valkey.zadd(KEY.format(house.viewer.pk), alive | dead)
+    valkey.zadd(module.KEY.format(house.viewer.pk), alive | dead)
 
     async def watch():
         first, said = await opened(house, session)
         assert said == "live"
         refused, said = await opened(house, session)
         assert said == 4029
-        valkey.zadd(KEY.format(house.viewer.pk), dict.fromkeys(alive, now - 0.1))
+        valkey.zadd(module.KEY.format(house.viewer.pk), dict.fromkeys(alive, now - 0.1))
         second, said = await opened(house, session)
         assert said == "live"
         await leave(first, refused, second)
@@ -106,23 +112,48 @@ def test_sockets_of_other_processes_count_until_their_process_is_dead(house, val
 def test_a_share_lasts_for_as_long_as_its_socket(house, valkey, monkeypatch):
     assert 2 * module.RENEWED_EVERY_S < LASTS_S, "one renewal may fail"
     monkeypatch.setattr(module, "RENEWED_EVERY_S", 0.05)
-    session, key = cookie(house.viewer), KEY.format(house.viewer.pk)
-
-    def lapses():
-        return dict(valkey.zrange(key, 0, -1, withscores=True))
+    session = cookie(house.viewer)
 
     async def watch():
         held = [await opened(house, session) for _ in range(MOST)]
-        first = lapses()
+        assert [said for _, said in held] == ["live"] * MOST
+        first = shares_of(valkey, house.viewer)
         assert len(first) == MOST
         async with asyncio.timeout(PATIENCE):
-            while not all(later > first[share] for share, later in lapses().items()):
+            while not all(later > first[share] for share, later in shares_of(valkey, house.viewer).items()):
                 await asyncio.sleep(0.05)
         refused, said = await opened(house, session)
         assert said == 4029
         await leave(refused, *(ws for ws, _ in held))
 
     asyncio.run(watch())
+
+
+def test_a_share_that_is_given_back_while_it_is_renewed_stays_free(house, valkey, monkeypatch):
+    monkeypatch.setattr(module, "RENEWED_EVERY_S", 0.01)
+
+    async def watch():
+        class Socket: ...
+
+        shares, mine, renewing, go_on = module.Shares(), Socket(), asyncio.Event(), asyncio.Event()
+        asks = shares._ask
+
+        async def held_up(script, *rest):
+            if script is module._RENEW:
+                renewing.set()
+                await go_on.wait()
+            return await asks(script, *rest)
+
+        monkeypatch.setattr(shares, "_ask", held_up)
+        assert await shares.take(mine, house.viewer)
+        await renewing.wait()
+        giving_back = asyncio.create_task(shares.give_back(mine))
+        await asyncio.wait({giving_back}, timeout=0.5)
+        go_on.set()
+        await asyncio.gather(giving_back, shares._renewing)
+
+    asyncio.run(watch())
+    assert not shares_of(valkey, house.viewer)
 
 
 def test_without_valkey_each_process_counts_its_own(house, settings):

@@ -56,6 +56,8 @@ class Shares:
         self._held: WeakKeyDictionary[Any, tuple[Any, str]] = WeakKeyDictionary()
         """Socket -> (id of the person, member); a socket that is gone without a word renews nothing."""
         self._renewing: asyncio.Task[None] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        """A renewal that is on its way would bring back a share that is given back meanwhile."""
 
     async def take(self, socket: Any, user: Any) -> bool:
         """A share for ``socket``, or False where the person has as many as there may be."""
@@ -81,7 +83,7 @@ class Shares:
         person, member = self._held.pop(socket, (None, ""))
         if member:
             try:
-                async with _client() as client:
+                async with self._one_at_a_time, _client() as client:
                     await client.zrem(KEY.format(person), member)
             except (RedisError, OSError) as error:
                 log.warning("a socket's share lapses later: %s", error)
@@ -93,16 +95,17 @@ class Shares:
     async def _keep_renewing(self) -> None:
         while True:
             await asyncio.sleep(RENEWED_EVERY_S)
-            members: dict[Any, list[str]] = {}
-            for person, member in list(self._held.values()):
-                members.setdefault(person, []).append(member)
-            if not members:
-                return
-            try:
-                for person, mine in members.items():
-                    await self._ask(_RENEW, (KEY.format(person),), (LASTS_S, *mine))
-            except (RedisError, OSError) as error:
-                log.warning("shares of sockets could not be renewed: %s", error)
+            async with self._one_at_a_time:
+                members: dict[Any, list[str]] = {}
+                for person, member in list(self._held.values()):
+                    members.setdefault(person, []).append(member)
+                if not members:
+                    return
+                try:
+                    for person, mine in members.items():
+                        await self._ask(_RENEW, (KEY.format(person),), (LASTS_S, *mine))
+                except (RedisError, OSError) as error:
+                    log.warning("shares of sockets could not be renewed: %s", error)
 
     async def _ask(self, script: str, keys: tuple[str, ...], given: tuple[Any, ...]) -> Any:
         async with _client() as client:
