@@ -113,7 +113,8 @@ LOCK := --quiet --universal --generate-hashes --no-emit-index-url --no-header --
 # What tests need of the system: a browser, the sandbox of commands, and what makes a disk fail. Only root can add them.
 system-tools:
 	@missing=""; \
-	command -v chromium chromium-browser google-chrome >/dev/null || [ -n "$${CHROMIUM:-}" ] || missing="chromium fonts-dejavu-core"; \
+	for name in chromium-headless-shell chromium chromium-browser google-chrome; do command -v $$name && break; done >/dev/null \
+	  || [ -n "$${CHROMIUM:-}" ] || missing="chromium-headless-shell fonts-dejavu-core"; \
 	command -v bwrap >/dev/null || missing="$$missing bubblewrap"; \
 	command -v strace >/dev/null || missing="$$missing strace"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

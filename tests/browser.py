@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = [
     "--disable-gpu",
     "--disable-dev-shm-usage",
