@@ -18,7 +18,7 @@ import httpx2
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind
 from loops.llm.config import ModelConfig
-from loops.llm.connections import AddressRefused, guard
+from loops.llm.connections import AddressRefused, guard, trusted
 from loops.llm.transport_errors import configuration_failure, http_failure, wire_failure
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -54,7 +54,8 @@ class Embeddings:
 
     async def _all(self, texts: Sequence[str]) -> list[array[float]]:
         found: list[array[float]] = []
-        async with asyncio.timeout(self._within_s), httpx2.AsyncClient(timeout=self._within_s) as client:
+        made = httpx2.AsyncClient(timeout=self._within_s, verify=trusted())
+        async with asyncio.timeout(self._within_s), made as client:
             guard(client, inward=self._inward)
             for start in range(0, len(texts), BATCH):
                 batch = list(texts[start : start + BATCH])

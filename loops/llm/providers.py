@@ -158,11 +158,11 @@ def client(config: ModelConfig) -> httpx2.AsyncClient:
     import httpx2
 
     from loops.llm import timeouts
-    from loops.llm.connections import guard, stay
+    from loops.llm.connections import guard, stay, trusted
 
     timeout = httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)
     hooks = timeouts.hooks(*config.silence_s, first=stay)
-    made = httpx2.AsyncClient(base_url=config.base_url, timeout=timeout, event_hooks=hooks)
+    made = httpx2.AsyncClient(base_url=config.base_url, timeout=timeout, event_hooks=hooks, verify=trusted())
     guard(made, inward=config.inward)
     return made
 

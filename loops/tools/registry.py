@@ -157,6 +157,12 @@ class ToolRegistry:
             raise RegistrationError(f"{spec.name!r}: {error}") from error
         return tool
 
+    def copy(self) -> ToolRegistry:
+        """Another one with the same tools."""
+        other = ToolRegistry()
+        other._tools.update(self._tools)
+        return other
+
     def remove(self, name: str) -> None:
         """Withdraw a tool, such as one whose server changed its description."""
         self._tools.pop(name, None)

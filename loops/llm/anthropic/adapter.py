@@ -22,7 +22,7 @@ from loops.llm import timeouts
 from loops.llm.anthropic.request import Made, memo, request_body, seals
 from loops.llm.anthropic.stream import MessageDecoder, events_of
 from loops.llm.config import ModelConfig
-from loops.llm.connections import AddressRefused, RedirectRefused, guard, stay
+from loops.llm.connections import AddressRefused, RedirectRefused, guard, stay, trusted
 from loops.llm.memo import Memo
 from loops.llm.transport_errors import configuration_failure, http_failure, page_failure, wire_failure
 
@@ -39,8 +39,9 @@ class AnthropicModel:
         self._stale: set[str] = set()
         base_url = config.base_url or "https://api.anthropic.com"
         timeout = httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)
+        hooks = timeouts.hooks(*config.silence_s, first=stay)
         client = anthropic.DefaultAsyncHttpxClient(
-            base_url=base_url, timeout=timeout, event_hooks=timeouts.hooks(*config.silence_s, first=stay)
+            base_url=base_url, timeout=timeout, event_hooks=hooks, verify=trusted()
         )
         guard(client, inward=config.inward)
         self._client = AsyncAnthropic(

@@ -17,7 +17,7 @@ from loops.engine.ports import ModelError
 from loops.engine.values import ModelEvent, ModelReply, ModelRequest, ModelRole
 from loops.llm import timeouts
 from loops.llm.config import ModelConfig
-from loops.llm.connections import AddressRefused, RedirectRefused, guard, stay
+from loops.llm.connections import AddressRefused, RedirectRefused, guard, stay, trusted
 from loops.llm.memo import Memo
 from loops.llm.openai.request import Made, memo, request_body
 from loops.llm.openai.stream import ChunkDecoder
@@ -34,9 +34,8 @@ class OpenAIModel:
         self._memos: dict[tuple[ModelRole, bool], Memo[Made]] = {}
         base_url = config.base_url or "https://api.openai.com/v1"
         timeout = httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)
-        client = openai.DefaultAsyncHttpxClient(
-            base_url=base_url, timeout=timeout, event_hooks=timeouts.hooks(*config.silence_s, first=stay)
-        )
+        hooks = timeouts.hooks(*config.silence_s, first=stay)
+        client = openai.DefaultAsyncHttpxClient(base_url=base_url, timeout=timeout, event_hooks=hooks, verify=trusted())
         guard(client, inward=config.inward)
         self._client = AsyncOpenAI(
             api_key=config.api_key or "none",  # an empty key would make the SDK look into the environment

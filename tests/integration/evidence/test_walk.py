@@ -78,8 +78,12 @@ def anchored(filled: None) -> None:
 
 
 @pytest.fixture(scope="class")
-def anchored_once(filled_once: None) -> None:
+def anchored_once(filled_once: None, django_db_blocker: Any) -> Iterator[None]:
+    """For a class of tests that put back what they do."""
     anchor()
+    yield
+    with django_db_blocker.unblock():
+        assert verdict() == ""
 
 
 def columns(cursor: Any, table: str) -> dict[str, str]:
@@ -149,13 +153,9 @@ def test_every_table_that_only_grows_is_walked() -> None:
     assert {one.table for one in tables.sealed()} == set(TABLES) - others
 
 
+@pytest.mark.usefixtures("anchored_once")
 @pytest.mark.parametrize("table", TABLES)
 class TestWhoOwnsTheDatabase:
-    @pytest.fixture(autouse=True)
-    def all_is_put_back(self, anchored_once: None) -> Iterator[None]:
-        yield
-        assert verdict() == ""
-
     def test_changes_no_column(self, table: str) -> None:
         with connection.cursor() as cursor:
             statements = changing(cursor, table)
