@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from gates.models import Decision, Gate
-from gates.services.disclosure import proof
+from gates.services import disclosure
+from gates.web import changed_files
 from loops.api.inputs import Strict
+
+LONGEST_PROOF = 65 * 501
+"""64 characters and a dot for the gate and each of the files that a final review names at most."""
 
 
 class DecisionInput(Strict):
@@ -20,12 +25,14 @@ class DecisionInput(Strict):
     ``view.extensions_used`` is below ``view.extensions_allowed``; a loop that is let go on counts as an extension, too.
 
     ``shown`` comes with the whole gate, never with a list, and is good for whoever fetched it, until the gate changes.
-    Every verdict that lets something happen needs it; reject and keep do not, nor does the answer to a question.
+    Every verdict that lets something happen needs it; reject and keep do not, nor does the answer to a question. For
+    a final review it is the ``shown`` of the gate and that of each of its ``files`` that has one, in their order, with
+    "." between them; where a file's is null, ``GET /gates/{id}/file/?path=`` gives it with the whole diff.
     """
 
     verdict = serializers.ChoiceField([verdict for verdict in Decision.Verdict.values if verdict != "expire"])
     digest = serializers.CharField(max_length=64)
-    shown = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
+    shown = serializers.CharField(required=False, allow_blank=True, default="", max_length=LONGEST_PROOF)
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=10_000)
     payload = serializers.DictField(required=False, default=dict)
 
@@ -62,15 +69,35 @@ class GateSummary(serializers.ModelSerializer):
         read_only_fields = fields
 
 
+class ChangedFileOutput(serializers.Serializer):
+    """A file that a result is about."""
+
+    path = serializers.CharField(source="file.path")
+    what = serializers.CharField(source="file.what", help_text="created, changed, deleted, moved or permissions")
+    moved_from = serializers.CharField(source="file.source", help_text="Where a moved one was.")
+    diff = serializers.CharField(source="file.diff")
+    note = serializers.CharField(source="file.note", help_text="Why there is no diff.")
+    is_hidden = serializers.BooleanField(source="file.is_hidden", help_text="It can be shown to nobody.")
+    shown = serializers.SerializerMethodField(
+        help_text="Belongs to the proof that is sent back; empty where nothing of it needs one, null where the diff is "
+        "too long for this answer."
+    )
+
+    def get_shown(self, one: changed_files.Changed) -> str | None:
+        """Evidence that its diff was given out."""
+        return None if one.file.is_apart else one.proof
+
+
 class GateOutput(GateSummary):
     """A gate with what is shown, what is bound, and what was decided."""
 
     subject = serializers.SerializerMethodField(help_text="Canonical JSON that the digest covers.")
     decision = serializers.SerializerMethodField()
     shown = serializers.SerializerMethodField(help_text="To send back with a verdict that lets something happen.")
+    files = serializers.SerializerMethodField(help_text="The changed files that a final review is about.")
 
     class Meta(GateSummary.Meta):
-        fields = (*GateSummary.Meta.fields, "view", "view_hash", "nonce", "subject", "decision", "shown")
+        fields = (*GateSummary.Meta.fields, "view", "view_hash", "nonce", "subject", "decision", "shown", "files")
         read_only_fields = fields
 
     def get_subject(self, gate: Gate) -> str:
@@ -79,7 +106,12 @@ class GateOutput(GateSummary):
 
     def get_shown(self, gate: Gate) -> str:
         """Evidence that whoever asks was given the whole; empty once nothing can be decided."""
-        return proof(self.context["request"].user, gate) if gate.is_open else ""
+        return disclosure.proof(self.context["request"].user, gate) if gate.is_open else ""
+
+    @extend_schema_field(ChangedFileOutput(many=True))
+    def get_files(self, gate: Gate) -> list[dict[str, Any]]:
+        """By path, each with its diff as far as there is room."""
+        return list(ChangedFileOutput(changed_files.of(gate, self.context["request"].user), many=True).data)
 
     def get_decision(self, gate: Gate) -> dict[str, Any] | None:
         """None while nobody has decided."""

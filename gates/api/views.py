@@ -7,7 +7,7 @@ from typing import Any
 from django.http import StreamingHttpResponse
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import exceptions, mixins, viewsets
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -15,9 +15,10 @@ from rest_framework.response import Response
 
 from gates import export as exports
 from gates import services
-from gates.api.serializers import DecisionInput, DecisionOutput, GateOutput, GateSummary
+from gates.api.serializers import ChangedFileOutput, DecisionInput, DecisionOutput, GateOutput, GateSummary
 from gates.models import Decision, Gate
 from gates.querysets import DecisionQuerySet, GateQuerySet
+from gates.web import changed_files
 from loops.api.endpoint import AsItIs, Endpoint
 from loops.api.filters import ScopedFilter
 from loops.api.pagination import NewestFirst
@@ -74,6 +75,17 @@ class GateViewSet(Endpoint, viewsets.ReadOnlyModelViewSet):
     def get_serializer_class(self) -> type[GateSummary]:
         """Lists leave out what only a reviewer of one gate needs."""
         return GateSummary if self.action == "list" else GateOutput
+
+    @extend_schema(
+        parameters=[OpenApiParameter("path", str, required=True)], responses={200: ChangedFileOutput, **refused()}
+    )
+    @action(detail=True, methods=["get"], pagination_class=None, filterset_class=None)
+    def file(self, request: Request, pk: str = "") -> Response:
+        """One changed file of a final review with its whole diff, however long, and the proof of it."""
+        found = changed_files.opened(self.get_object(), request.user, request.query_params.get("path", ""))
+        if found is None:
+            raise exceptions.NotFound
+        return Response(ChangedFileOutput(found).data)
 
     @extend_schema(request=DecisionInput, responses={201: DecisionOutput, **refused(422)})
     @action(detail=True, methods=["post"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from gates.policy.kinds import Kind
 from gates.policy.payloads import confirmation_word
 
@@ -24,3 +27,16 @@ def alone(kind: str, tool: str, size: int) -> str:
     if size > LONG_BYTES:
         return "it is long, and has to be read to its end"
     return _OWN_PAGE.get(Kind(kind), "")
+
+
+def repeated_arguments(view: Mapping[str, Any]) -> frozenset[str]:
+    """Names of long arguments of which each line stands in the diff beside them, too: what is written to a file."""
+    arguments, diff = view.get("arguments"), view.get("diff")
+    if not isinstance(arguments, dict) or not isinstance(diff, str) or not diff:
+        return frozenset()
+    lines = {line[1:] for line in diff.split("\n")}
+    return frozenset(
+        name
+        for name, value in arguments.items()
+        if isinstance(value, str) and "\n" in value and all(line in lines for line in value.split("\n") if line)
+    )

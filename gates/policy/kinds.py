@@ -104,6 +104,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             "Final review",
             "flag",
             (Verdict.APPROVE, Verdict.REJECT),
+            Labels(reject="Ask for changes", rejected="The agent reads this and continues."),
             shows=frozenset({"changed", "more_changed", "unrecorded", "more_unrecorded"}),
         ),
         Kind.LIMIT_REACHED: GateKind(

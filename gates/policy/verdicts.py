@@ -96,8 +96,9 @@ def lets(kind: str, verdict: str) -> bool:
     return (verdict in LETTING or verdict not in LETS) and (kind, verdict) not in ONLY_TELLS
 
 
-REVIEWABLE_BYTES = 256_000
-"""Nobody reads more than this before a decision: a larger view can be rejected, not approved."""
+REVIEWABLE_BYTES = 450_000
+"""Nobody reads more than this before a decision: a larger view can be rejected, not approved. A file of 5,000 lines is
+less."""
 
 
 def allowed(kind: str, view_bytes: int = 0) -> tuple[Verdict, ...]:

@@ -15,9 +15,10 @@ from django.db.models import Q
 from gates.feed import publish_queue_on_commit
 from gates.models import Decision, Gate
 from gates.policy import digests, payloads
+from gates.policy.disclosure import repeated_arguments
 from gates.policy.kinds import Verdict
 from gates.policy.verdicts import RESULT, again_from, allowed, lets
-from gates.services.disclosure import was_shown
+from gates.services import disclosure
 from gates.services.edits import judged_edit
 from gates.services.extensions import check_extension
 from gates.services.people import objections_of
@@ -174,7 +175,11 @@ def _check(gate: Gate, asked: _Asked) -> None:
         raise GateChanged("This changed since the page was loaded. Look at it again before you decide.")
     if asked.digest != _held(gate):
         raise GateChanged("What is stored is not what this gate was opened for. It cannot be approved.")
-    if lets(gate.kind, asked.verdict) and not was_shown(asked.actor, gate, asked.shown):
+    if not lets(gate.kind, asked.verdict):
+        return
+    if hidden := disclosure.unshowable(gate):
+        raise InvalidDecision({"verdict": [f"Nobody can be shown all that this would accept. {' '.join(hidden)}"]})
+    if not disclosure.was_shown(asked.actor, gate, asked.shown):
         raise NotShown
 
 
@@ -189,8 +194,11 @@ def _held(gate: Gate) -> str:
 
 
 def view_bytes(gate: Gate) -> int:
-    """Size of what a person has to read."""
-    return len(json.dumps(gate.view, ensure_ascii=False).encode())
+    """Size of what a person has to read on the card; the changed files of a result are shown one by one."""
+    view = gate.view
+    if repeated := repeated_arguments(view):
+        view = view | {"arguments": {name: one for name, one in view["arguments"].items() if name not in repeated}}
+    return len(json.dumps(view, ensure_ascii=False).encode())
 
 
 def _counted(gate: Gate) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from gates.models import Gate
 from gates.policy import kinds
-from gates.policy.disclosure import LONG_BYTES
+from gates.policy.disclosure import LONG_BYTES, repeated_arguments
 from gates.policy.kinds import Verdict
 from gates.policy.payloads import (
     LIMITS,
@@ -32,7 +32,7 @@ from gates.policy.queue import waiting
 from gates.policy.verdicts import REVIEWABLE_BYTES, again_from, lets
 from gates.services import standing_of
 from gates.services.decisions import view_bytes
-from gates.services.disclosure import proof
+from gates.services.disclosure import proof, unshowable
 from gates.services.refusals import already_decided
 from gates.web import arguments, changed_files, escaping, labels
 from gates.web.changed_files import Changed, Line, lines_of
@@ -121,9 +121,11 @@ class Card:
     changed: list[Changed] = field(default_factory=list)
     """The files that a result is about."""
     proof: str = ""
-    """What is sent back as evidence that all of this was shown."""
+    """What is sent back as evidence that all of this was shown, but for the contents of changed files."""
     locked: frozenset[str] = frozenset()
-    """Verdicts that wait until the end of a long card has been on the screen."""
+    """Verdicts that wait until everything has been on the screen: the end of a long card, and of each changed file."""
+    hidden: list[str] = field(default_factory=list)
+    """What can be shown to nobody, so that it can only be rejected."""
 
     @property
     def words(self) -> labels.Labels:
@@ -180,13 +182,21 @@ class Card:
         return _part_of(self.gate.kind)
 
     @property
+    def to_view(self) -> int:
+        """How many changed files have contents to be seen."""
+        return sum(one.file.has_contents for one in self.changed)
+
+    @property
     def diff(self) -> list[Line]:
         return lines_of(str(self.view.get("diff") or ""))
 
     @property
-    def call_arguments(self) -> list[tuple[str, str]]:
-        given = self.view.get("arguments")
-        return [(name, _text(value)) for name, value in given.items()] if isinstance(given, dict) else []
+    def call_arguments(self) -> list[tuple[str, str, bool]]:
+        """(name, value, whether the change above holds all of it)."""
+        given, repeated = self.view.get("arguments"), repeated_arguments(self.view)
+        return (
+            [(name, _text(value), name in repeated) for name, value in given.items()] if isinstance(given, dict) else []
+        )
 
     @property
     def unrecorded(self) -> list[dict[str, str]]:
@@ -267,6 +277,11 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
     again = again_from(gate.kind, view, gate.opened_at, now)
     if again is not None:
         verdicts = tuple(verdict for verdict in verdicts if verdict != Verdict.APPROVE)
+    hidden = unshowable(gate) if verdicts else []
+    if hidden:
+        verdicts = tuple(verdict for verdict in verdicts if not lets(gate.kind, verdict))
+    changed = changed_files.of(gate, user)
+    long = size > LONG_BYTES or any(one.file.has_contents for one in changed)
     if extensions_left(view) == 0:
         verdicts = tuple(verdict for verdict in verdicts if not counts_as_extension(gate.kind, verdict))
     return Card(
@@ -278,7 +293,7 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         word=confirmation_word(gate.kind, gate.tool),
         warnings=escaping.warnings_of([view, gate.title, gate.tool]),
         not_looked=escaping.not_looked_at([view, gate.title, gate.tool]),
-        is_long=size > LONG_BYTES,
+        is_long=long,
         too_long=size > REVIEWABLE_BYTES,
         waiting=waiting(gate.opened_at, gate.due_at, now),
         steps=around,
@@ -291,9 +306,10 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         is_own_claim=gate.claimed_by_id is not None and gate.claimed_by_id == user.pk,
         repeated=[(step, [_call(call) for call in (step.action or {}).get("calls") or []]) for step in repeated],
         repeated_before=repeated_before,
-        changed=changed_files.of(gate, view),
+        changed=changed,
         proof=proof(user, gate),
-        locked=frozenset(str(one) for one in verdicts if size > LONG_BYTES and lets(gate.kind, one)),
+        locked=frozenset(str(one) for one in verdicts if long and lets(gate.kind, one)),
+        hidden=hidden,
     )
 
 

@@ -12,6 +12,7 @@ urlpatterns = [
     path("review/decisions.csv", views.export, {"form": "csv"}, name="decisions-csv"),
     path("review/<uuid:gate_id>/", views.review, name="gate"),
     path("review/<uuid:gate_id>/state/", views.state, name="gate-state"),
+    path("review/<uuid:gate_id>/file/", views.changed_file, name="gate-file"),
     path("review/<uuid:gate_id>/decide/", views.decide, name="gate-decide"),
     path("review/<uuid:gate_id>/claim/", views.claim, name="gate-claim"),
 ]

@@ -22,7 +22,7 @@ from gates.models import Decision, Gate
 from gates.policy.kinds import Verdict
 from gates.policy.verdicts import SAID
 from gates.services.decisions import visible_gate
-from gates.web import forms
+from gates.web import changed_files, forms
 from gates.web import queue as web_queue
 from gates.web.queue import Filters, Queue
 from loops.engine.text.truncation import shortened
@@ -63,6 +63,18 @@ def state(request: HttpRequest, gate_id: uuid.UUID) -> HttpResponse:
     place = "run" if request.GET.get("place") == "run" else "review"
     context = {"gate": gate, "place": place, "queue": Queue(Filters.of(request.GET), [], 0)}
     return render(request, "gates/_card.html", context)
+
+
+@login_required
+@require_GET
+@never_cache
+def changed_file(request: HttpRequest, gate_id: uuid.UUID) -> HttpResponse:
+    """The whole diff of one changed file of a result, which was too long for the card."""
+    gate = _gate_or_404(request, gate_id)
+    found = changed_files.opened(gate, request.user, request.GET.get("path", ""))
+    if found is None:
+        raise Http404
+    return render(request, "gates/_changed_file.html", {"one": found})
 
 
 @login_required

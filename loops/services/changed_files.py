@@ -14,7 +14,9 @@ from loops.tools.snapshots import FOLDER, NOTHING, hash_of
 
 READ_BYTES = 16 * 1024 * 1024
 SHOWN_CHARS = 400_000
-"""Of all diffs on one page; what is beyond it says so."""
+"""Of all diffs on one page; what is beyond it is shown when it is opened."""
+OPENED_BYTES = 2_000_000
+"""A file before and after, together: what is larger is shown to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,12 @@ class ChangedFile:
     diff: str = ""
     note: str = ""
     is_folder: bool = False
+    has_contents: bool = False
+    """There is more to be seen of it than where it is and what became of it."""
+    is_apart: bool = False
+    """Its contents are not here: they are shown when it is opened."""
+    is_hidden: bool = False
+    """Its contents can be shown to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +64,60 @@ def told(changes: Sequence[FileChange]) -> list[ChangedFile]:
     return sorted([*moved, *map(_described, rest)], key=lambda file: file.path)
 
 
+def outlined(changes: Sequence[FileChange]) -> list[ChangedFile]:
+    """Each change in words, and whether its contents can be shown; one query."""
+    by_path = {one.path: one for one in changes}
+    found = told(changes)
+    sizes = _sizes(by_path[file.path] for file in found if file.has_contents)
+    return [_if_kept(file, by_path[file.path], sizes) if file.has_contents else file for file in found]
+
+
 def compared(changes: Sequence[FileChange]) -> list[ChangedFile]:
     """Each change with its diff, as far as there is room; two queries."""
     by_path = {one.path: one for one in changes}
-    bytes_of = _bytes([by_path[file.path] for file in told(changes) if _has_diff(file)])
+    outline = outlined(changes)
+    bytes_of = _bytes([by_path[file.path] for file in outline if file.has_contents], READ_BYTES)
     room, found = SHOWN_CHARS, list[ChangedFile]()
-    for file in told(changes):
-        shown = _with_diff(file, by_path[file.path], bytes_of, room) if _has_diff(file) else file
+    for file in outline:
+        shown = _with_diff(file, by_path[file.path], bytes_of, room) if file.has_contents else file
         room -= len(shown.diff)
         found.append(shown)
     return found
 
 
-def _has_diff(file: ChangedFile) -> bool:
-    return not (file.is_folder or file.note or file.source)
+def opened(changes: Sequence[FileChange], path: str) -> ChangedFile | None:
+    """One of them with its whole diff, however long; None where none is called so."""
+    by_path = {one.path: one for one in changes}
+    file = next((file for file in outlined(changes) if file.path == path), None)
+    if file is None or not file.has_contents:
+        return file
+    return _with_diff(file, by_path[path], _bytes([by_path[path]], OPENED_BYTES), None)
 
 
-def _bytes(changes: Iterable[FileChange]) -> dict[str, bytes]:
+def _names(one: FileChange) -> list[str]:
+    return [name for name in map(hash_of, (one.before, one.after)) if name]
+
+
+def _sizes(changes: Iterable[FileChange]) -> dict[str, int]:
+    names = {name for one in changes for name in _names(one)}
+    return dict(Blob.objects.filter(pk__in=names).values_list("sha256", "size"))
+
+
+def _if_kept(file: ChangedFile, change: FileChange, sizes: Mapping[str, int]) -> ChangedFile:
+    names = _names(change)
+    if any(name not in sizes for name in names):
+        return replace(file, has_contents=False, is_hidden=True, note="Its contents are not stored any more.")
+    total = sum(sizes[name] for name in names)
+    if total > OPENED_BYTES:
+        note = f"Its {total:,} bytes before and after are too many to be shown: {OPENED_BYTES:,} at most."
+        return replace(file, has_contents=False, is_hidden=True, note=note)
+    return file
+
+
+def _bytes(changes: Sequence[FileChange], room: int) -> dict[str, bytes]:
     """Hash to bytes, of as many as fit."""
-    names = [name for one in changes for name in map(hash_of, (one.before, one.after)) if name]
-    sizes = dict(Blob.objects.filter(pk__in=names).values_list("sha256", "size"))
-    room, wanted = READ_BYTES, list[str]()
-    for name in dict.fromkeys(names):
+    sizes, wanted = _sizes(changes), list[str]()
+    for name in dict.fromkeys(name for one in changes for name in _names(one)):
         room -= sizes.get(name, 0)
         if room >= 0:
             wanted.append(name)
@@ -114,7 +154,8 @@ def _described(one: FileChange) -> ChangedFile:
         modes = [state.split(":")[1] for state in (one.before, one.after)]
         return ChangedFile(one.path, "permissions", note=f"Permissions {modes[0]} became {modes[1]}.")
     odd = next((state for state in (one.before, one.after) if state and not hash_of(state)), "")
-    return ChangedFile(one.path, what, note=_why_no_diff(odd) if odd else "")
+    note = _why_no_diff(odd) if odd else ""
+    return ChangedFile(one.path, what, note=note, has_contents=not note, is_hidden=odd.startswith("large:"))
 
 
 def _why_no_diff(state: str) -> str:
@@ -126,14 +167,12 @@ def _why_no_diff(state: str) -> str:
     return "Neither a file nor a folder."
 
 
-def _with_diff(file: ChangedFile, change: FileChange, bytes_of: Mapping[str, bytes], room: int) -> ChangedFile:
-    names = [hash_of(state) for state in (change.before, change.after)]
-    if any(name and name not in bytes_of for name in names):
-        return replace(
-            file, note="Too large to be compared here, or not stored any more. Its steps have their own diffs."
-        )
-    before, after = (bytes_of.get(name, b"") for name in names)
+def _with_diff(file: ChangedFile, change: FileChange, bytes_of: Mapping[str, bytes], room: int | None) -> ChangedFile:
+    """``room`` is in characters, None where any length will do."""
+    if any(name not in bytes_of for name in _names(change)):
+        return replace(file, is_apart=True, note="Its diff is too long for this page.")
+    before, after = (bytes_of.get(hash_of(state), b"") for state in (change.before, change.after))
     diff = difference(file.path, before, after)
-    if len(diff) > room:
-        return replace(file, note=f"Its diff of {len(diff):,} characters is too long for this page. Open its steps.")
+    if room is not None and len(diff) > room:
+        return replace(file, is_apart=True, note=f"Its diff of {len(diff):,} characters is too long for this page.")
     return replace(file, diff=diff, note="" if diff else "The file is empty.")

@@ -10,7 +10,8 @@ from loops.tools.output import clean_text, is_binary, sha256_hex
 from loops.tools.registry import ToolRun
 from loops.tools.sandbox.safe_paths import relative
 
-_LONGEST_DIFF = 256 * 1024
+_LONGEST_DIFF = 400_000
+"""Characters; more than a file of 5,000 lines has, so that whoever approves it sees all of it."""
 
 
 def read_before(run: ToolRun, path: str) -> bytes | None:

@@ -159,7 +159,7 @@ function decide(gate, button, key) {
   if (performance.now() - Number(gate.dataset.came ?? -SEEN) < SEEN) return true;
   const head = one(".gate-head", gate);
   if (!gate.dataset.met && !inView(head)) { gate.dataset.met = "yes"; head.scrollIntoView({ block: "start" }); button.classList.add("nudge"); return true; }
-  if (button.disabled) { window.scrollBy({ top: window.innerHeight * 0.8 }); return true; }
+  if (button.disabled) return goOn(gate);
   const word = one("[data-word]", button.form);
   if (word && word.value.trim() !== word.dataset.word) { show(word); word.focus(); return true; }
   const asks = button.hasAttribute("data-twice") || !inView(button);
@@ -198,13 +198,42 @@ function submitPresent(event) {
   button.click(); // so that its own name and value are sent, too
 }
 
-// A long view unlocks when its very end has been on the screen.
-const ends = new IntersectionObserver((entries) => {
-  for (const entry of entries) if (entry.isIntersecting) unlock(entry.target.closest("[data-long]"));
-});
+// What a verdict lets happen has been on the screen: the very end of a long card, and of each changed file.
+let ends = null;
+const told = (entries) => { for (const entry of entries) if (entry.isIntersecting) saw(entry.target); };
+// What the bar with the buttons covers has not been seen.
+function covered() {
+  const buttons = one("[data-verdicts]");
+  const style = buttons && getComputedStyle(buttons);
+  if (style?.position !== "sticky") return 0;
+  return Math.min(buttons.offsetHeight + (parseFloat(style.bottom) || 0), window.innerHeight * 0.6);
+}
+const fileOf = (end) => end.closest("[data-file]");
+const unseen = (gate) => all("[data-file], [data-end]", gate).filter((part) => (part.dataset.file === undefined ? !fileOf(part) && !part.dataset.met : !part.dataset.proof));
+function watchEnds() {
+  ends?.disconnect();
+  ends = new IntersectionObserver(told, { rootMargin: `0px 0px -${Math.max(0, Math.floor(covered()) - 2)}px 0px` });
+  for (const end of all("[data-long] [data-end]")) if (!end.dataset.met) ends.observe(end);
+  all("[data-long]").forEach(unlock);
+}
+function saw(end) {
+  end.dataset.met = "yes";
+  ends.unobserve(end);
+  if (fileOf(end)) viewed(fileOf(end), end.dataset.proof);
+  unlock(end.closest("[data-long]"));
+}
+function viewed(file, proof) {
+  file.dataset.proof = proof;
+  one("[data-viewed]", file).hidden = false;
+}
 function unlock(gate) {
   if (!gate) return;
-  for (const input of all("[data-seen]", gate)) input.value = input.dataset.seen;
+  const files = all("[data-file]", gate);
+  const left = one("[data-left]", gate);
+  if (left) left.textContent = `${files.filter((file) => file.dataset.proof).length} of ${files.length} viewed`;
+  if (unseen(gate).length) return;
+  const proofs = files.map((file) => file.dataset.proof);
+  for (const input of all("[data-seen]", gate)) input.value = [input.dataset.seen, ...proofs].join(".");
   for (const button of all("[data-approve]", gate)) button.disabled = false;
   const note = one("[data-long-note]", gate);
   if (note) note.hidden = true;
@@ -213,6 +242,15 @@ function unlock(gate) {
   if (!together || one("[data-long]", together)) return;
   for (const button of all("[data-approve]", together)) button.disabled = false;
   for (const said of all("[data-long-note]", together)) said.hidden = true;
+}
+// On to what has not been on the screen: to the beginning of the next file, then a screen at a time.
+function goOn(gate) {
+  const next = unseen(gate)[0];
+  const box = next?.getBoundingClientRect();
+  if (next?.dataset.file !== undefined) next.open = true;
+  if (next?.dataset.file !== undefined && (box.top > window.innerHeight * 0.8 || box.bottom < ceiling())) next.scrollIntoView({ block: "start" });
+  else window.scrollBy({ top: window.innerHeight * 0.8 });
+  return true;
 }
 
 document.addEventListener("click", (event) => {
@@ -251,6 +289,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     told: asking === gate,
     fields: new Map(written(gate).map((field) => [nameOf(field), field.value])),
     pane: one("[data-pane-of]:not([hidden])", gate)?.dataset.paneOf,
+    seen: new Map(all("[data-file][data-proof]", gate).map((file) => [file.dataset.file, file.dataset.proof])),
   };
 });
 document.addEventListener("htmx:afterSwap", () => {
@@ -261,6 +300,7 @@ document.addEventListener("htmx:afterSwap", () => {
     for (const pane of all("[data-pane-of]", gate)) pane.hidden = pane.dataset.paneOf !== draft.pane;
     for (const button of all("[data-pane]", gate)) button.setAttribute("aria-expanded", String(button.dataset.pane === draft.pane));
   }
+  if (same) for (const file of all("[data-file]", gate)) if (draft.seen.has(file.dataset.file)) viewed(file, draft.seen.get(file.dataset.file));
   // What somebody else did is said at the top of the card.
   if (gate && draft.told && !inView(one(".gate-head", gate))) one(".gate-head", gate).scrollIntoView({ block: "start" });
   draft = null;
@@ -289,8 +329,7 @@ document.addEventListener("focusin", (event) => {
 function settle() {
   mark();
   for (const gate of all("[data-gate]")) if (inView(one(".gate-head", gate))) gate.dataset.met = "yes";
-  ends.disconnect();
-  for (const gate of all("[data-long]")) ends.observe(one("[data-end]", gate));
+  watchEnds();
   tellSelection();
 }
 // A run that waits opens at its decision, unless the address or the reader is somewhere else.

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from gates.models import Decision, Gate
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from loops.engine import facts as f
 from loops.engine.confidence import score as confidence_score
 from loops.engine.progress import REPORTED
@@ -181,7 +181,7 @@ def browser(user: Any) -> Client:
 
 
 def decide(world: World, gate: Gate, verdict: str, **fields: Any) -> Any:
-    data = {"verdict": verdict, "digest": gate.digest, "shown": proof(world.reviewer, gate), **fields}
+    data = {"verdict": verdict, "digest": gate.digest, "shown": whole_proof(world.reviewer, gate), **fields}
     return browser(world.reviewer).post(f"/review/{gate.pk}/decide/", data)
 
 

@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 
 from gates.models import Decision, Gate
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from loops.models import Policy, Run
 from tests import decisions, fakes
 from tests.addresses import addresses
@@ -108,7 +108,7 @@ def told_by_command(world: people.World, folder: Path) -> Run:
 def _decided(way: Callable[..., Any], world: people.World, kind: str, view: dict[str, Any], **sent: Any) -> Run:
     run = world.run(status="waiting")
     gate = open_gate(None, kind, run=run, view=view)
-    way(browser(world), gate, proof(world.admin, gate), **sent)
+    way(browser(world), gate, whole_proof(world.admin, gate), **sent)
     assert Decision.objects.get(gate=gate).decided_by == world.admin
     return run
 
@@ -171,7 +171,7 @@ def test_who_shaped_a_run_by_this_door_lets_nothing_of_it_happen(
     run = shape(world, tmp_path)
     gate = open_gate(None, run=run)
     client = browser(world)
-    refused = by_api(client, gate, proof(world.admin, gate))
+    refused = by_api(client, gate, whole_proof(world.admin, gate))
     assert refused.status_code == 403
     assert "asks for another person's approval" in json.dumps(refused.json())
     assert gate not in Gate.objects.waiting_for(world.admin)
@@ -184,7 +184,7 @@ def test_who_only_steered_still_may(world: people.World) -> None:
     run = world.run()
     browser(world).post(f"/runs/{run.pk}/steer/", {"action": "pause"})
     gate = open_gate(None, run=run)
-    assert by_api(browser(world), gate, proof(world.admin, gate)).status_code == 201
+    assert by_api(browser(world), gate, whole_proof(world.admin, gate)).status_code == 201
 
 
 def test_every_address_that_takes_a_post_is_known(world: people.World) -> None:

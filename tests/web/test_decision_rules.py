@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from gates.models import Decision, Gate
 from gates.services.decisions import LONGEST_REASON
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from loops.models import AuditEvent, MailboxItem, Policy
 from loops.services.steering import send_message
 from tests import decisions
@@ -37,7 +37,7 @@ class Attempt:
     """The code in the audit log."""
 
     def at(self, way: Callable[..., Any]) -> Any:
-        return way(self.client, self.gate, **{"shown": proof(self.shown_to or self.by, self.gate), **self.sent})
+        return way(self.client, self.gate, **{"shown": whole_proof(self.shown_to or self.by, self.gate), **self.sent})
 
 
 @pytest.fixture

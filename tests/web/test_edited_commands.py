@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from gates.models import Gate
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from loops.models import AccessRule, Blob
 from tests.integration.rollback.world import Story
 from tests.web.decision_doors import by_api, by_fragment, by_page
@@ -70,7 +70,7 @@ def test_it_is_approved_with_edits_and_runs_as_edited(story: Story, tool: str, d
     proposed, edit, name, held = CALLS[tool]
     client, gate = asked(story, tool)
     (story.folder / "e.txt").write_text("somebody changed it meanwhile\n")
-    shown = proof(story.boss, gate)
+    shown = whole_proof(story.boss, gate)
     answer = door(client, gate, shown, verdict="approve_with_edits", **sent(door, {**proposed, **edit}))
     assert answer.status_code == DOORS[door], answer.content
     gate.refresh_from_db()
@@ -88,7 +88,7 @@ def test_what_is_denied_is_not_made_by_editing(story: Story, door: Any) -> None:
     AccessRule.objects.create(project=story.project, access="deny", operation="write", paths=["d.txt"])
     client, gate = asked(story, "write_file")
     edited = {"path": "d.txt", "content": "edited\n"}
-    answer = door(client, gate, proof(story.boss, gate), verdict="approve_with_edits", **sent(door, edited))
+    answer = door(client, gate, whole_proof(story.boss, gate), verdict="approve_with_edits", **sent(door, edited))
     assert answer.status_code == 422, answer.content
     gate.refresh_from_db()
     assert gate.status == "open"

@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from agentops.logs import Line
 from gates.models import Decision
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from loops import masking
 from loops.models import AccessRule, Agent, Fork, MailboxItem, ModelConfig, Project, Run, Task, Workspace
 from loops.services import audit
@@ -129,7 +129,7 @@ def rejection_of_several(world: people.World, folder: Path) -> None:
 
 def answer_of_a_program(world: people.World, folder: Path) -> None:
     gate = open_gate(None, "question", run=world.run(status="waiting"), view={"question": "Which?"})
-    sent = {"verdict": "respond", "digest": gate.digest, "shown": proof(world.reviewer, gate)}
+    sent = {"verdict": "respond", "digest": gate.digest, "shown": whole_proof(world.reviewer, gate)}
     sent |= {"payload": {"answer": SECRET}, "reason": SECRET}
     browser(world.reviewer).post(f"/api/v1/gates/{gate.pk}/decide/", sent, content_type=JSON)
     assert SIGN in json.dumps(Decision.objects.get().payload)

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from gates.models import Decision, Gate
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from loops.models import Membership
 from tests import factories as make
 from tests.integration.gates.builders import World, make_run, make_world, open_gate, proof_of, tool_view
@@ -83,7 +83,7 @@ def test_approving_leads_to_the_next_gate_and_says_what_happened(world: World) -
     first, second = open_gate(world, risk="high"), open_gate(world, title="Second thing")
     response = browser(world.reviewer).post(
         f"/review/{first.pk}/decide/",
-        {"verdict": "approve", "digest": first.digest, "shown": proof(world.reviewer, first)},
+        {"verdict": "approve", "digest": first.digest, "shown": whole_proof(world.reviewer, first)},
         follow=True,
     )
     assert response.redirect_chain == [(f"/review/{second.pk}/", 302)]

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from gates.models import Decision, Gate
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from loops.engine.state.limits import Limits
 from tests import decisions
 from tests.integration.gates.builders import World, make_world, open_gate, person
@@ -30,7 +30,7 @@ def client(user: Any) -> Client:
 
 
 def decide(user: Any, gate: Gate, **body: Any) -> Any:
-    body = {"verdict": "approve", "digest": gate.digest, "shown": proof(user, gate), **body}
+    body = {"verdict": "approve", "digest": gate.digest, "shown": whole_proof(user, gate), **body}
     return client(user).post(f"/api/v1/gates/{gate.pk}/decide/", body, content_type="application/json")
 
 

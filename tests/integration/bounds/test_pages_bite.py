@@ -111,13 +111,14 @@ def test_a_changed_file_without_a_diff_says_why(monkeypatch: pytest.MonkeyPatch)
     (_, second, third) = changed_files.compared(
         [FileChange("a", "", long), FileChange("b", "", long.replace("644", "600")), FileChange("c", "", short)]
     )
-    assert second.note == f"Its diff of {len(first.diff):,} characters is too long for this page. Open its steps."
+    assert second.note == f"Its diff of {len(first.diff):,} characters is too long for this page."
+    assert second.is_apart
     assert not second.diff
     assert not third.diff
     monkeypatch.setattr(changed_files, "READ_BYTES", 7)
     (one, other) = changed_files.compared([FileChange("c", "", short), FileChange("d", "", shorter)])
     assert one.diff
-    assert other.note == "Too large to be compared here, or not stored any more. Its steps have their own diffs."
+    assert (other.note, other.is_apart) == ("Its diff is too long for this page.", True)
 
 
 def left_behind(changed: int, unknown: int) -> dict[str, Any]:

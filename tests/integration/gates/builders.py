@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from gates import terms
 from gates.gatekeeper import SqlGatekeeper
 from gates.models import Gate
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from loops.engine.ports import GateRequest
 from loops.ids import new_id
 from loops.models import Agent, Membership, ModelConfig, Policy, Project, Run, Task
@@ -99,7 +99,7 @@ def tool_view(**more: Any) -> dict[str, Any]:
 
 def proof_of(client: Any, gate: Gate) -> str:
     """What the person logged in at ``client`` would find on the card of ``gate``."""
-    return proof(get_user_model().objects.get(pk=client.session["_auth_user_id"]), gate)
+    return whole_proof(get_user_model().objects.get(pk=client.session["_auth_user_id"]), gate)
 
 
 def open_gate(world: World, kind: str = "tool_approval", run: Run | None = None, **more: Any) -> Gate:

@@ -10,7 +10,7 @@ from django.test import Client
 
 from gates import services
 from gates.models import Decision, Gate
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from loops.models import AuditEvent, Fork, Policy
 from loops.services.steering import send_message
 from tests import decisions
@@ -110,7 +110,7 @@ def test_saying_what_came_of_it_lets_it_go_on_and_is_for_another(world: World, p
     gate = open_gate(world, "in_doubt")
     client = Client()
     client.force_login(world.author)
-    sent = {"verdict": "respond", "digest": gate.digest, "shown": proof(world.author, gate), "payload": payload}
+    sent = {"verdict": "respond", "digest": gate.digest, "shown": whole_proof(world.author, gate), "payload": payload}
     refused = client.post(f"/api/v1/gates/{gate.pk}/decide/", sent, content_type="application/json")
     assert refused.status_code == 403
     assert not Decision.objects.exists()

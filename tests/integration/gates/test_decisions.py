@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection, transaction
 from gates import services
 from gates.models import Decision, Gate
 from gates.policy import digests
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from loops.engine.ports import Judgement
 from loops.engine.values import Access
 from loops.models import AuditEvent, MailboxItem, Membership, Policy
@@ -284,7 +284,7 @@ def test_claim_is_exclusive_until_it_is_released(world: World) -> None:
 @pytest.mark.spec("Q7")
 def test_bulk_decides_each_and_tells_of_each(world: World) -> None:
     gates = [open_gate(world) for _ in range(3)]
-    items = [services.BulkItem(str(gate.pk), gate.digest, proof(world.reviewer, gate)) for gate in gates[:2]]
+    items = [services.BulkItem(str(gate.pk), gate.digest, whole_proof(world.reviewer, gate)) for gate in gates[:2]]
     items.append(services.BulkItem(str(gates[2].pk), "old"))
     results = services.decide_many(actor=world.reviewer, items=items, verdict="approve")
     assert [result.ok for result in results] == [True, True, False]

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from gates.models import Decision, Gate
-from gates.services.disclosure import proof
+from gates.services.disclosure import whole_proof
 from tests.integration.gates.builders import World, make_world, open_gate, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q6", "S4")]
@@ -25,14 +25,14 @@ def world(db: Any) -> World:
 def by_page(actor: Any, gate: Gate, verdict: str) -> None:
     client = Client()
     client.force_login(actor)
-    sent = {"verdict": verdict, "digest": gate.digest, "shown": proof(actor, gate)}
+    sent = {"verdict": verdict, "digest": gate.digest, "shown": whole_proof(actor, gate)}
     client.post(f"/review/{gate.pk}/decide/", sent)
 
 
 def by_api(actor: Any, gate: Gate, verdict: str) -> None:
     client = Client()
     client.force_login(actor)
-    sent = {"verdict": verdict, "digest": gate.digest, "shown": proof(actor, gate)}
+    sent = {"verdict": verdict, "digest": gate.digest, "shown": whole_proof(actor, gate)}
     client.post(f"/api/v1/gates/{gate.pk}/decide/", sent, content_type="application/json")
 
 

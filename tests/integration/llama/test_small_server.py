@@ -86,16 +86,16 @@ def test_ten_runs_at_once_all_end_by_their_own_bounds(live_worker: Any, slow: Se
     wait_until(lambda: slow.begun() - counts[0] >= asked, "the server's log of the last request")
     begun, abandoned = slow.begun() - counts[0], slow.abandoned() - counts[1]
     answered, failed = (count(runs, f"Model{kind}") for kind in ("Answered", "Failed"))
-    spent = max(working_seconds(run) for run in runs)
+    spent = sum(working_seconds(run) for run in runs)
     with capsys.disabled():
         print(
             f"\n{dict(ends)} in {seconds:.0f} s: {asked} requests, {begun} begun by the server, {abandoned} abandoned, "
             f"{answered} answered, {failed} failed; waited {count(runs, 'TurnAwaited')} times for a turn; "
-            f"the longest working time of a run was {spent:.1f} s"
+            f"they worked {spent:.1f} s in all"
         )
     assert ends == {"waiting limit_reached": 10}
     assert (begun, answered, failed, abandoned) == (asked, asked, 0, 0)
-    assert spent < seconds / 2, "waiting for a turn is no work"
+    assert spent < 3 * seconds, "waiting for a turn is no work: ten runs from the first to the last, or half of it each"
 
 
 def test_a_run_that_waits_says_for_what(live_worker: Any, slow: Server) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.decisions import shown_in
 from tests.stack import wait_until
 from tests.walk import WalkError
 from tests.walk.installation import Installation
@@ -78,7 +79,7 @@ def test_a_waiting_run_goes_on_in_another_place(here: Installation, there: Insta
     def decided_and_ended() -> bool:
         for gate in api.waiting(run):
             whole = api(f"gates/{gate['id']}/")
-            api(f"gates/{gate['id']}/decide/", verdict="approve", digest=whole["digest"], shown=whole["shown"])
+            api(f"gates/{gate['id']}/decide/", verdict="approve", digest=whole["digest"], shown=shown_in(whole))
         return bool(api(f"runs/{run}/")["status"] not in ("waiting", "thinking", "executing_tool", "queued"))
 
     wait_until(decided_and_ended, "the end of the run", 150)
