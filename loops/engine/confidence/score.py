@@ -13,7 +13,6 @@ import itertools
 from collections.abc import Mapping
 
 from loops.engine.confidence.bands import CALIBRATED, SAID, band, in_a_word
-from loops.engine.confidence.uncertainty import doubt
 from loops.engine.effects import CheckConfidence, Effect, OpenGate
 from loops.engine.limits import guards
 from loops.engine.loop_detection import guard
@@ -42,7 +41,7 @@ BUDGET_FROM = 0.8
 """Share of a budget that is used before it counts against the run (SPEC D3)."""
 TITLE_CHARS = 160
 APART = 2
-"""Steps between two checks that only the model's own words call for: doubt in every answer is not judged in each."""
+"""Steps between two checks that only the model itself calls for: doubt in every answer is not judged in each."""
 ROOM = 16_384
 """Tokens that must be left before a model is asked: more than its request and answer can take."""
 
@@ -56,7 +55,10 @@ def check_confidence(state: RunState) -> Effect | None:
 
 
 def due(state: RunState) -> str:
-    """Why the confidence is to be judged now: "request", "every_steps", "uncertain", or "" when it is not."""
+    """Why the confidence is to be judged now: "request", "every_steps", "uncertain", or "" when it is not.
+
+    An agent says that it is uncertain in a field of its own, in any language; its text is not searched for such words.
+    """
     seen, every = state.confidence, state.spec.confidence.every_steps
     if seen.asked:
         return "request"
@@ -65,7 +67,7 @@ def due(state: RunState) -> str:
     since = state.step - seen.checked_at
     if since >= every:
         return "every_steps"
-    return "uncertain" if since >= APART and (state.unsure or doubt(state.last_text)) else ""
+    return "uncertain" if since >= APART and state.unsure else ""
 
 
 def features(state: RunState) -> dict[str, float]:

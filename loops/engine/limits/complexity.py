@@ -6,12 +6,9 @@ Nothing here is learned. A wrong estimate costs little: limits can be stated wit
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from loops.engine.languages import work
 from loops.engine.text.segments import words_in
 
 SIMPLE, MODERATE, COMPLEX = "simple", "moderate", "complex"
@@ -21,47 +18,15 @@ COMPLEX_FROM = 7
 
 READ_AT_MOST = 6_000
 """Characters of a goal that are searched for signs; its whole length counts."""
-LONG_GOAL_WORDS = 60
-VERY_LONG_GOAL_WORDS = 250
-LISTED = re.compile(r"^[ \t]*(?:\d{1,3}[.):、\uff0e\uff09]|[①-⑳]|[-*+•・‣\u2013])\s*\S", re.MULTILINE)
-"""An entry of a list, in any script's digits."""
+LENGTHS = (10, 60, 150, 400)
+"""Words of a goal beyond which there is a point more. Far apart: the same text has up to twice the words in another
+language."""
+LISTED = re.compile(
+    r"^[ \t]*(?:\d{1,3}[.):、\uff0e\uff09]|[^\W\d_](?:[)、\uff09]|\.\s)|[①-⑳]|[-*+•・‣\u2013])\s*\S", re.MULTILINE
+)
+"""An entry of a list: a number in any script's digits, a single letter, or a bullet."""
 FILE = re.compile(r"(?<![\w/.])(?:[\w.-]+/)+[\w.*-]+|(?<![\w/.-])[\w*-]+\.[A-Za-z][A-Za-z0-9]{0,7}\b(?!/)")
 """A path, or a name with an extension."""
-_UNPARTED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-
-
-_ARABIC = re.compile("[\u0620-\u064a]")
-_IN_A_WORD = r"\w\u0900-\u0963"
-"""Vowel signs of Devanagari are no letters to a regular expression."""
-
-
-def _meaning(words: str) -> re.Pattern[str]:
-    return re.compile("|".join(map(_part, words.split("|"))), re.IGNORECASE)
-
-
-def _part(word: str) -> str:
-    """The beginning of a word, a whole one with "$", or a part of a text whose words are not parted."""
-    if _UNPARTED.search(word):
-        return word.removesuffix("$")
-    joined = "[وف]?(?:ال)?" if _ARABIC.search(word) else ""
-    begins = rf"(?<![{_IN_A_WORD}]){joined}{word.removesuffix('$')}"
-    return rf"{begins}(?![{_IN_A_WORD}])" if word.endswith("$") else begins
-
-
-@cache
-def _large() -> tuple[re.Pattern[str], ...]:
-    """Compiled where a goal is read, as the next two are: every other process starts without them."""
-    return tuple(map(_meaning, work.LARGE.values()))
-
-
-@cache
-def _making() -> tuple[re.Pattern[str], ...]:
-    return tuple(map(_meaning, work.MAKING.values()))
-
-
-@cache
-def _in_sequence() -> re.Pattern[str]:
-    return _meaning("|".join(f"{word}$" for word in work.IN_SEQUENCE.split("|")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +46,15 @@ class Estimate:
 def estimate(goal: str, criteria: Sequence[str] = (), constraints: str = "") -> Estimate:
     """Add up the signs of a large task in its goal, its acceptance criteria and its constraints.
 
-    Length, criteria, files, lists and constraints are told in any language; kinds of work, large changes and words of
-    order by a table for many.
+    By structure alone, so that a task is as hard in every language. Criteria weigh most: each is something more to be
+    done and proven.
     """
-    read = unicodedata.normalize("NFC", goal[:READ_AT_MOST])
+    read = goal[:READ_AT_MOST]
     signs = [
         _length(words_in(goal)),
-        _capped(len(criteria), 4, ("acceptance criterion", "acceptance criteria"), free=1),
+        _capped(len(criteria), 9, ("acceptance criterion", "acceptance criteria"), free=1, weight=3),
         _capped(len(set(FILE.findall(read))), 2, ("file or folder named", "files or folders named"), free=2),
-        _capped(_meant(_making(), read), 3, ("kind of work", "kinds of work"), free=1),
-        _capped(_meant(_large(), read), 5, ("word of a large change", "words of a large change"), weight=2),
-        _capped(_steps(read), 3, ("stated step", "stated steps"), free=1),
+        _capped(len(LISTED.findall(read)), 3, ("listed entry", "listed entries"), free=1),
         _capped(_lines(constraints), 2, ("constraint", "constraints")),
     ]
     score = sum(points for points, _ in signs)
@@ -106,21 +69,12 @@ def _level(score: int) -> str:
 
 
 def _length(words: int) -> tuple[int, str]:
-    points = 3 if words > VERY_LONG_GOAL_WORDS else 1 if words > LONG_GOAL_WORDS else 0
-    return points, f"goal of {words} words"
+    return sum(words > length for length in LENGTHS), f"goal of {words} words"
 
 
 def _capped(count: int, most: int, noun: tuple[str, str], *, free: int = 0, weight: int = 1) -> tuple[int, str]:
     points = min(max(count - free, 0) * weight, most)
     return points, f"{count} {noun[count != 1]}"
-
-
-def _meant(meanings: Sequence[re.Pattern[str]], text: str) -> int:
-    return sum(1 for meaning in meanings if meaning.search(text))
-
-
-def _steps(text: str) -> int:
-    return len(LISTED.findall(text)) + len(_in_sequence().findall(text))
 
 
 def _lines(text: str) -> int:

@@ -20,6 +20,7 @@ AMONG_THEM = (
     "agentops/management/commands/doctor.py",
     "loops/management/commands/agentops.py",
     "loops/llm/prompts/react.md",
+    "loops/engine/people/stop_phrases.toml",
     "loops/migrations/0001_initial.py",
     "loops/storage/sql/journal.sql",
     "loops/demo/repository/pyproject.toml",

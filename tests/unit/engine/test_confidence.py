@@ -16,7 +16,6 @@ from loops.engine import facts as f
 from loops.engine.apply import replay
 from loops.engine.confidence import score as confidence_score
 from loops.engine.confidence.bands import HIGH, LOW, MEDIUM, band
-from loops.engine.confidence.uncertainty import doubt
 from loops.engine.effects import OpenGate
 from loops.engine.ports import ModelError
 from loops.engine.state.lifecycle import Phase
@@ -27,6 +26,7 @@ from loops.engine.state.spec import ConfidenceTerms
 from loops.engine.state.thresholds import OFF
 from loops.engine.values import FailureKind, ModelRole, ToolResult, Usage
 from loops.orchestrator import Orchestrator
+from loops.tools.builtin import completion
 from tests import fakes
 from tests.fakes import Tools, World, done, says
 
@@ -68,6 +68,18 @@ def looks(times: int, text: str = "I look.") -> list[Any]:
     return [says(text, LOOK)] * times
 
 
+def wonders(times: int) -> list[Any]:
+    """It asks, and says in the field for it that it is uncertain."""
+    return [says("", ("ask_question", {"question": "Which?", "unsure": "Sijui ni faili gani."}))] * times
+
+
+def answered(world: Judged) -> str:
+    """Drive on, with an answer to each question."""
+    while (why := world.drive()) == "gate:question":
+        world.decide("respond", answer="The first.")
+    return why
+
+
 # --- when -------------------------------------------------------------------------------------------------------------
 
 
@@ -86,21 +98,39 @@ def test_it_is_judged_every_few_steps_and_journalled_before_and_after() -> None:
 
 
 def test_switched_off_nobody_is_asked() -> None:
-    world = Judged([*looks(9, "I am not sure."), done()], terms=ConfidenceTerms(0, 0.5, by_model=True))
-    assert world.drive() == "ended"
+    world = Judged([*wonders(9), done()], terms=ConfidenceTerms(0, 0.5, by_model=True))
+    assert answered(world) == "ended"
     assert not world.checks
     assert not world.asked
 
 
 def test_the_agents_own_doubt_has_it_judged_early_but_not_in_every_step() -> None:
+    """In any language: it has a field for it."""
     terms = ConfidenceTerms(100, 0.5, by_model=True)
-    world = Judged([*looks(6, "I am not sure why this fails."), done()], [says_of_itself(0.9)] * 9, terms=terms)
-    assert world.drive() == "ended"
+    world = Judged([*wonders(6), done()], [says_of_itself(0.9)] * 9, terms=terms)
+    assert answered(world) == "ended"
     assert [(check.step, check.trigger) for check in world.checks] == [
         (2, "uncertain"),
         (4, "uncertain"),
         (6, "uncertain"),
     ]
+
+
+def test_its_text_is_not_searched_for_doubt() -> None:
+    terms = ConfidenceTerms(100, 0.5, by_model=True)
+    world = Judged([*looks(6, "I am not sure why this fails."), done()], terms=terms)
+    assert world.drive() == "ended"
+    assert not world.checks
+
+
+@pytest.mark.spec("C3")
+def test_the_tools_that_end_a_step_have_a_field_for_doubt_and_no_others() -> None:
+    for tool in completion.TOOLS:
+        assert "unsure" in tool.spec.parameters["properties"]  # type: ignore[operator]
+        assert "unsure" not in tool.spec.parameters["required"]  # type: ignore[operator]
+    world = World([says("", ("look", {"unsure": "x"})), says("", ("ask_question", {"question": "?", "unsure": 7}))])
+    world.drive()
+    assert world.state.unsure == ""
 
 
 def test_a_person_may_have_it_judged_at_any_time() -> None:
@@ -296,11 +326,11 @@ def test_an_approval_lets_it_go_on_and_asks_again_after_as_many_steps() -> None:
 
 
 def test_doubt_right_after_an_approval_does_not_ask_again_at_once() -> None:
-    world = Judged([*looks(6, "I am not sure."), done()], [says_of_itself(0.2), says_of_itself(0.9)])
-    world.drive()
+    world = Judged([*wonders(6), done()], [says_of_itself(0.2), says_of_itself(0.9)])
+    assert answered(world) == "gate:low_confidence"
     assert world.checks[-1].step == 2
     world.decide("approve")
-    assert world.drive() == "ended"
+    assert answered(world) == "ended"
     assert [check.step for check in world.checks] == [2, 5]
 
 
@@ -371,71 +401,3 @@ def test_what_a_judge_reads_is_bounded() -> None:
     asked = next(request for request in world.models.requests if request.role is ModelRole.CONFIDENCE)
     size = len(asked.system) + len(str(asked.messages))
     assert size // 3 + asked.max_tokens < confidence_score.ROOM
-
-
-# --- does the agent say that it is uncertain? -------------------------------------------------------------------------
-
-DOUBTS = [
-    "I'm not sure why this fails.",
-    "I am not sure.",
-    "I'm really not certain that this is the cause.",
-    "I am no longer confident in this approach.",
-    "I'm unsure which of the two is meant.",
-    "I am uncertain about the schema.",
-    "Honestly, I'm stuck.",
-    "I\u2019m stuck: nothing I try changes the result.",
-    "I am at a loss.",
-    "I'm guessing",
-    "I am confused by this output.",
-    "I'm out of ideas.",
-    "I don't know how to go on.",
-    "I do not know whether the server runs.",
-    "I really don't know why.",
-    "I cannot tell whether that worked.",
-    "I can't say if this is right.",
-    "I have no idea what this does.",
-    "I have no clue.",
-    "I doubt that this will help.",
-    "My confidence in this is low.",
-    "Not sure whether this is the right file.",
-    "The tests pass.\nUnsure if the docs matter.",
-]
-SURE = [
-    "",
-    "I am sure.",
-    "I'm certain that this is it.",
-    "To be sure, I run the tests.",
-    "Let me make sure that it works.",
-    "If I am not sure, I ask.",
-    "When I'm unsure I look at the code.",
-    'The user said "I\'m not sure why it breaks".',
-    "The user wrote \u201cI am stuck\u201d in the ticket.",
-    "> I don't know how to go on.",
-    "```\nprint('I am not sure')\n```",
-    "The comment says `I have no idea`.",
-    "The function is not sure to return.",
-    "They are not sure about it.",
-    "I was not sure, but now I have seen it.",
-    "The uncertain state is handled in line 4.",
-    "No doubt: this is the cause.",
-    "I lost the connection and reconnect.",
-    "The result is unsure()",
-    "I don't need to know how.",
-    "I know why.",
-    "Confidence is low in the test data.",
-]
-
-
-@pytest.mark.parametrize("text", DOUBTS)
-def test_doubt_is_heard(text: str) -> None:
-    assert doubt(text)
-
-
-@pytest.mark.parametrize("text", SURE)
-def test_what_only_sounds_like_doubt_is_not(text: str) -> None:
-    assert not doubt(text)
-
-
-@given(st.text(max_size=300))
-def test_any_text_can_be_read(text: str) -> None:
-    doubt(text * 50)

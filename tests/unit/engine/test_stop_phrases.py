@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,8 +33,11 @@ OTHERS = (
     "unstoppable", "stop loss", "make the loop stop", "terminate the process 12", "add a /stop command", "quit vim",
     "can it stop?", "do you stop?", "I don't want you to stop", "stop " + "x" * 100, "no", "enough", "wait", "please",
     "stop " * 20, "cancel order 7", "go on, don't stop", "stop being so careful", "stop running the tests twice",
-    "stop\x00the app",
+    "stop\x00the app", "//stop", "/ stop", "see /stop", "please " * 12 + "stop", "stop;", "\u202estop the build",
 )  # fmt: skip
+SENTENCES = json.loads((Path(__file__).parents[2] / "data" / "languages_stopping.json").read_text())
+"""Messages in many languages, most of them written apart from the phrases."""
+PHRASES = tomllib.loads((files("loops.engine.people") / "stop_phrases.toml").read_text("utf-8"))
 
 
 @pytest.mark.spec("D1", "K1")
@@ -42,6 +50,64 @@ def test_a_plain_wish_is_understood(text: str) -> None:
 @pytest.mark.parametrize("text", OTHERS)
 def test_anything_else_is_for_the_agent_to_read(text: str) -> None:
     assert not wants_to_stop(text)
+
+
+def test_english_is_a_language_like_the_rest() -> None:
+    assert {"en", "de", "zh", "th", "vi", "id", "el", "he", "ar", "hi", "tr", "ja", "ko"} <= PHRASES.keys()
+    assert all(table.keys() == {"stop", "polite"} for table in PHRASES.values())
+
+
+@pytest.mark.spec("D1", "K1")
+@pytest.mark.parametrize("language", PHRASES)
+def test_each_phrase_stops_however_it_is_written(language: str) -> None:
+    for phrase in PHRASES[language]["stop"]:
+        asks = phrase[-1] in "?;؟"
+        signs = ("",) if asks else ("", "!", "!!!", ".", " \U0001f6d1", "\u3002", " \u270b\ufe0f")
+        written = [text for sign in signs for text in (f"{phrase}{sign}", f" {phrase.upper()}{sign}\n")]
+        assert not [text for text in written if not wants_to_stop(text)]
+        assert wants_to_stop(f"{phrase}?") == asks
+        for polite in PHRASES[language]["polite"]:
+            assert wants_to_stop(f"{polite}, {phrase}")
+            assert wants_to_stop(f"{phrase} {polite}")
+
+
+@pytest.mark.spec("D1")
+@pytest.mark.parametrize("language", PHRASES)
+def test_a_phrase_within_anything_longer_does_not(language: str) -> None:
+    for phrase in PHRASES[language]["stop"]:
+        bare = phrase.rstrip("?;؟")
+        longer = (f"{bare} nginx", f"nginx: {bare}", f"{bare}. Docker", f"{bare}, 3", f"/{bare} -x")
+        assert not [text for text in longer if wants_to_stop(text)]
+
+
+@pytest.mark.parametrize("language", PHRASES)
+def test_polite_words_alone_do_not(language: str) -> None:
+    polite = PHRASES[language]["polite"]
+    assert not [text for words in polite for text in (words, f"{words} {words}") if wants_to_stop(text)]
+
+
+@pytest.mark.spec("D1", "K1")
+@pytest.mark.parametrize("language", SENTENCES["wishes"])
+def test_a_wish_of_each_language_is_understood(language: str) -> None:
+    assert not [text for text in SENTENCES["wishes"][language] if not wants_to_stop(text)]
+
+
+@pytest.mark.spec("D1")
+@pytest.mark.parametrize("language", SENTENCES["others"])
+def test_a_server_that_is_to_be_stopped_is_no_wish_nor_is_its_opposite(language: str) -> None:
+    assert not [text for text in SENTENCES["others"][language] if wants_to_stop(text)]
+
+
+@pytest.mark.spec("D1")
+def test_more_of_both() -> None:
+    assert not [text for text in SENTENCES["more wishes"] if not wants_to_stop(text)]
+    assert not [text for text in SENTENCES["more others"] if wants_to_stop(text)]
+
+
+def test_polite_words_without_an_end_are_read_quickly() -> None:
+    """Each is taken off once: no message makes the reader try every order of them."""
+    polite = max((table["polite"] for table in PHRASES.values()), key=len)
+    assert not wants_to_stop("".join(polite * 9)[:80])
 
 
 @pytest.mark.spec("D1")
