@@ -41,6 +41,7 @@ from loops.engine.state.limits import EXTENDABLE
 from loops.models import Step
 from loops.web.formatting import one_line
 
+ASKS_TWICE = ("high", "critical")
 STEPS_AROUND = 3
 STEPS_REPEATED = 10
 _PLACED = {
@@ -180,6 +181,11 @@ class Card:
     def part(self) -> str:
         """Template of what only its kind has; "" where there is none."""
         return _part_of(self.gate.kind)
+
+    @property
+    def asks_twice(self) -> bool:
+        """To approve it takes a second key. What cannot be undone has a word to be typed instead."""
+        return self.gate.risk in ASKS_TWICE and not self.word
 
     @property
     def to_view(self) -> int:

@@ -168,6 +168,16 @@ function decide(gate, button, key) {
   return true;
 }
 
+// High risk takes a second, different key, or a second button: the same one pressed again is a slip.
+document.addEventListener("submit", (event) => {
+  const sure = one("[data-sure]", event.target);
+  if (!sure || sure.contains(event.submitter)) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  sure.hidden = false;
+  show(sure);
+}, true);
+
 // Several that were selected are decided together, on a page that names them.
 const together = (verdict, alone) => (event) => {
   const bar = one("[data-bulk]:not([hidden])");
@@ -254,6 +264,7 @@ function goOn(gate) {
 }
 
 document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-unsure]")) event.target.closest("[data-sure]").hidden = true;
   const pane = event.target.closest("[data-pane]");
   if (pane) openPane(pane.closest("[data-gate]"), pane.dataset.pane);
   const choice = event.target.closest("[data-choice]");
@@ -317,7 +328,7 @@ tinykeys(window, {
   k: free(() => move(-1)),
   x: free(toggle),
   d: free(() => { const link = one("[data-decide]"); link?.click(); return Boolean(link); }),
-  ...Object.fromEntries([..."aerwbpc123456789"].map((key) => [key, pressed(key)])),
+  ...Object.fromEntries([..."aeyrwbpc123456789"].map((key) => [key, pressed(key)])),
   "$mod+Enter": submitPresent,
 });
 

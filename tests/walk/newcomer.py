@@ -197,11 +197,11 @@ class Newcomer:
 
 
 def _press_a(page: Any, gate: str) -> None:
-    """As a person does: what the first press only brings into view, a further one approves."""
+    """As a person does: what the first press only brings into view, a further one approves; high risk takes a `y`."""
     page.locator(f"#gate-{gate} form.approve [data-approve]").wait_for(state="attached")
     page.evaluate("document.activeElement?.matches('input, textarea, select') && document.activeElement.blur()")
     for _ in range(PRESSES_AT_MOST):
-        page.keyboard.press("a")
+        page.keyboard.press("y" if page.locator(f"#gate-{gate} [data-sure]").is_visible() else "a")
         with contextlib.suppress(Exception):
             page.wait_for_function(DECIDED, arg=gate, timeout=1000)
             return

@@ -64,6 +64,34 @@ def test_irreversible_action_asks_for_its_word_first(desk: Any) -> None:
     assert wait_decided(desk, gate).verdict == "approve"
 
 
+@pytest.mark.parametrize("risk", ["high", "critical"])
+def test_high_risk_takes_a_second_and_different_key(desk: Any, risk: str) -> None:
+    gate = open_gate(desk.world, risk=risk)
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    desk.keyboard.press("y")
+    for _ in range(4):
+        desk.keyboard.press("a")
+        desk.wait_for_timeout(100)
+    expect(desk.locator("[data-sure]")).to_contain_text(f"{risk.capitalize()} risk: are you sure?")
+    desk.get_by_role("button", name="No", exact=True).click()
+    desk.keyboard.press("y")
+    desk.locator("form.approve [data-approve]").click()
+    expect(desk.locator("[data-sure]")).to_be_visible()
+    assert not Decision.objects.exists()
+    settled(desk)
+    desk.keyboard.press("y")
+    assert wait_decided(desk, gate).verdict == "approve"
+
+
+def test_medium_risk_takes_one(desk: Any) -> None:
+    gate = open_gate(desk.world, risk="medium")
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    desk.keyboard.press("a")
+    assert wait_decided(desk, gate).verdict == "approve"
+
+
 @pytest.mark.parametrize("where", ["review", "run"])
 def test_claiming_and_releasing_keep_a_half_written_reason(desk: Any, where: str) -> None:
     gate = open_gate(desk.world)
