@@ -93,8 +93,8 @@ def let_all_come(page: Any, answers: list[Held]) -> None:
 
 
 def approved_by_key(page: Any, gate: Gate, *, presses: int) -> int:
-    """Press `a` until the first decision falls, which has to be of this gate; how often it took, 0 when none fell. Where
-    it asks whether one is sure, `y` says so."""
+    """Press `a` until the first decision falls, which has to be of this gate; how often it took, 0 when none fell.
+    Where it asks whether one is sure, `y` says so."""
     before = set(Decision.objects.values_list("gate_id", flat=True))
     for count in range(1, presses + 1):
         settled(page)
