@@ -1,7 +1,7 @@
 """Text from models and tools as a reviewer must see it: whole, inert, and with nothing invisible (attack list A 3-5).
 
-Characters that cannot be seen, that change the direction of reading, or that only look like a space are written as
-their code points. Letters of several alphabets in one word are pointed out.
+Characters that cannot be seen, that change the direction of reading, or that look like a space or like other signs are
+written as their code points. Letters of several alphabets in one word are pointed out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from loops.tools.output import is_odd
+from loops.tools.output import odd_places
 
 _SUSPECT = re.compile(r"[^\x20-\x7e\n\t]")
 _EDGES = re.compile(r"\A +| +\Z")
@@ -67,12 +67,15 @@ def not_looked_at(value: Any) -> str:
 
 def _parts(text: str) -> Iterator[str | SafeString]:
     end = 0
-    for match in _SUSPECT.finditer(text):
-        if is_odd(match.group()):
-            yield text[end : match.start()]
-            yield _code_point(match.group())
-            end = match.end()
+    for place in _odd_places(text):
+        yield text[end:place]
+        yield _code_point(text[place])
+        end = place + 1
     yield text[end:]
+
+
+def _odd_places(text: str) -> list[int]:
+    return odd_places(text) if _SUSPECT.search(text) else []
 
 
 def _spaces(count: int) -> SafeString | str:
@@ -97,9 +100,8 @@ def _warnings(text: str, room: int) -> Iterator[str]:
     """``room``: in how many characters of it look-alike letters are looked for."""
     if text.isascii() and text.isprintable():
         return
-    for match in _SUSPECT.finditer(text):
-        if is_odd(match.group()):
-            yield f"U+{ord(match.group()):04X} {_name(match.group())}"
+    for place in _odd_places(text):
+        yield f"U+{ord(text[place]):04X} {_name(text[place])}"
     if not text.isascii():
         for word in _WORD.findall(text[:room]):
             if len(mixed := _alphabets(word)) > 1:

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from loops.masking import known
+from loops.tools import look_alikes
 
 SaveBlob = Callable[[bytes], str]
 """Keep these bytes and return their SHA-256 as hex; the same bytes may be saved twice."""
 
-BLANK_LETTERS = "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u2400\ufffd"
+BLANK_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\u2400\ufffd"
 """Letters and symbols that look like nothing, or that stand for what could not be stored."""
 
 _KEPT_CONTROLS = frozenset("\t\n\r")
@@ -96,7 +97,7 @@ def _cut(data: bytes, limit: int, save_blob: SaveBlob) -> Shown:
 
 
 def is_odd(character: str) -> bool:
-    """Would a reader not see this character, or take it for another?"""
+    """Would a reader not see this character, or take it for a blank?"""
     if character in "\n\t " or (character.isascii() and character.isprintable()):
         return False
     if character in BLANK_LETTERS or 0xFE00 <= ord(character) <= 0xFE0F or 0xE0000 <= ord(character) <= 0xE0FFF:
@@ -108,13 +109,19 @@ def printable(text: str) -> str:
     """A form of ``text`` that a terminal shows and does not obey: odd characters are written as code points."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_written, text))
+    written = [*text]
+    for place in odd_places(text):
+        written[place] = _written(ord(text[place]))
+    return "".join(written)
 
 
-def _written(character: str) -> str:
-    if not is_odd(character):
-        return character
-    code = ord(character)
+def odd_places(text: str) -> list[int]:
+    """Where in ``text`` a reader would not see a character, or take it for another."""
+    odd = {place for place, character in enumerate(text) if is_odd(character)}
+    return sorted(odd.union(look_alikes.places(text)))
+
+
+def _written(code: int) -> str:
     return f"<U+{code:04X}>" if code >= 0x80 else _escape(code)
 
 
@@ -124,7 +131,7 @@ def reveal(text: str) -> tuple[str, list[str]]:
     Invisible, direction-changing and look-alike blank characters are shown as code points; leading and trailing
     blanks are named. Returns (escaped text, warnings); the warnings are empty for plain text.
     """
-    found = {ord(character) for character in text if is_odd(character)}
+    found = {ord(text[place]) for place in odd_places(text)}
     warnings = [f"contains U+{code:04X} {unicodedata.name(chr(code), 'a control character')}" for code in sorted(found)]
     if text != text.strip(" \t\n"):
         warnings.append("starts or ends with blanks")
