@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _HEADER = re.compile(r"@@(?: -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?)?(?: \.\.\.)? ?@@")
@@ -41,14 +41,24 @@ class _Hunk:
 
 
 def unified(before: str, after: str, path: str) -> str:
-    """A unified diff, "" when equal. Very long texts give a one-line summary instead of minutes of work."""
+    """A unified diff, "" when equal. In that of very long texts all lines are exchanged: to find those that stay would
+    take minutes."""
     if before == after:
         return ""
     old, new = _lines(before), _lines(after)
     if len(old) + len(new) > _MOST_LINES:
-        return f"--- a/{path}\n+++ b/{path}\n(too long to compare: {len(old)} lines before, {len(new)} after)\n"
-    pieces = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}")
+        pieces: Iterable[str] = _exchanged(old, new, path)
+    else:
+        pieces = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}")
     return "".join(line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}\n" for line in pieces)
+
+
+def _exchanged(old: list[str], new: list[str], path: str) -> Iterator[str]:
+    yield f"--- a/{path}\n"
+    yield f"+++ b/{path}\n"
+    yield f"@@ -{min(1, len(old))},{len(old)} +{min(1, len(new))},{len(new)} @@\n"
+    yield from (f"-{line}" for line in old)
+    yield from (f"+{line}" for line in new)
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:

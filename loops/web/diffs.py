@@ -44,7 +44,7 @@ class FileDiff:
 
 
 def parse(text: str) -> list[FileDiff]:
-    """Files of a unified diff, in order. What stands there instead of a diff ("too long to compare") is a remark."""
+    """Files of a unified diff, in order. What stands there instead of a diff ("binary file") is a remark."""
     files: list[FileDiff] = []
     lines = text.removesuffix("\n").split("\n") if text else []
     for row, path in _rows(islice(lines, LONGEST)):

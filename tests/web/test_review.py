@@ -196,7 +196,7 @@ def test_long_view_is_shown_to_its_end_and_approved_only_after_it_was_seen(world
 
 @pytest.mark.spec("Q5")
 def test_view_too_long_to_read_cannot_be_approved(world: World) -> None:
-    gate = open_gate(world, view=tool_view(command="x" * 300_000))
+    gate = open_gate(world, view=tool_view(command="x" * 500_000))
     client = browser(world.reviewer)
     assert "too long to review" in text(client.get(f"/review/{gate.pk}/"))
     assert post(client, gate, htmx=True).status_code == 422

@@ -48,10 +48,10 @@ def test_a_diff_that_is_cut_says_of_how_much() -> None:
     assert str(cut["diff"]).endswith(said)
 
 
-def test_files_that_are_too_long_to_compare_say_so() -> None:
-    assert "too long" not in diffs.unified("", "x\n" * diffs._MOST_LINES, "a")
-    said = diffs.unified("y\n", "x\n" * diffs._MOST_LINES, "a")
-    assert said.endswith("(too long to compare: 1 lines before, 40000 after)\n")
+def test_of_files_that_are_too_long_to_compare_every_line_is_exchanged() -> None:
+    assert "-y" not in diffs.unified("y\n", "y\n" + "x\n" * (diffs._MOST_LINES - 2), "a")
+    said = diffs.unified("y\n", "y\n" + "x\n" * diffs._MOST_LINES, "a")
+    assert f"@@ -1,1 +1,{diffs._MOST_LINES + 1} @@\n-y\n+y\n+x\n" in said
 
 
 def test_a_file_that_is_too_large_is_refused_with_both_figures(tmp_path: Path) -> None:
