@@ -56,8 +56,8 @@ def _plain(text: str) -> str:
 
 
 def _is_of_a_word(char: str) -> bool:
-    """A slash begins commands and paths."""
-    return char in " /" or unicodedata.category(char)[0] in "LMN"
+    """A slash begins commands and paths; signs of code and markup are no punctuation: "###STOP###" is a mark."""
+    return char in " /#@%&*\\" or unicodedata.category(char)[0] in "LMN"
 
 
 def _asks(text: str) -> str:

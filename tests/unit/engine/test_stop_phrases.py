@@ -27,6 +27,7 @@ WISHES = (
 )  # fmt: skip
 OTHERS = (
     "don't stop", "do not stop", "never stop", "stop the server", "stop using pip", "stop when the tests pass",
+    "###STOP###",
     "non-stop", "stop?", "should I stop?", "why did you stop?", "Stop at step 5", "stop after the next file",
     "please don't stop now", "cancel the subscription of user 5", "abort() is called in main", "the bus stop",
     "you can't stop now", "stop words must be removed", "it should stop", "if it fails stop", "", "   ", "stopwatch",
