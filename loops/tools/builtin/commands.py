@@ -128,7 +128,7 @@ def _said_of(taken: Sequence[Taken]) -> Iterator[str]:
     """What the command left and is gone: for the model, and for whoever reads the trace."""
     for one in taken[:_MOST_TAKEN]:
         kept = "" if one.data is None else " (what was there is kept with this call)"
-        yield f"taken away: {one.path}: {one.why}{kept}"
+        yield f"{'not as it was' if one.stays else 'taken away'}: {one.path}: {one.why}{kept}"
     if len(taken) > _MOST_TAKEN:
         yield f"taken away: {len(taken) - _MOST_TAKEN:,} more"
 

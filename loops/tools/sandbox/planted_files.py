@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from loops.tools.output import clean_text
 from loops.tools.sandbox import git_settings, programs
@@ -29,15 +30,18 @@ _OF_THE_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/dev/null"
 _LONGEST_LINK = 3_000
 _KEPT_LEVELS = 20
 _STEERS = "people's tools or agents would obey it"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One thing that a command left. ``data`` are its bytes as far as they were kept."""
+    """One thing that a command left. ``data`` are its bytes as far as they were kept. ``stays``: it could not be taken
+    away, or put back, and a person has to look."""
 
     path: str
     why: str
     data: bytes | None = None
+    stays: bool = False
 
 
 @dataclass(slots=True)
@@ -65,25 +69,35 @@ class Cleanup:
         self.kept_bytes += len(data)
         return data
 
+    @contextmanager
+    def attempt(self, path: str, what: str, lost: Mapping[str, bytes] | None = None) -> Iterator[None]:
+        """Note that ``path`` could not be ``what`` instead of raising: the command keeps its result, and everything
+        else is looked at. ``lost``: what a person may not have any more then, by path."""
+        try:
+            yield
+        except Exception as error:  # of a disk, of a name, or a fault of ours
+            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            self._note_left(path, f"it could not be {what} ({said})")
+            for name, data in (lost or {}).items():
+                self._note_left(name, "what stood here before the command", self.keep(data))
+
     def _note(self, path: str, why: str, data: bytes | None = None) -> None:
         self.taken.append(Taken(clean_text(path), clean_text(why), None if data is None else self.keep(data)))
 
+    def _note_left(self, path: str, why: str, data: bytes | None = None) -> None:
+        said = clean_text(f"{why}: look before you use the folder")
+        self.taken.append(Taken(clean_text(path), said, data, stays=True))
+
     def _unseen(self, path: str) -> None:
         if path not in self.before.shut:
-            self._note(path, "it could not be looked into; look at it before you use it")
+            self._note_left(path, "it could not be looked into")
 
     def _enters(self, found: Found) -> bool:
         if found.path in self.known or found.path in self.before.shut:
             return False
-        try:
-            try:
-                return self._looked_at(found)
-            except PermissionError:
-                with _writable(found.directory):
-                    return self._looked_at(found)
-        except OSError as error:
-            self._note(found.path, f"it could not be taken away ({error.strerror}): look before you use the folder")
-            return False
+        with self.attempt(found.path, "taken away"):
+            return changing(found.directory, lambda: self._looked_at(found))
+        return False
 
     def _looked_at(self, found: Found) -> bool:
         if found.steers:
@@ -262,6 +276,15 @@ def _open_up(found: Found) -> None:
     """Let whoever owns a folder look into it, where a command shut it."""
     if found.status.st_uid == os.geteuid() and found.status.st_mode & 0o500 != 0o500:
         change_mode(found, found.status.st_mode & 0o777 | 0o700)
+
+
+def changing(directory: int, change: Callable[[], T]) -> T:
+    """The result of ``change``, done again with leave to change names in the folder where it lacked that."""
+    try:
+        return change()
+    except PermissionError:
+        with _writable(directory):
+            return change()
 
 
 @contextmanager

@@ -14,14 +14,15 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from loops.tools.limits import PROTECTED
 from loops.tools.output import clean_text
 from loops.tools.sandbox.command import ENVIRONMENT
-from loops.tools.sandbox.planted_files import HARMLESS_ENDING, Cleanup, Taken, remove
+from loops.tools.sandbox.planted_files import HARMLESS_ENDING, Cleanup, Taken, changing, remove
 from loops.tools.sandbox.safe_paths import STRICT, PathRefused, SafeDirectory, relative
 from loops.tools.sandbox.survey import Names, Survey, survey
 
@@ -49,6 +50,9 @@ class Entry:
     owner: tuple[int, int] = field(default=(-1, -1), compare=False)
 
 
+UNREADABLE = Entry(0, b"")
+"""Something that cannot be looked at; no file has this mode."""
+
 Files = Mapping[str, Entry]
 """Relative path inside the protected path ("" for itself) -> what stands there."""
 
@@ -56,7 +60,7 @@ Files = Mapping[str, Entry]
 @dataclass(slots=True)
 class Guard:
     """What stood in a workspace before a command. ``binds`` and ``masks`` are for bwrap; ``taken`` says what the
-    command had left and is gone again."""
+    command had left and is gone again, or could not be helped."""
 
     names: Names
     looked: Survey = field(default_factory=Survey)
@@ -68,22 +72,42 @@ class Guard:
     taken: list[Taken] = field(default_factory=list)
 
     def restore(self, root: SafeDirectory) -> list[str]:
-        """Undo every change to a protected path; the paths that had been changed."""
-        remove_placeholders(root, self.masks)
+        """Undo every change to a protected path; the paths that had been changed and are as they were.
+
+        It raises nothing, for the command has run and its result is worth something: what could not be put back or
+        taken away is among ``taken``, marked as such, and does not keep the rest from being looked at.
+        """
         cleaning = Cleanup(root, self.names, self.looked, {*self.before, *self.spared})
-        self.taken = cleaning.run()
+        self.taken = cleaning.taken
+        with cleaning.attempt(".", "tidied up"):
+            remove_placeholders(root, self.masks)
+        with cleaning.attempt(".", "looked into"):
+            cleaning.run()
         changed = []
         for path, files in self.before.items():
-            try:
-                now = _snapshot(root, path)
-            except (OSError, PathRefused, RecursionError):
-                now = {"": Entry(-1, b"")}
-            if now != files:
-                changed.append(path)
-                self.taken += _replaced(path, now, files, cleaning)
-                _remove_escape(root, path)
-                _put_back(root, path, files)
+            with cleaning.attempt(path, "put back", _bytes_of(path, files)):
+                if _is_put_back(root, path, files, cleaning):
+                    changed.append(path)
         return changed
+
+
+def _bytes_of(path: str, files: Files) -> dict[str, bytes]:
+    plain = {inside: entry.data for inside, entry in files.items() if stat.S_ISREG(entry.mode)}
+    return {f"{path}/{inside}" if inside else path: data for inside, data in plain.items()}
+
+
+def _is_put_back(root: SafeDirectory, path: str, files: Files, cleaning: Cleanup) -> bool:
+    """False where it is as it was."""
+    try:
+        now = _snapshot(root, path)
+    except (OSError, PathRefused, RecursionError):
+        now = {"": UNREADABLE}
+    if now == files:
+        return False
+    _remove_escape(root, path)
+    _put_back(root, path, files)
+    cleaning.taken += _replaced(path, now, files, cleaning)
+    return True
 
 
 def _replaced(path: str, now: Files, before: Files, cleaning: Cleanup) -> Iterator[Taken]:
@@ -286,12 +310,16 @@ def _put_back(root: SafeDirectory, path: str, files: Files) -> None:
     places = [(os.path.normpath(f"{name}/{inside}"), entry) for inside, entry in files.items()]
     missing = suppress(FileNotFoundError, NotADirectoryError)
     with missing, root.opened(parent_path or ".", os.O_RDONLY | os.O_DIRECTORY) as parent:
-        remove(name, parent)
-        for place, entry in places:
-            _make(place, parent, entry)
-        for place, entry in reversed(places):  # a folder only when all that lies in it is there
-            if stat.S_ISDIR(entry.mode):
-                os.chmod(place, stat.S_IMODE(entry.mode) & 0o3777, dir_fd=parent)
+        changing(parent, lambda: _exchange(name, places, parent))
+
+
+def _exchange(name: str, places: Sequence[tuple[str, Entry]], parent: int) -> None:
+    remove(name, parent)
+    for place, entry in places:
+        _make(place, parent, entry)
+    for place, entry in reversed(places):  # a folder only when all that lies in it is there
+        if stat.S_ISDIR(entry.mode):
+            os.chmod(place, stat.S_IMODE(entry.mode) & 0o3777, dir_fd=parent)
 
 
 def _make(target: str, parent: int, entry: Entry) -> None:
@@ -320,7 +348,7 @@ def _remove_escape(root: SafeDirectory, path: str) -> None:
             return
         if not stat.S_ISDIR(status.st_mode):
             with root.opened("/".join(parts[:depth]) or ".", os.O_RDONLY | os.O_DIRECTORY) as folder:
-                os.unlink(parts[depth], dir_fd=folder)
+                changing(folder, partial(os.unlink, parts[depth], dir_fd=folder))
             return
 
 
@@ -329,7 +357,7 @@ def _make_parents(root: SafeDirectory, path: str) -> None:
     for part in filter(None, path.split("/")):
         with root.opened(made or ".", os.O_RDONLY | os.O_DIRECTORY) as directory, suppress(FileExistsError):
             above = os.fstat(directory)
-            os.mkdir(part, 0o700, dir_fd=directory)
+            changing(directory, partial(os.mkdir, part, 0o700, dir_fd=directory))
             os.chmod(part, above.st_mode & 0o777, dir_fd=directory)
             if os.geteuid() == 0:
                 os.chown(part, above.st_uid, above.st_gid, dir_fd=directory, follow_symlinks=False)

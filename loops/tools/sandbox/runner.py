@@ -38,7 +38,7 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``restored`` names protected paths that the command changed and that were put back; ``taken`` is what it left
-    that would have acted on whoever uses the folder later, and is gone."""
+    that would have acted on whoever uses the folder later, and is gone. What could not be helped comes first in it."""
 
     finished: Finished
     restored: tuple[str, ...]
@@ -81,7 +81,7 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, nam
             finished = await _run(prepared, workspace, job, on_output)
         finally:
             restored += await _to_the_end(lambda: guarded.restore(workspace.beneath))
-        return Outcome(finished, tuple(restored), tuple(guarded.taken))
+        return Outcome(finished, tuple(restored), tuple(sorted(guarded.taken, key=lambda one: not one.stays)))
 
 
 async def _to_the_end(work: Callable[[], list[str]]) -> list[str]:

@@ -129,7 +129,7 @@ def survey(directory: int, names: Names) -> Survey:
 
 def walk(directory: int, names: Names, enters: Enters, shut: Callable[[str], None], folder: str = "") -> None:
     """Show ``enters`` every name that could matter, a folder before what lies in it; links are not followed. ``shut``
-    is told of folders that cannot be entered."""
+    is told of folders that cannot be entered. Raises OSError where ``directory`` itself cannot be."""
     with os.scandir(directory) as listed:
         entries = sorted(listed, key=lambda entry: entry.name)
     present = {entry.name.casefold() for entry in entries}
@@ -151,7 +151,15 @@ def walk(directory: int, names: Names, enters: Enters, shut: Callable[[str], Non
         if enters(found) and found.is_folder and not too_deep:
             with _entered(found, shut) as inner:
                 if inner >= 0:
-                    walk(inner, names, enters, shut, found.path)
+                    _walk_within(inner, names, enters, shut, found.path)
+
+
+def _walk_within(directory: int, names: Names, enters: Enters, shut: Callable[[str], None], folder: str) -> None:
+    """A folder that the disk does not list is passed by: what lies beside it is shown all the same."""
+    try:
+        walk(directory, names, enters, shut, folder)
+    except OSError:
+        shut(folder)
 
 
 @contextmanager

@@ -1,0 +1,126 @@
+"""Git in a folder of a person's is, after a command, what it was before; and no command loses its result to that (SPEC
+I7).
+
+``person`` has a repository with another one in it. What is done by a command is tried at both levels of the sandbox.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from loops.tools.limits import Limits
+from loops.tools.sandbox import protected_files
+from loops.tools.sandbox.capability import CONFINED, FULL
+from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
+from tests.security import test_afterwards
+from tests.security.test_afterwards import Person
+from tests.unit.tools.harness import reachable
+
+pytestmark = pytest.mark.spec("I7")
+person = test_afterwards.person
+both_levels = pytest.mark.parametrize("person", [FULL, CONFINED], indirect=True)
+ORDINARY = 65_534
+"""Some user who is not root."""
+
+
+@contextmanager
+def as_ordinary_user(folder: Path) -> Iterator[None]:
+    """Modes of folders hold nobody who is root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, ORDINARY, ORDINARY, follow_symlinks=False)
+    os.seteuid(ORDINARY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+# --- the result of the command ----------------------------------------------------------------------------------------
+
+
+@both_levels
+@pytest.mark.parametrize("instead", ["ln -s .git .git", "ln -s sub .git", "echo x > .git", "mkfifo .git", "true"])
+def test_a_command_keeps_its_result_whatever_it_puts_in_the_place_of_git(person: Person, instead: str) -> None:
+    result = person.desk.shell(f"mv .git old; {instead}; echo done")
+    assert (result.ok, result.exit_code) == (True, 0)
+    assert result.content.endswith("[stdout]\ndone\n")
+
+
+@both_levels
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.EROFS, "Read-only file system"), PathRefused("Read-only file system"), ValueError("Read-only")],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_cannot_be_put_back_is_said_and_the_result_is_kept(
+    person: Person, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the first of what is said, however much else the command has left, and the rest is put back."""
+    put_back, guard = protected_files._put_back, protected_files.guard
+
+    def fails(root: SafeDirectory, path: str, files: protected_files.Files) -> None:
+        if path == "AGENTS.md":
+            raise error
+        put_back(root, path, files)
+
+    monkeypatch.setattr(protected_files, "_put_back", fails)
+    monkeypatch.setattr("loops.tools.sandbox.runner.guard", lambda root, names, _: guard(root, names, mounts=False))
+    for name in ("AGENTS.md", "sub/AGENTS.md"):
+        (person.folder / name).write_text("mine\n")
+        (person.folder / name).chmod(0o666)
+    decoys = "for i in $(seq 30); do mkdir d$i; echo x > d$i/.envrc; done"
+    result = person.desk.shell(f"echo x > AGENTS.md; echo x > sub/AGENTS.md; {decoys}; echo done")
+    assert (result.ok, result.exit_code) == (True, 0)
+    assert result.content.endswith("[stdout]\ndone\n")
+    assert "not as it was: AGENTS.md: it could not be put back (Read-only" in result.content
+    assert person.desk.blobs[result.artifacts[0].sha256] == b"mine\n", "what was there is kept"
+    assert "only a person changes them: sub/AGENTS.md\n" in result.content, "what was not put back is not among them"
+    assert (person.folder / "sub/AGENTS.md").read_text() == "mine\n"
+    told = [event for event in person.desk.events if event.get("taken")]
+    assert told[0]["taken"][0]["path"] == "AGENTS.md", "the audit log has it"
+
+
+def test_a_folder_that_was_shut_does_not_keep_it_from_being_put_back(tmp_path: Path) -> None:
+    folder = reachable(tmp_path) / "ws"
+    for name in ("sub", "deep/er"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "AGENTS.md").write_text("mine\n")
+    with as_ordinary_user(folder), SafeDirectory(str(folder)) as root:
+        guarded = protected_files.guard(root, Limits().protected, mounts=False)
+        (folder / "sub/AGENTS.md").unlink()
+        (folder / "sub").chmod(0o500)
+        (folder / "deep/er/AGENTS.md").write_text("x")
+        (folder / "deep/er").chmod(0)
+        (folder / "deep").chmod(0)
+        folder.chmod(0o500)
+        assert sorted(guarded.restore(root)) == ["deep/er/AGENTS.md", "sub/AGENTS.md"]
+        assert [one for one in guarded.taken if one.stays] == []
+        folder.chmod(0o700)
+    for name in ("sub", "deep/er"):
+        assert (folder / name / "AGENTS.md").read_text() == "mine\n"
+
+
+def test_a_part_that_cannot_be_looked_at_does_not_keep_the_rest_from_being_cleaned(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = os.scandir
+
+    def scandir(place: int | str) -> Iterator[os.DirEntry[str]]:
+        if isinstance(place, int) and Path(f"/proc/self/fd/{place}").readlink().name == "bad":
+            raise OSError(errno.EIO, "Input/output error")
+        return listed(place)  # type: ignore[return-value]
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    result = person.desk.shell("mkdir bad z; echo x > z/.envrc; echo done")
+    assert result.content.endswith("[stdout]\ndone\n")
+    assert "not as it was: bad: it could not be looked into" in result.content
+    assert not (person.folder / "z/.envrc").exists()
