@@ -124,3 +124,53 @@ def test_a_part_that_cannot_be_looked_at_does_not_keep_the_rest_from_being_clean
     assert result.content.endswith("[stdout]\ndone\n")
     assert "not as it was: bad: it could not be looked into" in result.content
     assert not (person.folder / "z/.envrc").exists()
+
+
+# --- settings that are gone -------------------------------------------------------------------------------------------
+
+
+@both_levels
+@pytest.mark.parametrize("place", [".git/config", "vendor/lib/.git/config", ".git/config.worktree"])
+@pytest.mark.parametrize(
+    "line", ["rm {at}", "rm {at}; mkdir -p {at}/x", "mv {at} sub/was", "rm {at}; mkfifo {at}", "rm {at}; git init -q"]
+)
+def test_settings_that_a_command_removed_are_back(person: Person, place: str, line: str) -> None:
+    config = person.folder / place
+    config.parent.joinpath("config.worktree").write_text("[core]\n\tbare = false\n")
+    person.does("git config core.hooksPath /dev/null; git config alias.st status", config.parent)
+    config.chmod(0o640)
+    person.does("chmod a+rwX .git vendor/lib/.git", person.folder)
+    before, at = config.read_bytes(), config.lstat()
+    result = person.desk.shell(f"{line.replace('{at}', place)}; echo done")
+    assert "[stdout]\ndone\n" in result.content
+    now = config.lstat()
+    assert config.read_bytes() == before
+    assert (now.st_uid, now.st_gid, now.st_mode) == (at.st_uid, at.st_gid, at.st_mode)
+    assert place in result.content
+
+
+@both_levels
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [(1, "put back, because only a person changes them: .git/config"), (2 << 20, "too large to be kept")],
+)
+def test_settings_that_are_a_link_or_large_are_not_taken_for_empty_ones(person: Person, size: int, said: str) -> None:
+    config = person.folder / ".git/config"
+    if size == 1:
+        config.rename(person.folder / "settings")
+        config.symlink_to("../settings")
+    else:
+        config.write_text(config.read_text() + "# x\n" * (size // 4))
+    person.does("chmod a+rwX .git", person.folder)
+    result = person.desk.shell("rm .git/config; echo done")
+    assert said in result.content
+    assert config.is_symlink() == (size == 1)
+
+
+def test_a_repository_that_goes_as_a_whole_takes_its_settings_along(person: Person) -> None:
+    """Below the root: what an agent made it may throw away, and what it throws away of a person's is a folder."""
+    person.desk.shell("git init -q made")
+    result = person.desk.shell("rm -rf made vendor/lib/.git")
+    assert not (person.folder / "made").exists()
+    assert not (person.folder / "vendor/lib/.git/config").exists()
+    assert result.data["restored"] == []

@@ -77,20 +77,20 @@ class Cleanup:
             yield
         except Exception as error:  # of a disk, of a name, or a fault of ours
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            self._note_left(path, f"it could not be {what} ({said})")
+            self.note_left(path, f"it could not be {what} ({said})")
             for name, data in (lost or {}).items():
-                self._note_left(name, "what stood here before the command", self.keep(data))
+                self.note_left(name, "what stood here before the command", self.keep(data))
 
     def _note(self, path: str, why: str, data: bytes | None = None) -> None:
         self.taken.append(Taken(clean_text(path), clean_text(why), None if data is None else self.keep(data)))
 
-    def _note_left(self, path: str, why: str, data: bytes | None = None) -> None:
+    def note_left(self, path: str, why: str, data: bytes | None = None) -> None:
         said = clean_text(f"{why}: look before you use the folder")
         self.taken.append(Taken(clean_text(path), said, data, stays=True))
 
     def _unseen(self, path: str) -> None:
         if path not in self.before.shut:
-            self._note_left(path, "it could not be looked into")
+            self.note_left(path, "it could not be looked into")
 
     def _enters(self, found: Found) -> bool:
         if found.path in self.known or found.path in self.before.shut:
@@ -154,10 +154,10 @@ class Cleanup:
         said = "; ".join(one for one in given if one not in old) or "a person's own was removed"
         if was or now is None:
             self._note(found.path, f"git would obey what was set ({said}): the whole file is as it was", now)
-            replace(found, was or b"")
+            replace(found, was or b"", self.before.statuses.get(found.path, found.status))
         else:
             self._note(found.path, f"git would obey what was set ({said}): these lines are gone", now)
-            replace(found, git_settings.without_orders(name, now, folder))
+            replace(found, git_settings.without_orders(name, now, folder), found.status)
 
     def _take_link(self, found: Found) -> None:
         target = found.target()
@@ -190,9 +190,9 @@ def leads_out(root: str, path: str, target: str) -> bool:
     return not any(real == one or real.startswith(f"{one}/") for one in allowed)
 
 
-def replace(found: Found, data: bytes) -> None:
-    """Give the file these bytes in one step, and its own mode and owner; a link or a folder goes."""
-    status, plain = found.status, stat.S_ISREG(found.status.st_mode)
+def replace(found: Found, data: bytes, status: os.stat_result) -> None:
+    """Give the file these bytes in one step, and mode and owner of ``status``; a link or a folder goes."""
+    plain = stat.S_ISREG(status.st_mode)
     temporary = f".agentops-{secrets.token_hex(8)}.tmp"
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
     with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=found.directory), "wb") as file:

@@ -22,6 +22,7 @@ from functools import partial
 from loops.tools.limits import PROTECTED
 from loops.tools.output import clean_text
 from loops.tools.sandbox.command import ENVIRONMENT
+from loops.tools.sandbox.git_settings import SETTINGS
 from loops.tools.sandbox.planted_files import HARMLESS_ENDING, Cleanup, Taken, changing, remove
 from loops.tools.sandbox.safe_paths import STRICT, PathRefused, SafeDirectory, relative
 from loops.tools.sandbox.survey import Names, Survey, survey
@@ -84,11 +85,44 @@ class Guard:
         with cleaning.attempt(".", "looked into"):
             cleaning.run()
         changed = []
-        for path, files in self.before.items():
+        for path, files in [*_lost_settings(root, cleaning), *self.before.items()]:
             with cleaning.attempt(path, "put back", _bytes_of(path, files)):
                 if _is_put_back(root, path, files, cleaning):
                     changed.append(path)
         return changed
+
+
+def _lost_settings(root: SafeDirectory, cleaning: Cleanup) -> Iterator[tuple[str, Files]]:
+    """Settings of git that are gone, of repositories that are still there. At the root they are put back in any case:
+    that repository is the workspace's own."""
+    before = cleaning.before
+    for path, data in before.settings.items():
+        folder, name = os.path.split(path)
+        if name.casefold() not in SETTINGS or not _usable(path) or _is_kept(root, path):
+            continue
+        if folder != ".git" and not _is_folder(root, folder or "."):
+            continue
+        status, target = before.statuses[path], before.targets.get(path)
+        if data is None and target is None:
+            cleaning.note_left(path, "it is gone, and was too large to be kept")
+        else:
+            content = os.fsencode(target or "") if data is None else data
+            yield path, {"": Entry(status.st_mode, content, (status.st_uid, status.st_gid))}
+
+
+def _is_kept(root: SafeDirectory, path: str) -> bool:
+    """Does a file stand there? What it says is judged where it is found (planted_files.py)."""
+    with suppress(OSError, PathRefused):
+        status = root.stat(path)
+        return status is not None and not stat.S_ISDIR(status.st_mode)
+    return False
+
+
+def _is_folder(root: SafeDirectory, path: str) -> bool:
+    with suppress(OSError, PathRefused):
+        status = root.stat(path)
+        return status is not None and stat.S_ISDIR(status.st_mode)
+    return False
 
 
 def _bytes_of(path: str, files: Files) -> dict[str, bytes]:

@@ -96,6 +96,8 @@ class Survey:
 
     steering: list[str] = field(default_factory=list)
     settings: dict[str, bytes | None] = field(default_factory=dict)
+    statuses: dict[str, os.stat_result] = field(default_factory=dict)
+    """Of the files in ``settings``."""
     marks: dict[str, tuple[int, ...]] = field(default_factory=dict)
     targets: dict[str, str] = field(default_factory=dict)
     elsewhere: list[str] = field(default_factory=list)
@@ -112,7 +114,7 @@ def survey(directory: int, names: Names) -> Survey:
         if found.steers and not any(found.path.startswith(f"{top}/") for top in result.steering[-1:]):
             result.steering.append(found.path)
         if found.settings:
-            result.settings[found.path] = found.read()
+            result.settings[found.path], result.statuses[found.path] = found.read(), status
         if stat.S_ISLNK(status.st_mode):
             with suppress(OSError):
                 result.targets[found.path] = found.target()
