@@ -109,6 +109,21 @@ def test_a_folder_that_was_shut_does_not_keep_it_from_being_put_back(tmp_path: P
         assert (folder / name / "AGENTS.md").read_text() == "mine\n"
 
 
+def test_a_repository_in_a_folder_that_was_shut_is_found(tmp_path: Path) -> None:
+    folder = reachable(tmp_path) / "ws"
+    (folder / ".git/objects").mkdir(parents=True)
+    (folder / "sub/deeper").mkdir(parents=True)
+    with as_ordinary_user(folder), SafeDirectory(str(folder)) as root:
+        guarded = protected_files.guard(root, Limits().protected, mounts=False)
+        (folder / ".git").rename(folder / "sub/deeper/.git")
+        (folder / "sub/deeper").chmod(0)
+        (folder / "sub").chmod(0)
+        folder.chmod(0o500)
+        assert guarded.restore(root) == [".git"]
+        assert (folder / ".git/objects").is_dir()
+        folder.chmod(0o700)
+
+
 def test_a_part_that_cannot_be_looked_at_does_not_keep_the_rest_from_being_cleaned(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +139,138 @@ def test_a_part_that_cannot_be_looked_at_does_not_keep_the_rest_from_being_clean
     assert result.content.endswith("[stdout]\ndone\n")
     assert "not as it was: bad: it could not be looked into" in result.content
     assert not (person.folder / "z/.envrc").exists()
+
+
+# --- the folder .git itself -------------------------------------------------------------------------------------------
+
+
+def kept(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:
+    """Mode, owner, group and bytes of all that lies in the folder."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        at = path.lstat()
+        found[str(path.relative_to(folder))] = (
+            at.st_mode,
+            at.st_uid,
+            at.st_gid,
+            path.read_bytes() if path.is_file() else b"",
+        )
+    return found
+
+
+@both_levels
+@pytest.mark.parametrize("hooks", ["as git makes them", "none"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mv .git old",
+        "mv .git old; echo x > .git",
+        "mv .git old; ln -s .git .git",
+        "mv .git old; ln -s sub .git",
+        "mv .git old; mkfifo .git",
+        "mv .git old; git init -q",
+        "mkdir -p a/b; mv .git a/b/c",
+        "mv .git old; mkdir .git; mv old .git/old",
+        "mv .git .envrc; echo 'gitdir: sub' > .git",
+        "mv .git old; cp -r old .git; echo x > .git/HEAD",
+    ],
+)
+def test_a_repository_that_was_moved_away_is_back_whole(person: Person, line: str, hooks: str) -> None:
+    if hooks == "none":
+        person.does("rm -rf .git/hooks", person.folder)
+    person.does("git config core.pager 'less -R'; git config alias.st status", person.folder)
+    person.does("chmod -R a+rwX .git", person.folder)
+    before = kept(person.folder / ".git")
+    result = person.desk.shell(f"{line}; echo done")
+    assert result.content.endswith("[stdout]\ndone\n") or "[stdout]\ndone\n\n[stderr]" in result.content
+    assert kept(person.folder / ".git") == before
+    assert "put back, because only a person changes them: .git" in result.content
+    assert any(event.get("restored") for event in person.desk.events), "the audit log has it"
+
+
+@both_levels
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm -rf .git; echo x > .git",
+        "rm -rf .git; ln -s .git .git",
+        "rm -rf .git; mkdir e; echo x > e/config; ln -s e .git",
+        "rm -rf .git; git init -q",
+        "rm -rf .git",
+    ],
+)
+def test_a_repository_that_was_deleted_is_said_and_its_settings_are_back(person: Person, line: str) -> None:
+    """What was committed is gone, like any other file that a command deletes."""
+    person.does("rm -rf .git/hooks; git config core.pager 'less -R'; chmod -R a+rwX .git", person.folder)
+    config = person.folder / ".git/config"
+    before = config.read_bytes()
+    result = person.desk.shell(f"{line}; echo done")
+    assert "[stdout]\ndone\n" in result.content
+    assert "not as it was: .git: what was committed here was deleted" in result.content
+    assert config.read_bytes() == before
+    person.does("git log > log; git init -q; git status --short > status", person.folder)
+    assert "notes.md" in (person.folder / "status").read_text(), "and a person can begin anew"
+    assert person.desk.shell("mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; true").ok
+    assert not (person.folder / ".git/hooks/pre-commit").exists(), "the guard of protected names goes on"
+
+
+@both_levels
+def test_commits_alone_that_were_deleted_are_said(person: Person) -> None:
+    result = person.desk.shell("rm -rf .git/objects; echo done")
+    assert "not as it was: .git: what was committed here was deleted" in result.content
+
+
+@both_levels
+@pytest.mark.parametrize(
+    "line", ["rm .git; mkdir .git", "echo 'gitdir: ../sub' > .git", "rm -f .git", "rm .git; git init -q"]
+)
+def test_a_file_that_leads_git_to_a_repository_is_as_it_was(person: Person, line: str) -> None:
+    """As in a linked work tree, or a submodule that is used as a workspace."""
+    outside = person.folder.parent / "store"
+    (person.folder / ".git").rename(outside)
+    pointer = person.folder / ".git"
+    pointer.write_text(f"gitdir: {outside}\n")
+    pointer.chmod(0o666)
+    person.desk.shell(f"{line}; echo done")
+    assert pointer.read_text() == f"gitdir: {outside}\n"
+
+
+@both_levels
+@pytest.mark.parametrize(
+    ("place", "data"),
+    [
+        (".git", "x"),
+        ("new/.git", "x"),
+        ("new/.git", "gitdir: {outside}"),
+        ("new/.git", "gitdir: ../../outside"),
+        ("sub/.git", "gitdir: /nowhere/at/all"),
+        ("w/.git/commondir", "{outside}"),
+    ],
+)
+def test_no_new_file_leads_git_out(person: Person, place: str, data: str) -> None:
+    if place == ".git":
+        person.does("rm -rf .git", person.folder)
+    text = data.replace("{outside}", str(person.outside))
+    above = Path(place).parent
+    result = person.desk.shell(
+        f"mkdir -p {above}; test -d w/.git && echo x > w/.git/HEAD; echo '{text}' > {place}; echo done"
+    )
+    assert result.content.endswith("[stdout]\ndone\n")
+    assert f"taken away: {place}: git would be led" in result.content
+    assert not (person.folder / place).exists()
+
+
+@both_levels
+def test_what_leads_git_within_the_workspace_stays(person: Person) -> None:
+    commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one"
+    line = f"git init -q --separate-git-dir=store made && cd made && {commit}"
+    result = person.desk.shell(
+        f"{test_afterwards.AT_HOME}{line} && git worktree add -q ../tree 2>&1 && cat ../tree/.git"
+    )
+    assert result.ok, result.content
+    for place in ("made", "tree"):
+        assert (person.folder / place / ".git").read_text().startswith("gitdir: ")
+    assert result.data["taken"] == result.data["restored"] == []
 
 
 # --- settings that are gone -------------------------------------------------------------------------------------------

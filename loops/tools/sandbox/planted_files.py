@@ -81,7 +81,7 @@ class Cleanup:
             for name, data in (lost or {}).items():
                 self.note_left(name, "what stood here before the command", self.keep(data))
 
-    def _note(self, path: str, why: str, data: bytes | None = None) -> None:
+    def note(self, path: str, why: str, data: bytes | None = None) -> None:
         self.taken.append(Taken(clean_text(path), clean_text(why), None if data is None else self.keep(data)))
 
     def note_left(self, path: str, why: str, data: bytes | None = None) -> None:
@@ -105,12 +105,12 @@ class Cleanup:
             return False
         if found.settings and not found.is_folder:
             self._take_orders(found)
-        elif stat.S_ISLNK(found.status.st_mode):
+        elif stat.S_ISLNK(found.status.st_mode) or found.points:
             self._take_link(found)
         elif self.before.marks.get(found.path) != found.mark:
             self._take_odd(found)
         if found.is_folder:
-            _open_up(found)
+            open_up(found)
         return found.is_folder and not found.too_deep
 
     # --- each kind --------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Cleanup:
         if not found.is_folder:
             self._take(found.directory, found.name, found.path)
             return
-        _open_up(found)
+        open_up(found)
         inner = os.open(found.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=found.directory)
         try:
             names = [name for name in sorted(os.listdir(inner)) if not name.endswith(HARMLESS_ENDING)]
@@ -136,12 +136,12 @@ class Cleanup:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
             found = Found(directory, os.path.dirname(path), name, status, True, False, False)
-            self._note(path, _STEERS, found.read())
+            self.note(path, _STEERS, found.read())
         else:
             _reopen(name, directory)
             for inside, data in _files(name, directory):
-                self._note(f"{path}/{inside}", _STEERS, data)
-            self._note(f"{path}/", _STEERS)
+                self.note(f"{path}/{inside}", _STEERS, data)
+            self.note(f"{path}/", _STEERS)
         remove(name, directory)
 
     def _take_orders(self, found: Found) -> None:
@@ -153,27 +153,36 @@ class Cleanup:
             return
         said = "; ".join(one for one in given if one not in old) or "a person's own was removed"
         if was or now is None:
-            self._note(found.path, f"git would obey what was set ({said}): the whole file is as it was", now)
+            self.note(found.path, f"git would obey what was set ({said}): the whole file is as it was", now)
             replace(found, was or b"", self.before.statuses.get(found.path, found.status))
         else:
-            self._note(found.path, f"git would obey what was set ({said}): these lines are gone", now)
+            self.note(found.path, f"git would obey what was set ({said}): these lines are gone", now)
             replace(found, git_settings.without_orders(name, now, folder), found.status)
 
     def _take_link(self, found: Found) -> None:
+        """A link, and a file that leads git like one."""
         target = found.target()
-        if self.before.targets.get(found.path) != target and leads_out(self.root.root, found.path, target):
-            self._note(found.path, f"a link that leads out of the workspace, to {target}")
-            remove(found.name, found.directory)
+        if self.before.targets.get(found.path) == target:
+            return
+        if found.points and not target:
+            self.note(found.path, "git would be led nowhere", found.read())
+        elif not leads_out(self.root.root, found.path, target):
+            return
+        elif found.points:
+            self.note(found.path, f"git would be led out of the workspace, to {target}")
+        else:
+            self.note(found.path, f"a link that leads out of the workspace, to {target}")
+        remove(found.name, found.directory)
 
     def _take_odd(self, found: Found) -> None:
         if found.is_special:
-            self._note(found.path, f"{kind(found.status.st_mode)} was left")
+            self.note(found.path, f"{kind(found.status.st_mode)} was left")
             remove(found.name, found.directory)
         elif found.is_raised:
-            self._note(found.path, "it would run with the rights of its owner: that mark is off")
+            self.note(found.path, "it would run with the rights of its owner: that mark is off")
             change_mode(found, found.status.st_mode & 0o777)
         elif found.too_deep:
-            self._note(found.path, f"folders that are nested more than {DEEPEST} times cannot be looked into")
+            self.note(found.path, f"folders that are nested more than {DEEPEST} times cannot be looked into")
             remove(found.name, found.directory)
 
 
@@ -272,7 +281,7 @@ def _reopen(name: str, directory: int) -> None:
         change_mode(found, found.status.st_mode & 0o777 | 0o700)
 
 
-def _open_up(found: Found) -> None:
+def open_up(found: Found) -> None:
     """Let whoever owns a folder look into it, where a command shut it."""
     if found.status.st_uid == os.geteuid() and found.status.st_mode & 0o500 != 0o500:
         change_mode(found, found.status.st_mode & 0o777 | 0o700)

@@ -21,6 +21,7 @@ from functools import partial
 
 from loops.tools.limits import PROTECTED
 from loops.tools.output import clean_text
+from loops.tools.sandbox import git_folder
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.git_settings import SETTINGS
 from loops.tools.sandbox.planted_files import HARMLESS_ENDING, Cleanup, Taken, changing, remove
@@ -80,15 +81,20 @@ class Guard:
         """
         cleaning = Cleanup(root, self.names, self.looked, {*self.before, *self.spared})
         self.taken = cleaning.taken
+        changed = []
+        with cleaning.attempt(git_folder.GIT, "put back"):
+            if git_folder.bring_back(root, self.looked, cleaning):
+                changed.append(git_folder.GIT)
         with cleaning.attempt(".", "tidied up"):
             remove_placeholders(root, self.masks)
         with cleaning.attempt(".", "looked into"):
             cleaning.run()
-        changed = []
         for path, files in [*_lost_settings(root, cleaning), *self.before.items()]:
             with cleaning.attempt(path, "put back", _bytes_of(path, files)):
                 if _is_put_back(root, path, files, cleaning):
                     changed.append(path)
+        with cleaning.attempt(git_folder.GIT, "looked at"):
+            git_folder.tell(root, self.looked, cleaning)
         return changed
 
 
@@ -198,8 +204,8 @@ def guard(root: SafeDirectory, protected: Iterable[str], mounts: bool = True) ->
 def _add_held(root: SafeDirectory, result: Guard, held: Iterable[str], mounts: bool) -> None:
     """Those that are protected at the root also where they are missing."""
     for path in held:
-        if path.split("/")[0] == ".git" and _is_file(root, ".git"):
-            continue  # a linked worktree: its hooks are outside and unreachable
+        if path.split("/")[0] == git_folder.GIT and _leads_on(root, git_folder.GIT):
+            path = git_folder.GIT  # its hooks are elsewhere: outside and unreachable, or a repository of their own
         try:
             result.before[path] = _snapshot(root, path)
         except PathRefused as error:
@@ -278,9 +284,10 @@ def _is_harmless(files: Files) -> bool:
     return all(stat.S_ISDIR(entry.mode) or name.endswith(HARMLESS_ENDING) for name, entry in files.items())
 
 
-def _is_file(root: SafeDirectory, path: str) -> bool:
+def _leads_on(root: SafeDirectory, path: str) -> bool:
+    """A file or a link: a linked work tree, a submodule, or a repository that a person keeps elsewhere."""
     status = root.stat(path)
-    return status is not None and stat.S_ISREG(status.st_mode)
+    return status is not None and (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode))
 
 
 def _add_mask(root: SafeDirectory, path: str, result: Guard) -> None:

@@ -17,6 +17,8 @@ from loops.tools.sandbox.git_settings import SETTINGS, TODO
 DEEPEST = 100
 """Folder levels that are entered."""
 LARGEST_SETTINGS = 1 << 20
+_LEADS = "gitdir: "
+_COMMON = "commondir"
 _RAISED = stat.S_ISUID | stat.S_ISGID
 _SPECIAL = (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR, stat.S_ISBLK)
 
@@ -48,6 +50,8 @@ class Found:
     settings: bool
     """Does git take orders from it?"""
     too_deep: bool
+    points: bool = False
+    """Is it a file by which git goes to a repository elsewhere, as it would by a link? (gitrepository-layout(5))"""
 
     @property
     def path(self) -> str:
@@ -73,7 +77,11 @@ class Found:
         return status.st_dev, status.st_ino, status.st_mode, status.st_ctime_ns if self.is_raised else 0
 
     def target(self) -> str:
-        return os.readlink(self.name, dir_fd=self.directory)
+        """Where a link, or what ``points``, leads; "" for a file that leads nowhere."""
+        if not self.points:
+            return os.readlink(self.name, dir_fd=self.directory)
+        text = os.fsdecode(self.read() or b"").removesuffix("\n")
+        return text if self.name.casefold() == _COMMON else text.removeprefix(_LEADS) if text.startswith(_LEADS) else ""
 
     def read(self) -> bytes | None:
         """Its bytes; None for anything but a plain file of at most ``LARGEST_SETTINGS``."""
@@ -103,6 +111,10 @@ class Survey:
     elsewhere: list[str] = field(default_factory=list)
     shut: set[str] = field(default_factory=set)
     """Folders that cannot be looked into."""
+    git: tuple[int, int] | None = None
+    """(st_dev, st_ino) of the folder ``.git`` of the workspace itself, if it has one."""
+    store: tuple[int, int] | None = None
+    """The same of ``.git/objects``."""
 
 
 def survey(directory: int, names: Names) -> Survey:
@@ -111,11 +123,13 @@ def survey(directory: int, names: Names) -> Survey:
 
     def enters(found: Found) -> bool:
         status = found.status
+        if found.is_folder and found.path in (".git", ".git/objects"):
+            setattr(result, "git" if found.folder == "" else "store", (status.st_dev, status.st_ino))
         if found.steers and not any(found.path.startswith(f"{top}/") for top in result.steering[-1:]):
             result.steering.append(found.path)
         if found.settings:
             result.settings[found.path], result.statuses[found.path] = found.read(), status
-        if stat.S_ISLNK(status.st_mode):
+        if stat.S_ISLNK(status.st_mode) or found.points:
             with suppress(OSError):
                 result.targets[found.path] = found.target()
         elif found.is_special or found.is_raised or found.too_deep:
@@ -147,9 +161,11 @@ def walk(directory: int, names: Names, enters: Enters, shut: Callable[[str], Non
         except OSError:
             continue
         mode = status.st_mode
-        if stat.S_ISREG(mode) and not (steers or settings or mode & _RAISED) and status.st_nlink == 1:
+        points = stat.S_ISREG(mode) and (name == ".git" or (of_git and name == _COMMON))
+        if stat.S_ISREG(mode) and not (steers or settings or points or mode & _RAISED) and status.st_nlink == 1:
             continue
-        found = Found(directory, folder, entry.name, status, steers, settings, too_deep and stat.S_ISDIR(mode))
+        deep = too_deep and stat.S_ISDIR(mode)
+        found = Found(directory, folder, entry.name, status, steers, settings, deep, points)
         if enters(found) and found.is_folder and not too_deep:
             with _entered(found, shut) as inner:
                 if inner >= 0:
