@@ -13,6 +13,7 @@ from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.output import sha256_hex
 from loops.tools.protected_paths import protecting
+from loops.tools.sandbox import git_writes
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory, kind, relative
 from loops.tools.sandbox.user import file_owner
@@ -75,7 +76,9 @@ class Workspace:
             parent = os.path.dirname(parent)
         with self.beneath.opened(parent or ".", os.O_PATH | os.O_DIRECTORY) as directory:
             below = name[len(parent) :].strip("/")
-            self._refuse_protected(os.path.normpath(f"{self.beneath.real(directory)}/{below}"))
+            real = os.path.normpath(f"{self.beneath.real(directory)}/{below}")
+            self._refuse_protected(real)
+            self._refuse_for_git(real, git_writes.refusal(self.beneath, real))
         status = self.beneath.stat(name)
         if status is not None and stat.S_ISLNK(status.st_mode):
             raise PathRefused(f"{path!r} is a symbolic link; name the file it points to", escape=True)
@@ -90,6 +93,7 @@ class Workspace:
         self.check_write(path)
         self._check_quota(len(data))
         with self._parent(path, make=True) as (directory, name):
+            self._refuse_settings(directory, name, data)
             kept = self._writable_mode(directory, name)
             temporary = f".agentops-{secrets.token_hex(8)}.tmp"
             try:
@@ -125,15 +129,21 @@ class Workspace:
         with (
             self._parent(source) as (from_directory, old),
             self._parent(target, make=True) as (to_directory, new),
-            self.fence.armed(),
         ):
-            os.rename(old, new, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+            self._refuse_settings(from_directory, old, None)
+            real = os.path.normpath(f"{self.beneath.real(to_directory)}/{new}")
+            self._refuse_for_git(real, git_writes.refusal(self.beneath, real, moved=True))
+            with self.fence.armed():
+                os.rename(old, new, src_dir_fd=from_directory, dst_dir_fd=to_directory)
 
     def delete(self, path: str) -> None:
         """Remove a file or an empty directory."""
         name = relative(path)
         self._refuse_protected(name)
         with self._parent(name) as (directory, last):
+            real = os.path.normpath(f"{self.beneath.real(directory)}/{last}")
+            self._refuse_for_git(real, git_writes.refusal(self.beneath, real))
+            self._refuse_settings(directory, last, None)
             is_folder = stat.S_ISDIR(os.stat(last, dir_fd=directory, follow_symlinks=False).st_mode)
             with self.fence.armed():
                 (os.rmdir if is_folder else os.unlink)(last, dir_fd=directory)
@@ -182,6 +192,14 @@ class Workspace:
     def _refuse_protected(self, path: str) -> None:
         if name := protecting(path, (*self.limits.protected, ".git", ENVIRONMENT)):
             raise PathRefused(f"{path!r} is protected ({name}): only a person changes it")
+
+    def _refuse_for_git(self, path: str, why: str) -> None:
+        if why:
+            raise PathRefused(f"{path!r} is protected: {why}: only a person changes that")
+
+    def _refuse_settings(self, directory: int, name: str, data: bytes | None) -> None:
+        real = os.path.normpath(f"{self.beneath.real(directory)}/{name}")
+        self._refuse_for_git(real, git_writes.refusal_of_settings(self.beneath, real, data))
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 SETTINGS = frozenset({"config", "config.worktree"})
 TODO = "git-rebase-todo"
 """What a rebase that is not finished yet does next; ``exec`` runs a program."""
+HOOKS = "hooks"
+HARMLESS_ENDING = ".sample"
+"""Hooks of this name never run."""
+SHAPE = frozenset({"head", "objects", "refs", "commondir"})
+"""What git goes by to tell that a folder is a repository."""
 NOT_PLAIN = "it is no plain file, or too large"
 
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
@@ -44,6 +49,12 @@ _HARMLESS = {
     "user": _PERSON,
 }
 """Section -> its harmless keys; None for all of them. ``git config`` writes both in any case of letters."""
+
+
+def is_repository(folder: str, names: Set[str]) -> bool:
+    """Could git take the folder for a repository, or go by settings in it? ``names``: what lies in it, casefolded."""
+    is_git = os.path.basename(folder).casefold() == ".git"
+    return is_git or {"objects", "refs"} <= names or {"head", "commondir"} <= names
 
 
 def orders(name: str, data: bytes | None, folder: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import TypeVar
 from loops.tools.output import clean_text
 from loops.tools.sandbox import git_settings, programs
 from loops.tools.sandbox.command import WORKSPACE
+from loops.tools.sandbox.git_settings import HARMLESS_ENDING
 from loops.tools.sandbox.safe_paths import SafeDirectory, kind
 from loops.tools.sandbox.survey import DEEPEST, Found, Names, Survey, walk
 
@@ -23,8 +24,6 @@ MOST_KEPT = 50
 """Files of one command whose bytes are kept when they are taken away."""
 MOST_KEPT_BYTES = 4 << 20
 """Of one command, all of them together."""
-HARMLESS_ENDING = ".sample"
-"""Hooks of this name never run."""
 _OF_THE_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/dev/null", "/etc/alternatives")
 """Where a link may lead: nobody but the system's owner writes there."""
 _LONGEST_LINK = 3_000

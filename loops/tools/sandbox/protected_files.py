@@ -23,8 +23,8 @@ from loops.tools.limits import PROTECTED
 from loops.tools.output import clean_text
 from loops.tools.sandbox import git_folder
 from loops.tools.sandbox.command import ENVIRONMENT
-from loops.tools.sandbox.git_settings import SETTINGS
-from loops.tools.sandbox.planted_files import HARMLESS_ENDING, Cleanup, Taken, changing, remove
+from loops.tools.sandbox.git_settings import HARMLESS_ENDING, SETTINGS
+from loops.tools.sandbox.planted_files import Cleanup, Taken, changing, remove
 from loops.tools.sandbox.safe_paths import STRICT, PathRefused, SafeDirectory, relative
 from loops.tools.sandbox.survey import Names, Survey, survey
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from loops.tools.sandbox.git_settings import SETTINGS, TODO
+from loops.tools.sandbox.git_settings import HOOKS, SETTINGS, TODO, is_repository
 
 DEEPEST = 100
 """Folder levels that are entered."""
@@ -150,11 +150,11 @@ def walk(directory: int, names: Names, enters: Enters, shut: Callable[[str], Non
         entries = sorted(listed, key=lambda entry: entry.name)
     present = {entry.name.casefold() for entry in entries}
     parent = os.path.basename(folder).casefold()
-    of_git = parent == ".git" or {"objects", "refs"} <= present or {"head", "commondir"} <= present
+    of_git = is_repository(folder, present)
     too_deep = folder.count("/") >= DEEPEST
     for entry in entries:
         name = entry.name.casefold()
-        steers = name in names.alone or (parent, name) in names.below or (of_git and name == "hooks")
+        steers = name in names.alone or (parent, name) in names.below or (of_git and name == HOOKS)
         settings = name == TODO or (of_git and name in SETTINGS)
         try:
             status = entry.stat(follow_symlinks=False)
