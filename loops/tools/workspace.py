@@ -13,7 +13,7 @@ from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.output import sha256_hex
 from loops.tools.protected_paths import protecting
-from loops.tools.sandbox import git_writes
+from loops.tools.sandbox import git_named, git_writes
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory, kind, relative
 from loops.tools.sandbox.user import file_owner
@@ -76,9 +76,10 @@ class Workspace:
             parent = os.path.dirname(parent)
         with self.beneath.opened(parent or ".", os.O_PATH | os.O_DIRECTORY) as directory:
             below = name[len(parent) :].strip("/")
-            real = os.path.normpath(f"{self.beneath.real(directory)}/{below}")
+            real = self._real(directory, below)
             self._refuse_protected(real)
             self._refuse_for_git(real, git_writes.refusal(self.beneath, real))
+            self._refuse_named(real)
         status = self.beneath.stat(name)
         if status is not None and stat.S_ISLNK(status.st_mode):
             raise PathRefused(f"{path!r} is a symbolic link; name the file it points to", escape=True)
@@ -93,7 +94,7 @@ class Workspace:
         self.check_write(path)
         self._check_quota(len(data))
         with self._parent(path, make=True) as (directory, name):
-            self._refuse_settings(directory, name, data)
+            self._refuse_settings(self._real(directory, name), data)
             kept = self._writable_mode(directory, name)
             temporary = f".agentops-{secrets.token_hex(8)}.tmp"
             try:
@@ -130,8 +131,9 @@ class Workspace:
             self._parent(source) as (from_directory, old),
             self._parent(target, make=True) as (to_directory, new),
         ):
-            self._refuse_settings(from_directory, old, None)
-            real = os.path.normpath(f"{self.beneath.real(to_directory)}/{new}")
+            self._refuse_named(self._real(from_directory, old), parents=True)
+            self._refuse_settings(self._real(from_directory, old), None)
+            real = self._real(to_directory, new)
             self._refuse_for_git(real, git_writes.refusal(self.beneath, real, moved=True))
             with self.fence.armed():
                 os.rename(old, new, src_dir_fd=from_directory, dst_dir_fd=to_directory)
@@ -141,9 +143,10 @@ class Workspace:
         name = relative(path)
         self._refuse_protected(name)
         with self._parent(name) as (directory, last):
-            real = os.path.normpath(f"{self.beneath.real(directory)}/{last}")
+            real = self._real(directory, last)
             self._refuse_for_git(real, git_writes.refusal(self.beneath, real))
-            self._refuse_settings(directory, last, None)
+            self._refuse_named(real)
+            self._refuse_settings(real, None)
             is_folder = stat.S_ISDIR(os.stat(last, dir_fd=directory, follow_symlinks=False).st_mode)
             with self.fence.armed():
                 (os.rmdir if is_folder else os.unlink)(last, dir_fd=directory)
@@ -197,9 +200,19 @@ class Workspace:
         if why:
             raise PathRefused(f"{path!r} is protected: {why}: only a person changes that")
 
-    def _refuse_settings(self, directory: int, name: str, data: bytes | None) -> None:
-        real = os.path.normpath(f"{self.beneath.real(directory)}/{name}")
-        self._refuse_for_git(real, git_writes.refusal_of_settings(self.beneath, real, data))
+    def _refuse_named(self, path: str, *, parents: bool = False) -> None:
+        """What the settings of a person's git name is run by it, as hooks are. ``parents``: nor is a folder around it
+        moved away."""
+        for one in git_named.named_above(self.beneath, path):
+            if f"{path}/".startswith(f"{one}/") or (parents and one.startswith(f"{path}/")):
+                self._refuse_for_git(path, f"settings of git name {one!r}")
+
+    def _refuse_settings(self, path: str, data: bytes | None) -> None:
+        self._refuse_for_git(path, git_writes.refusal_of_settings(self.beneath, path, data))
+
+    def _real(self, directory: int, name: str) -> str:
+        """The path of a name in an open folder, by no link."""
+        return os.path.normpath(f"{self.beneath.real(directory)}/{name}")
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
@@ -211,7 +224,7 @@ class Workspace:
         if make and parent:
             self._make_parents(parent)
         with self.beneath.opened(parent or ".", os.O_RDONLY | os.O_DIRECTORY) as directory:
-            self._refuse_protected(os.path.normpath(f"{self.beneath.real(directory)}/{last}"))
+            self._refuse_protected(self._real(directory, last))
             yield directory, last
 
     def _make_parents(self, path: str) -> None:

@@ -70,6 +70,12 @@ def without_orders(name: str, data: bytes, folder: str) -> bytes:
     return b"".join(line for line, said in _judged(name, data, folder) if not said)
 
 
+def is_harmless(section: str, key: str) -> bool:
+    """Is it known that git runs nothing and reads no other settings for it? Both in small letters."""
+    keys = _HARMLESS.get(section, frozenset())
+    return keys is None or key in keys
+
+
 def _judged(name: str, data: bytes, folder: str) -> Iterator[tuple[bytes, str]]:
     """(line as it stands, what it orders or "")."""
     lines: list[bytes] = _LINE.findall(data)
@@ -100,8 +106,7 @@ def _order(section: tuple[str, str] | None, text: str, folder: str) -> str:
         return text
     key, value = entry[1].lower(), entry[2] or ""
     said = f"{section[0]}.{section[1]}.{key}" if section[1] else f"{section[0]}.{key}"
-    keys = _HARMLESS.get(section[0], frozenset())
-    if keys is not None and key not in keys:
+    if not is_harmless(section[0], key):
         return f"{said} = {value}"
     leads = key in ("url", "pushurl") and ("::" in value or any(sign in value for sign in '"\\'))
     leads = leads or ((section[0], key) == ("core", "worktree") and not _stays(folder, value))

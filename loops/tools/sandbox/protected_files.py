@@ -21,14 +21,13 @@ from functools import partial
 
 from loops.tools.limits import PROTECTED
 from loops.tools.output import clean_text
-from loops.tools.sandbox import git_folder
+from loops.tools.sandbox import git_folder, git_named
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.git_settings import HARMLESS_ENDING, SETTINGS
 from loops.tools.sandbox.planted_files import Cleanup, Taken, changing, remove
 from loops.tools.sandbox.safe_paths import STRICT, PathRefused, SafeDirectory, relative
 from loops.tools.sandbox.survey import Names, Survey, survey
 
-_LARGEST = 4 << 20
 _TREE_LIMIT = 1_000
 MOST_PROTECTED = 5_000
 """Files and folders at protected paths, below the root of a workspace too; with more of them no command runs."""
@@ -224,16 +223,18 @@ def _add_held(root: SafeDirectory, result: Guard, held: Iterable[str], mounts: b
 
 
 def _add_deeper(root: SafeDirectory, result: Guard, mounts: bool) -> None:
-    """Protected paths that are there already, at every depth; the first of them read-only."""
+    """Protected paths that are there already, at every depth, and what settings of git name, there or not; the first
+    of them read-only."""
     entries = size = 0
-    for path in sorted(result.looked.steering, key=lambda path: (path.count("/"), path)):
+    named = git_named.named(root, result.looked.settings)
+    for path in sorted({*result.looked.steering, *named}, key=lambda path: (path.count("/"), path)):
         if path in result.before:
             continue
         if not _usable(path):
             result.spared.add(path)
             continue
         files = _snapshot(root, path)
-        if _is_harmless(files):
+        if path not in named and _is_harmless(files):
             continue
         entries += len(files)
         size += sum(len(entry.data) for entry in files.values())
@@ -243,7 +244,7 @@ def _add_deeper(root: SafeDirectory, result: Guard, mounts: bool) -> None:
                 f"{MOST_PROTECTED_BYTES >> 20} MB of them, the last {path!r}: commands need a folder with fewer of them"
             )
         result.before[path] = files
-        if mounts and len(result.binds) < MOST_MOUNTS and not stat.S_ISLNK(files[""].mode):
+        if mounts and files and len(result.binds) < MOST_MOUNTS and not stat.S_ISLNK(files[""].mode):
             result.binds.append(path)
 
 
@@ -336,7 +337,7 @@ def _snapshot(root: SafeDirectory, path: str) -> Files:
 def _content(root: SafeDirectory, path: str, status: os.stat_result) -> Entry:
     data, owner = b"", (status.st_uid, status.st_gid)
     if stat.S_ISREG(status.st_mode):
-        data = root.read(path, _LARGEST)[0]
+        data = root.read(path, MOST_PROTECTED_BYTES)[0]
     elif stat.S_ISLNK(status.st_mode):
         with root.opened(path, os.O_PATH | os.O_NOFOLLOW) as link:
             data = os.fsencode(os.readlink("", dir_fd=link))

@@ -17,8 +17,9 @@ from loops.tools.sandbox.git_settings import HOOKS, SETTINGS, TODO, is_repositor
 DEEPEST = 100
 """Folder levels that are entered."""
 LARGEST_SETTINGS = 1 << 20
-_LEADS = "gitdir: "
-_COMMON = "commondir"
+LEADS = "gitdir: "
+"""How a file ``.git`` begins that leads to a repository."""
+COMMON = "commondir"
 _RAISED = stat.S_ISUID | stat.S_ISGID
 _SPECIAL = (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR, stat.S_ISBLK)
 
@@ -81,7 +82,7 @@ class Found:
         if not self.points:
             return os.readlink(self.name, dir_fd=self.directory)
         text = os.fsdecode(self.read() or b"").removesuffix("\n")
-        return text if self.name.casefold() == _COMMON else text.removeprefix(_LEADS) if text.startswith(_LEADS) else ""
+        return text if self.name.casefold() == COMMON else text.removeprefix(LEADS) if text.startswith(LEADS) else ""
 
     def read(self) -> bytes | None:
         """Its bytes; None for anything but a plain file of at most ``LARGEST_SETTINGS``."""
@@ -161,7 +162,7 @@ def walk(directory: int, names: Names, enters: Enters, shut: Callable[[str], Non
         except OSError:
             continue
         mode = status.st_mode
-        points = stat.S_ISREG(mode) and (name == ".git" or (of_git and name == _COMMON))
+        points = stat.S_ISREG(mode) and (name == ".git" or (of_git and name == COMMON))
         if stat.S_ISREG(mode) and not (steers or settings or points or mode & _RAISED) and status.st_nlink == 1:
             continue
         deep = too_deep and stat.S_ISDIR(mode)
