@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from loops.tools.limits import Limits
-from loops.tools.sandbox import protected_files
+from loops.tools.sandbox import kept_files, protected_files, survey
 from loops.tools.sandbox.capability import CONFINED, FULL
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from tests.security import test_afterwards
@@ -65,14 +65,14 @@ def test_what_cannot_be_put_back_is_said_and_the_result_is_kept(
     person: Person, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is the first of what is said, however much else the command has left, and the rest is put back."""
-    put_back, guard = protected_files._put_back, protected_files.guard
+    put_back, guard = kept_files.put_back, protected_files.guard
 
-    def fails(root: SafeDirectory, path: str, files: protected_files.Files) -> None:
+    def fails(root: SafeDirectory, path: str, files: kept_files.Files) -> None:
         if path == "AGENTS.md":
             raise error
         put_back(root, path, files)
 
-    monkeypatch.setattr(protected_files, "_put_back", fails)
+    monkeypatch.setattr(kept_files, "put_back", fails)
     monkeypatch.setattr("loops.tools.sandbox.runner.guard", lambda root, names, _: guard(root, names, mounts=False))
     for name in ("AGENTS.md", "sub/AGENTS.md"):
         (person.folder / name).write_text("mine\n")
@@ -321,3 +321,41 @@ def test_a_repository_that_goes_as_a_whole_takes_its_settings_along(person: Pers
     assert not (person.folder / "made").exists()
     assert not (person.folder / "vendor/lib/.git/config").exists()
     assert result.data["restored"] == []
+
+
+# --- ordinary work ----------------------------------------------------------------------------------------------------
+
+WORK = (
+    "git init -q new && cd new && echo x > a && git add a && git commit -qm one && git checkout -q -b b && git gc -q",
+    "git checkout -q -b work && echo y > notes.md && git commit -qam two && git checkout -q main && git merge -q work",
+    "git config user.name me && git config --unset user.name && git branch -d work && git tag v1 && git stash list",
+    "printf '*.md text eol=lf\\n*.png binary\\n' > .gitattributes && git add . && git commit -qm attributes",
+    "mkdir -p app && echo x > app/config && echo x > app/HEAD && echo x > config && rm app/HEAD && mv app moved",
+    "git worktree add -q tree && git worktree remove --force tree && git repack -qad && rm -rf new",
+)
+
+
+@both_levels
+def test_ordinary_work_is_let_be(person: Person) -> None:
+    for line in WORK:
+        result = person.desk.shell(f"{test_afterwards.AT_HOME}{line}")
+        assert result.ok, (line, result.content)
+        assert result.data["taken"] == result.data["restored"] == [], line
+
+
+def test_the_look_before_and_after_reads_no_contents_but_of_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1_000):
+        folder = tmp_path / f"d{number % 50}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"config{number}").write_text("x")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/config").write_text("[core]\n\tfsmonitor = ./d0/config0\n")
+    opened = []
+    for owner, name in ((survey.Found, "read"), (SafeDirectory, "read")):
+        read = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *given, read=read: opened.append(given) or read(*given))
+    with SafeDirectory(str(tmp_path)) as root:
+        assert protected_files.guard(root, Limits().protected, mounts=False).restore(root) == []
+    assert len(opened) == 4, "the settings and what they name, before and after"

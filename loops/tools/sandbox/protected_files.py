@@ -14,21 +14,20 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 
 from loops.tools.limits import PROTECTED
 from loops.tools.output import clean_text
-from loops.tools.sandbox import git_folder, git_named
+from loops.tools.sandbox import git_folder, git_named, kept_files
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.git_settings import HARMLESS_ENDING, SETTINGS
-from loops.tools.sandbox.planted_files import Cleanup, Taken, changing, remove
+from loops.tools.sandbox.kept_files import Files
+from loops.tools.sandbox.planted_files import Cleanup, Taken
 from loops.tools.sandbox.safe_paths import STRICT, PathRefused, SafeDirectory, relative
 from loops.tools.sandbox.survey import Names, Survey, survey
 
-_TREE_LIMIT = 1_000
 MOST_PROTECTED = 5_000
 """Files and folders at protected paths, below the root of a workspace too; with more of them no command runs."""
 MOST_PROTECTED_BYTES = 64 << 20
@@ -39,23 +38,6 @@ MOST_LINKED = 200
 _PACKAGES = frozenset({"node_modules", ".venv", "venv", "site-packages"})
 
 PLACEHOLDER = b"# AgentOps holds this place while a command runs. Nobody needs this file: it may be deleted.\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What stands at a path; whose it is does not make it another."""
-
-    mode: int
-    data: bytes
-    """Of a file; of a link, where it leads."""
-    owner: tuple[int, int] = field(default=(-1, -1), compare=False)
-
-
-UNREADABLE = Entry(0, b"")
-"""Something that cannot be looked at; no file has this mode."""
-
-Files = Mapping[str, Entry]
-"""Relative path inside the protected path ("" for itself) -> what stands there."""
 
 
 @dataclass(slots=True)
@@ -89,7 +71,7 @@ class Guard:
         with cleaning.attempt(".", "looked into"):
             cleaning.run()
         for path, files in [*_lost_settings(root, cleaning), *self.before.items()]:
-            with cleaning.attempt(path, "put back", _bytes_of(path, files)):
+            with cleaning.attempt(path, "put back", kept_files.bytes_of(path, files)):
                 if _is_put_back(root, path, files, cleaning):
                     changed.append(path)
         with cleaning.attempt(git_folder.GIT, "looked at"):
@@ -112,7 +94,7 @@ def _lost_settings(root: SafeDirectory, cleaning: Cleanup) -> Iterator[tuple[str
             cleaning.note_left(path, "it is gone, and was too large to be kept")
         else:
             content = os.fsencode(target or "") if data is None else data
-            yield path, {"": Entry(status.st_mode, content, (status.st_uid, status.st_gid))}
+            yield path, {"": kept_files.Entry(status.st_mode, content, (status.st_uid, status.st_gid))}
 
 
 def _is_kept(root: SafeDirectory, path: str) -> bool:
@@ -130,21 +112,16 @@ def _is_folder(root: SafeDirectory, path: str) -> bool:
     return False
 
 
-def _bytes_of(path: str, files: Files) -> dict[str, bytes]:
-    plain = {inside: entry.data for inside, entry in files.items() if stat.S_ISREG(entry.mode)}
-    return {f"{path}/{inside}" if inside else path: data for inside, data in plain.items()}
-
-
 def _is_put_back(root: SafeDirectory, path: str, files: Files, cleaning: Cleanup) -> bool:
     """False where it is as it was."""
     try:
-        now = _snapshot(root, path)
+        now = kept_files.snapshot(root, path)
     except (OSError, PathRefused, RecursionError):
-        now = {"": UNREADABLE}
+        now = {"": kept_files.UNREADABLE}
     if now == files:
         return False
-    _remove_escape(root, path)
-    _put_back(root, path, files)
+    kept_files.remove_escape(root, path)
+    kept_files.put_back(root, path, files)
     cleaning.taken += _replaced(path, now, files, cleaning)
     return True
 
@@ -206,7 +183,7 @@ def _add_held(root: SafeDirectory, result: Guard, held: Iterable[str], mounts: b
         if path.split("/")[0] == git_folder.GIT and _leads_on(root, git_folder.GIT):
             path = git_folder.GIT  # its hooks are elsewhere: outside and unreachable, or a repository of their own
         try:
-            result.before[path] = _snapshot(root, path)
+            result.before[path] = kept_files.snapshot(root, path)
         except PathRefused as error:
             if error.escape:
                 continue  # a person linked it outside; nothing that runs here can follow it
@@ -233,7 +210,7 @@ def _add_deeper(root: SafeDirectory, result: Guard, mounts: bool) -> None:
         if not _usable(path):
             result.spared.add(path)
             continue
-        files = _snapshot(root, path)
+        files = kept_files.snapshot(root, path)
         if path not in named and _is_harmless(files):
             continue
         entries += len(files)
@@ -314,93 +291,3 @@ def _place(name: str, directory: int) -> None:
         os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=directory, follow_symlinks=True)
     finally:
         os.close(descriptor)
-
-
-def _snapshot(root: SafeDirectory, path: str) -> Files:
-    status = root.stat(path)
-    if status is None:
-        return {}
-    if not stat.S_ISDIR(status.st_mode):
-        return {"": _content(root, path, status)}
-    files = {"": Entry(status.st_mode, b"", (status.st_uid, status.st_gid))}
-    with root.opened(path, os.O_RDONLY | os.O_DIRECTORY) as directory:
-        for base, directories, names, inner in os.fwalk(".", dir_fd=directory, follow_symlinks=False):
-            for name in (*directories, *names):
-                inside = os.path.normpath(f"{base}/{name}")
-                found = os.stat(name, dir_fd=inner, follow_symlinks=False)
-                files[inside] = _content(root, f"{path}/{inside}", found)
-            if len(files) > _TREE_LIMIT:
-                raise PathRefused(f"{path!r} has more than {_TREE_LIMIT} entries and cannot be guarded")
-    return files
-
-
-def _content(root: SafeDirectory, path: str, status: os.stat_result) -> Entry:
-    data, owner = b"", (status.st_uid, status.st_gid)
-    if stat.S_ISREG(status.st_mode):
-        data = root.read(path, MOST_PROTECTED_BYTES)[0]
-    elif stat.S_ISLNK(status.st_mode):
-        with root.opened(path, os.O_PATH | os.O_NOFOLLOW) as link:
-            data = os.fsencode(os.readlink("", dir_fd=link))
-    return Entry(status.st_mode, data, owner)
-
-
-def _put_back(root: SafeDirectory, path: str, files: Files) -> None:
-    """Remove what stands at ``path`` and write what stood there. Pipes and devices are not made again."""
-    parent_path, name = os.path.split(path)
-    if files:
-        _make_parents(root, parent_path)
-    places = [(os.path.normpath(f"{name}/{inside}"), entry) for inside, entry in files.items()]
-    missing = suppress(FileNotFoundError, NotADirectoryError)
-    with missing, root.opened(parent_path or ".", os.O_RDONLY | os.O_DIRECTORY) as parent:
-        changing(parent, lambda: _exchange(name, places, parent))
-
-
-def _exchange(name: str, places: Sequence[tuple[str, Entry]], parent: int) -> None:
-    remove(name, parent)
-    for place, entry in places:
-        _make(place, parent, entry)
-    for place, entry in reversed(places):  # a folder only when all that lies in it is there
-        if stat.S_ISDIR(entry.mode):
-            os.chmod(place, stat.S_IMODE(entry.mode) & 0o3777, dir_fd=parent)
-
-
-def _make(target: str, parent: int, entry: Entry) -> None:
-    if stat.S_ISDIR(entry.mode):
-        os.mkdir(target, 0o700, dir_fd=parent)
-    elif stat.S_ISLNK(entry.mode):
-        os.symlink(os.fsdecode(entry.data), target, dir_fd=parent)
-    elif stat.S_ISREG(entry.mode):
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
-        with os.fdopen(os.open(target, flags, 0o600, dir_fd=parent), "wb") as file:
-            file.write(entry.data)
-            os.fchmod(file.fileno(), stat.S_IMODE(entry.mode) & 0o777)
-    else:
-        return
-    if os.geteuid() == 0:
-        os.chown(target, *entry.owner, dir_fd=parent, follow_symlinks=False)
-
-
-def _remove_escape(root: SafeDirectory, path: str) -> None:
-    """Remove what the command put in the place of a folder above the protected path."""
-    parts = path.split("/")[:-1]
-    for depth in range(len(parts)):
-        above = "/".join(parts[: depth + 1])
-        status = root.stat(above)
-        if status is None:
-            return
-        if not stat.S_ISDIR(status.st_mode):
-            with root.opened("/".join(parts[:depth]) or ".", os.O_RDONLY | os.O_DIRECTORY) as folder:
-                changing(folder, partial(os.unlink, parts[depth], dir_fd=folder))
-            return
-
-
-def _make_parents(root: SafeDirectory, path: str) -> None:
-    made = ""
-    for part in filter(None, path.split("/")):
-        with root.opened(made or ".", os.O_RDONLY | os.O_DIRECTORY) as directory, suppress(FileExistsError):
-            above = os.fstat(directory)
-            changing(directory, partial(os.mkdir, part, 0o700, dir_fd=directory))
-            os.chmod(part, above.st_mode & 0o777, dir_fd=directory)
-            if os.geteuid() == 0:
-                os.chown(part, above.st_uid, above.st_gid, dir_fd=directory, follow_symlinks=False)
-        made = f"{made}/{part}".strip("/")
