@@ -237,6 +237,17 @@ def test_a_file_that_leads_git_to_a_repository_is_as_it_was(person: Person, line
 
 @both_levels
 @pytest.mark.parametrize(
+    "line", ["rm .git; mkdir .git", "rm .git; echo x > .git", "ln -sfn sub .git", "rm .git; git init -q"]
+)
+def test_a_link_to_a_repository_is_as_it_was(person: Person, line: str) -> None:
+    person.does("mv .git kept; ln -s kept .git; chmod -R a+rwX .", person.folder)
+    assert person.desk.shell(f"{line}; echo done").ok
+    assert (person.folder / ".git").readlink() == Path("kept")
+    assert (person.folder / "kept/HEAD").exists()
+
+
+@both_levels
+@pytest.mark.parametrize(
     ("place", "data"),
     [
         (".git", "x"),

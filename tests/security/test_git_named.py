@@ -62,6 +62,20 @@ NAMED = {
         "git config extensions.worktreeConfig true; git config --worktree core.fsmonitor ./tools/watch.sh",
         "tools/watch.sh",
     ),
+    "a folder of git elsewhere": (
+        "git init -q --separate-git-dir=store made; touch made/notes.md; "
+        "git -C made config core.fsmonitor ./tools/watch.sh",
+        "made/tools/watch.sh",
+    ),
+    "a linked work tree": (
+        "git worktree add -q made; git config core.hooksPath tools/hooks; touch made/notes.md",
+        "made/tools/hooks/post-checkout",
+    ),
+    "a submodule": (
+        "git -c protocol.file.allow=always submodule add -q ./vendor/lib made; "
+        "git -C made config core.fsmonitor ./tools/watch.sh",
+        "made/tools/watch.sh",
+    ),
     "one below": ("git -C vendor/lib config core.fsmonitor ./tools/watch.sh", "vendor/lib/tools/watch.sh"),
 }
 """What a person set, and the file that git goes by then."""
@@ -91,8 +105,9 @@ def set_up(person: Person, name: str, *, there: bool) -> Path:
 
 
 def used(person: Person) -> set[str]:
-    for place in (person.folder, person.folder / "vendor/lib"):
-        person.does(GIT, place)
+    for place in (person.folder, person.folder / "vendor/lib", person.folder / "made"):
+        if place.is_dir():
+            person.does(GIT, place)
     return person.ran()
 
 

@@ -12,7 +12,7 @@ import re
 import shlex
 import stat
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from loops.tools.sandbox.git_settings import SETTINGS, is_harmless, is_repository
@@ -61,10 +61,15 @@ Entry = tuple[str, str, str]
 """(section, key, value); both names in small letters."""
 
 
-def named(root: SafeDirectory, settings: Mapping[str, bytes | None]) -> frozenset[str]:
+def named(root: SafeDirectory, settings: Mapping[str, bytes | None], trees: Iterable[str] = ()) -> frozenset[str]:
     """Paths, with the links that lead to them, that the settings name; they need not exist. ``settings``: bytes by
-    path, None for what is no plain file. Raises PathRefused where there are too many."""
+    path, None for what is no plain file; ``trees``: folders from which a file leads to a repository elsewhere. Raises
+    PathRefused where there are too many."""
     found: set[str] = set()
+    tops: dict[str, set[str]] = {}
+    for tree in trees:
+        for place in _repositories(root, tree):
+            tops.setdefault(place, set()).add(tree)
     for path, data in settings.items():
         folder, name = os.path.split(path)
         if name.casefold() not in SETTINGS:
@@ -72,7 +77,7 @@ def named(root: SafeDirectory, settings: Mapping[str, bytes | None]) -> frozense
         if data is None:
             data = _read(root, path)
             found |= set(_ways(root, path)) - {path}
-        found |= set(_of_one(root, folder, list(entries(data))))
+        found |= set(_of_one(root, folder, list(entries(data)), tops.get(folder, set())))
         if len(found) > MOST_NAMED:
             raise PathRefused(f"the settings of git in {folder!r} name more than {MOST_NAMED:,} files of the workspace")
     return frozenset(found)
@@ -81,9 +86,10 @@ def named(root: SafeDirectory, settings: Mapping[str, bytes | None]) -> frozense
 def named_above(root: SafeDirectory, path: str) -> frozenset[str]:
     """The same of the settings of all repositories in whose work tree ``path`` lies, without a walk."""
     parts = path.split("/")[:-1]
-    folders = {place for at in range(len(parts) + 1) for place in _repositories(root, "/".join(parts[:at]))}
+    trees = ["/".join(parts[:at]) for at in range(len(parts) + 1)]
+    folders = {place for tree in trees for place in _repositories(root, tree)}
     settings = {f"{folder}/{name}".lstrip("/"): None for folder in folders for name in SETTINGS}
-    return frozenset(one for one in named(root, settings) if one not in settings)
+    return frozenset(one for one in named(root, settings, trees) if one not in settings)
 
 
 def entries(data: bytes) -> Iterator[Entry]:
@@ -101,10 +107,10 @@ def _plain(value: str) -> str:
     return "".join(pieces).strip()
 
 
-def _of_one(root: SafeDirectory, folder: str, found: list[Entry]) -> Iterator[str]:
-    """What the settings of the repository ``folder`` name, and those that they include."""
+def _of_one(root: SafeDirectory, folder: str, found: list[Entry], trees: set[str]) -> Iterator[str]:
+    """What the settings of the repository ``folder`` name, and those that they include. ``trees`` lead to it."""
     tree = next((value for section, key, value in found if (section, key) == ("core", "worktree")), "")
-    top = os.path.join(folder, tree or (".." if os.path.basename(folder).casefold() == ".git" else "."))
+    own = os.path.join(folder, tree or (".." if os.path.basename(folder).casefold() == ".git" else "."))
     included, waiting = set[str](), [(folder, found, 0)]
     while waiting:
         place, found, depth = waiting.pop()
@@ -112,7 +118,8 @@ def _of_one(root: SafeDirectory, folder: str, found: list[Entry]) -> Iterator[st
             if section in _RUN_BY_NAME or (section, key) in _ONLY_READ or is_harmless(section, key):
                 continue
             includes = section in _INCLUDES
-            for ways in _of_value(root, place if includes else top, (section, key), value):
+            seen_from = [place] if includes else [own, *trees]
+            for ways in (ways for top in seen_from for ways in _of_value(root, top, (section, key), value)):
                 yield from _protected(folder, key, ways)
                 if includes and ways[-1] not in included and depth < _DEEPEST_INCLUDE:
                     included.add(ways[-1])

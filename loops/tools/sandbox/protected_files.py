@@ -203,7 +203,8 @@ def _add_deeper(root: SafeDirectory, result: Guard, mounts: bool) -> None:
     """Protected paths that are there already, at every depth, and what settings of git name, there or not; the first
     of them read-only."""
     entries = size = 0
-    named = git_named.named(root, result.looked.settings)
+    trees = [os.path.dirname(path) for path in result.looked.targets if os.path.basename(path) == git_folder.GIT]
+    named = git_named.named(root, result.looked.settings, trees)
     for path in sorted({*result.looked.steering, *named}, key=lambda path: (path.count("/"), path)):
         if path in result.before:
             continue
