@@ -217,20 +217,25 @@ def _read(root: SafeDirectory, path: str) -> bytes:
 def _repositories(root: SafeDirectory, folder: str) -> Iterator[str]:
     """Where the settings are of the repository whose work tree, or whose own folder, this is."""
     git = f"{folder}/.git".lstrip("/")
-    pointer = _read(root, git).decode(errors="surrogateescape").removesuffix("\n")
-    start = os.path.join(folder, pointer.removeprefix(LEADS)) if pointer.startswith(LEADS) else git
-    place = next(reversed(list(_ways(root, start))), "")
-    if place:
-        yield place
-        if common := _read(root, f"{place}/{COMMON}").decode(errors="surrogateescape").removesuffix("\n"):
-            yield from list(_ways(root, os.path.join(place, common)))[-1:]
-    if is_repository(folder, _present(root, folder)):
+    if _is_there(root, git):
+        pointer = os.fsdecode(_read(root, git)).removesuffix("\n")
+        start = os.path.join(folder, pointer.removeprefix(LEADS)) if pointer.startswith(LEADS) else git
+        for place in list(_ways(root, start))[-1:]:
+            yield place
+            if common := os.fsdecode(_read(root, f"{place}/{COMMON}")).removesuffix("\n"):
+                yield from list(_ways(root, os.path.join(place, common)))[-1:]
+    if is_repository(folder, set(_shape(root, folder))):
         yield folder
 
 
-def _present(root: SafeDirectory, folder: str) -> set[str]:
-    """Of what tells a repository by its shape, what lies in the folder."""
-    names = ("objects", "refs", "HEAD", COMMON)
+def _shape(root: SafeDirectory, folder: str) -> Iterator[str]:
+    """Of what tells a repository by its shape, what lies in the folder, as far as it takes to tell."""
+    for first, second in (("objects", "refs"), (COMMON, "HEAD")):
+        if _is_there(root, f"{folder}/{first}".lstrip("/")) and _is_there(root, f"{folder}/{second}".lstrip("/")):
+            yield from (first.casefold(), second.casefold())
+
+
+def _is_there(root: SafeDirectory, path: str) -> bool:
     with suppress(OSError, PathRefused):
-        return {name.casefold() for name in names if root.stat(f"{folder}/{name}".lstrip("/")) is not None}
-    return set()
+        return root.stat(path) is not None
+    return False
