@@ -206,7 +206,7 @@ def test_a_repository_that_was_deleted_is_said_and_its_settings_are_back(person:
     before = config.read_bytes()
     result = person.desk.shell(f"{line}; echo done")
     assert "[stdout]\ndone\n" in result.content
-    assert "not as it was: .git: what was committed here was deleted" in result.content
+    assert "not as it was: .git: what was committed here is gone" in result.content
     assert config.read_bytes() == before
     person.does("git log > log; git init -q; git status --short > status", person.folder)
     assert "notes.md" in (person.folder / "status").read_text(), "and a person can begin anew"
@@ -215,9 +215,17 @@ def test_a_repository_that_was_deleted_is_said_and_its_settings_are_back(person:
 
 
 @both_levels
+def test_a_folder_with_the_number_of_what_is_gone_is_not_taken_for_it(person: Person) -> None:
+    """A file system gives the number of a deleted folder to the next one."""
+    person.does("rm -rf .git/hooks; chmod -R a+rwX .git", person.folder)
+    person.desk.shell("rm -rf .git; for i in $(seq 300); do mkdir work$i; echo x > work$i/config; done")
+    assert all((person.folder / f"work{number}/config").exists() for number in range(1, 301))
+
+
+@both_levels
 def test_commits_alone_that_were_deleted_are_said(person: Person) -> None:
     result = person.desk.shell("rm -rf .git/objects; echo done")
-    assert "not as it was: .git: what was committed here was deleted" in result.content
+    assert "not as it was: .git: what was committed here is gone" in result.content
 
 
 @both_levels

@@ -28,12 +28,12 @@ def bring_back(root: SafeDirectory, before: Survey, cleaning: Cleanup) -> bool:
     moved: list[str] = []
 
     def enters(found: Found) -> bool:
-        if not moved and found.is_folder and (found.status.st_dev, found.status.st_ino) == before.git:
+        if found.is_folder and found.path not in before.shut:
+            open_up(found)
+        if not moved and found.is_folder and _is_the_same(found, before):
             aside = f".agentops-{secrets.token_hex(8)}.tmp"
             changing(root.fd, lambda: changing(found.directory, lambda: _exchange(root.fd, found, aside)))
             moved.append(found.path)
-        elif found.is_folder and found.path not in before.shut:
-            open_up(found)
         return not moved
 
     walk(root.fd, _NONE, enters, lambda _: None)
@@ -42,12 +42,17 @@ def bring_back(root: SafeDirectory, before: Survey, cleaning: Cleanup) -> bool:
     return bool(moved)
 
 
+def _is_the_same(found: Found, before: Survey) -> bool:
+    """By its own number and that of what is in it: the number of a folder that is gone is given to the next one."""
+    if (found.status.st_dev, found.status.st_ino) != before.git:
+        return False
+    return before.store is not None and _mark(found.directory, f"{found.name}/objects") == before.store
+
+
 def tell(root: SafeDirectory, before: Survey, cleaning: Cleanup) -> None:
     """Where the commits of a repository are not what they were: nothing here could bring them back."""
     if before.store is not None and _mark(root.fd, f"{GIT}/objects") != before.store:
-        cleaning.note_left(
-            GIT, "what was committed here was deleted by the command; settings and hooks are as they were"
-        )
+        cleaning.note_left(GIT, "what was committed here is gone; settings and hooks are as they were")
 
 
 def _exchange(root: int, found: Found, aside: str) -> None:
