@@ -9,7 +9,6 @@ from rest_framework import serializers
 
 from gates.models import Decision, Gate
 from gates.services import disclosure
-from gates.web import changed_files
 from loops.api.inputs import Strict
 
 LONGEST_PROOF = 65 * 501
@@ -83,7 +82,7 @@ class ChangedFileOutput(serializers.Serializer):
         "too long for this answer."
     )
 
-    def get_shown(self, one: changed_files.Changed) -> str | None:
+    def get_shown(self, one: disclosure.GivenOut) -> str | None:
         """Evidence that its diff was given out."""
         return None if one.file.is_apart else one.proof
 
@@ -111,7 +110,8 @@ class GateOutput(GateSummary):
     @extend_schema_field(ChangedFileOutput(many=True))
     def get_files(self, gate: Gate) -> list[dict[str, Any]]:
         """By path, each with its diff as far as there is room."""
-        return list(ChangedFileOutput(changed_files.of(gate, self.context["request"].user), many=True).data)
+        given = disclosure.given_out(self.context["request"].user, gate)
+        return list(ChangedFileOutput(given, many=True).data)
 
     def get_decision(self, gate: Gate) -> dict[str, Any] | None:
         """None while nobody has decided."""

@@ -18,7 +18,7 @@ from gates import services
 from gates.api.serializers import ChangedFileOutput, DecisionInput, DecisionOutput, GateOutput, GateSummary
 from gates.models import Decision, Gate
 from gates.querysets import DecisionQuerySet, GateQuerySet
-from gates.web import changed_files
+from gates.services import disclosure
 from loops.api.endpoint import AsItIs, Endpoint
 from loops.api.filters import ScopedFilter
 from loops.api.pagination import NewestFirst
@@ -82,7 +82,7 @@ class GateViewSet(Endpoint, viewsets.ReadOnlyModelViewSet):
     @action(detail=True, methods=["get"], pagination_class=None, filterset_class=None)
     def file(self, request: Request, pk: str = "") -> Response:
         """One changed file of a final review with its whole diff, however long, and the proof of it."""
-        found = changed_files.opened(self.get_object(), request.user, request.query_params.get("path", ""))
+        found = disclosure.opened(request.user, self.get_object(), request.query_params.get("path", ""))
         if found is None:
             raise exceptions.NotFound
         return Response(ChangedFileOutput(found).data)

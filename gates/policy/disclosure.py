@@ -30,13 +30,14 @@ def alone(kind: str, tool: str, size: int) -> str:
 
 
 def repeated_arguments(view: Mapping[str, Any]) -> frozenset[str]:
-    """Names of long arguments of which each line stands in the diff beside them, too: what is written to a file."""
+    """Names of long arguments that stand in the diff beside them, line by line and in order: what a file is to hold."""
     arguments, diff = view.get("arguments"), view.get("diff")
     if not isinstance(arguments, dict) or not isinstance(diff, str) or not diff:
         return frozenset()
-    lines = {line[1:] for line in diff.split("\n")}
-    return frozenset(
-        name
-        for name, value in arguments.items()
-        if isinstance(value, str) and "\n" in value and all(line in lines for line in value.split("\n") if line)
-    )
+    held = [line[1:] for line in diff.split("\n") if line[:1] in ("+", " ")]
+    return frozenset(name for name, value in arguments.items() if isinstance(value, str) and _stands_in(value, held))
+
+
+def _stands_in(value: str, held: list[str]) -> bool:
+    rest = iter(held)
+    return "\n" in value and all(line in rest for line in value.removesuffix("\n").split("\n"))

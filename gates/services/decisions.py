@@ -177,9 +177,10 @@ def _check(gate: Gate, asked: _Asked) -> None:
         raise GateChanged("What is stored is not what this gate was opened for. It cannot be approved.")
     if not lets(gate.kind, asked.verdict):
         return
-    if hidden := disclosure.unshowable(gate):
+    files = disclosure.outline(gate)
+    if hidden := disclosure.unshowable(gate, files):
         raise InvalidDecision({"verdict": [f"Nobody can be shown all that this would accept. {' '.join(hidden)}"]})
-    if not disclosure.was_shown(asked.actor, gate, asked.shown):
+    if not disclosure.was_shown(asked.actor, gate, asked.shown, files):
         raise NotShown
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.utils.crypto import constant_time_compare, salted_hmac
@@ -16,6 +17,7 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 from gates.models import Gate
 from loops.engine.rollback.plan import FileChange
 from loops.services import changed_files
+from loops.services.changed_files import ChangedFile
 
 JOINED_BY = "."
 
@@ -28,23 +30,47 @@ def proof(actor: Any, gate: Gate, path: str = "") -> str:
     return _made(actor.pk, gate.pk, gate.digest, path)
 
 
-def whole_proof(actor: Any, gate: Gate) -> str:
-    """What has to be sent back: the proof of the gate, then of each changed file whose contents there are to see."""
-    files = (file.path for file in changed_files.outlined(changes_of(gate)) if file.has_contents)
-    return JOINED_BY.join(proof(actor, gate, path) for path in ("", *files))
+@dataclass(frozen=True, slots=True)
+class GivenOut:
+    """A changed file of a result, and the proof that its contents came with it; "" where they did not."""
+
+    file: ChangedFile
+    proof: str
 
 
-def was_shown(actor: Any, gate: Gate, sent: str) -> bool:
-    """Is ``sent`` the proof of ``actor`` for all that ``gate`` holds now?"""
-    return constant_time_compare(sent, whole_proof(actor, gate))
+def given_out(actor: Any, gate: Gate) -> list[GivenOut]:
+    """The changed files of a result, with their diffs as far as there is room on a page."""
+    return [_given(actor, gate, file) for file in changed_files.compared(changes_of(gate))]
 
 
-def unshowable(gate: Gate) -> list[str]:
+def opened(actor: Any, gate: Gate, path: str) -> GivenOut | None:
+    """One of them with its whole diff; None where none is called so."""
+    file = changed_files.opened(changes_of(gate), path)
+    return _given(actor, gate, file) if file else None
+
+
+def outline(gate: Gate) -> list[ChangedFile]:
+    """The changed files of a result, without their diffs; one query."""
+    return changed_files.outlined(changes_of(gate))
+
+
+def whole_proof(actor: Any, gate: Gate, files: Sequence[ChangedFile] | None = None) -> str:
+    """What has to be sent back: the proof of the gate, then of each changed file whose contents there are to see.
+    ``files`` is its ``outline``, of whoever has it."""
+    paths = (file.path for file in (outline(gate) if files is None else files) if file.has_contents)
+    return JOINED_BY.join(proof(actor, gate, path) for path in ("", *paths))
+
+
+def unshowable(gate: Gate, files: Sequence[ChangedFile]) -> list[str]:
     """What of a result can be shown to nobody, in words; while there is any, nobody can accept the result."""
-    hidden = [file for file in changed_files.outlined(changes_of(gate)) if file.is_hidden]
-    found = [f"{file.path}: {file.note[:1].lower()}{file.note[1:]}" for file in hidden]
+    found = [f"{file.path}: {file.note[:1].lower()}{file.note[1:]}" for file in files if file.is_hidden]
     more = gate.view.get("more_changed") if gate.kind == Gate.Kind.FINAL_REVIEW else 0
     return [*found, *([f"{more:,} more files are not listed."] if more else [])]
+
+
+def was_shown(actor: Any, gate: Gate, sent: str, files: Sequence[ChangedFile]) -> bool:
+    """Is ``sent`` the proof of ``actor`` for all that ``gate`` holds now?"""
+    return constant_time_compare(sent, whole_proof(actor, gate, files))
 
 
 def changes_of(gate: Gate) -> Sequence[FileChange]:
@@ -56,6 +82,11 @@ def changes_of(gate: Gate) -> Sequence[FileChange]:
     if isinstance(named, list):
         return [FileChange(one["path"], one["before"], one["after"]) for one in named]
     return changed_files.recorded(gate.run).net
+
+
+def _given(actor: Any, gate: Gate, file: ChangedFile) -> GivenOut:
+    here = file.has_contents and not file.is_apart
+    return GivenOut(file, proof(actor, gate, file.path) if here else "")
 
 
 def _made(person: Any, gate: uuid.UUID, digest: str, path: str) -> str:

@@ -103,7 +103,6 @@ class Card:
     word: str
     warnings: list[str]
     not_looked: str
-    is_long: bool
     too_long: bool
     waiting: str
     steps: list[Step]
@@ -283,10 +282,10 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
     again = again_from(gate.kind, view, gate.opened_at, now)
     if again is not None:
         verdicts = tuple(verdict for verdict in verdicts if verdict != Verdict.APPROVE)
-    hidden = unshowable(gate) if verdicts else []
+    changed = changed_files.of(gate, user)
+    hidden = unshowable(gate, [one.file for one in changed]) if verdicts else []
     if hidden:
         verdicts = tuple(verdict for verdict in verdicts if not lets(gate.kind, verdict))
-    changed = changed_files.of(gate, user)
     long = size > LONG_BYTES or any(one.file.has_contents for one in changed)
     if extensions_left(view) == 0:
         verdicts = tuple(verdict for verdict in verdicts if not counts_as_extension(gate.kind, verdict))
@@ -299,7 +298,6 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         word=confirmation_word(gate.kind, gate.tool),
         warnings=escaping.warnings_of([view, gate.title, gate.tool]),
         not_looked=escaping.not_looked_at([view, gate.title, gate.tool]),
-        is_long=long,
         too_long=size > REVIEWABLE_BYTES,
         waiting=waiting(gate.opened_at, gate.due_at, now),
         steps=around,
@@ -331,7 +329,6 @@ def whole(gate: Gate, user: Any) -> Card:
         word="",
         warnings=escaping.warnings_of([view, gate.title, gate.tool]),
         not_looked=escaping.not_looked_at([view, gate.title, gate.tool]),
-        is_long=False,
         too_long=False,
         waiting="",
         steps=[],

@@ -8,7 +8,7 @@ from typing import Any
 
 from gates.models import Gate
 from gates.services import disclosure
-from loops.services import changed_files
+from gates.services.disclosure import GivenOut
 from loops.services.changed_files import ChangedFile
 from loops.web.diffs import kinds
 
@@ -32,26 +32,21 @@ class Changed:
     proof: str
 
     @classmethod
-    def read(cls, file: ChangedFile, proof: str) -> Changed:
-        lines = lines_of(file.diff)
+    def read(cls, given: GivenOut) -> Changed:
+        lines = lines_of(given.file.diff)
         counts = Counter(line.kind for line in lines)
-        return cls(file, lines, counts["add"], counts["del"], proof)
+        return cls(given.file, lines, counts["add"], counts["del"], given.proof)
 
 
 def of(gate: Gate, user: Any) -> list[Changed]:
     """All of them; the diffs as far as there is room on a page."""
-    return [_given_out(file, gate, user) for file in changed_files.compared(disclosure.changes_of(gate))]
+    return [Changed.read(given) for given in disclosure.given_out(user, gate)]
 
 
 def opened(gate: Gate, user: Any, path: str) -> Changed | None:
     """One of them with its whole diff; None where none is called so."""
-    file = changed_files.opened(disclosure.changes_of(gate), path)
-    return _given_out(file, gate, user) if file else None
-
-
-def _given_out(file: ChangedFile, gate: Gate, user: Any) -> Changed:
-    here = file.has_contents and not file.is_apart
-    return Changed.read(file, disclosure.proof(user, gate, file.path) if here else "")
+    given = disclosure.opened(user, gate, path)
+    return Changed.read(given) if given else None
 
 
 def lines_of(diff: str) -> list[Line]:

@@ -66,17 +66,14 @@ def told(changes: Sequence[FileChange]) -> list[ChangedFile]:
 
 def outlined(changes: Sequence[FileChange]) -> list[ChangedFile]:
     """Each change in words, and whether its contents can be shown; one query."""
-    by_path = {one.path: one for one in changes}
-    found = told(changes)
-    sizes = _sizes(by_path[file.path] for file in found if file.has_contents)
-    return [_if_kept(file, by_path[file.path], sizes) if file.has_contents else file for file in found]
+    return _outlined(changes)[0]
 
 
 def compared(changes: Sequence[FileChange]) -> list[ChangedFile]:
     """Each change with its diff, as far as there is room; two queries."""
     by_path = {one.path: one for one in changes}
-    outline = outlined(changes)
-    bytes_of = _bytes([by_path[file.path] for file in outline if file.has_contents], READ_BYTES)
+    outline, sizes = _outlined(changes)
+    bytes_of = _bytes([by_path[file.path] for file in outline if file.has_contents], sizes, READ_BYTES)
     room, found = SHOWN_CHARS, list[ChangedFile]()
     for file in outline:
         shown = _with_diff(file, by_path[file.path], bytes_of, room) if file.has_contents else file
@@ -88,37 +85,47 @@ def compared(changes: Sequence[FileChange]) -> list[ChangedFile]:
 def opened(changes: Sequence[FileChange], path: str) -> ChangedFile | None:
     """One of them with its whole diff, however long; None where none is called so."""
     by_path = {one.path: one for one in changes}
-    file = next((file for file in outlined(changes) if file.path == path), None)
+    outline, sizes = _outlined(changes)
+    file = next((file for file in outline if file.path == path), None)
     if file is None or not file.has_contents:
         return file
-    return _with_diff(file, by_path[path], _bytes([by_path[path]], OPENED_BYTES), None)
+    return _with_diff(file, by_path[path], _bytes([by_path[path]], sizes, OPENED_BYTES), None)
+
+
+def _outlined(changes: Sequence[FileChange]) -> tuple[list[ChangedFile], Mapping[str, int]]:
+    """The changes in words, and the sizes of what is stored of them, by hash."""
+    by_path = {one.path: one for one in changes}
+    found = told(changes)
+    names = {name for file in found if file.has_contents for name in _names(by_path[file.path])}
+    sizes = dict(Blob.objects.filter(pk__in=names).values_list("sha256", "size"))
+    return [_if_kept(file, by_path[file.path], sizes) if file.has_contents else file for file in found], sizes
 
 
 def _names(one: FileChange) -> list[str]:
     return [name for name in map(hash_of, (one.before, one.after)) if name]
 
 
-def _sizes(changes: Iterable[FileChange]) -> dict[str, int]:
-    names = {name for one in changes for name in _names(one)}
-    return dict(Blob.objects.filter(pk__in=names).values_list("sha256", "size"))
-
-
 def _if_kept(file: ChangedFile, change: FileChange, sizes: Mapping[str, int]) -> ChangedFile:
     names = _names(change)
     if any(name not in sizes for name in names):
-        return replace(file, has_contents=False, is_hidden=True, note="Its contents are not stored any more.")
+        return _without_contents(file, "Its contents are not stored any more.")
     total = sum(sizes[name] for name in names)
     if total > OPENED_BYTES:
-        note = f"Its {total:,} bytes before and after are too many to be shown: {OPENED_BYTES:,} at most."
-        return replace(file, has_contents=False, is_hidden=True, note=note)
+        said = f"Its {total:,} bytes before and after are too many to be shown: {OPENED_BYTES:,} at most."
+        return _without_contents(file, said)
     return file
 
 
-def _bytes(changes: Sequence[FileChange], room: int) -> dict[str, bytes]:
+def _without_contents(file: ChangedFile, note: str) -> ChangedFile:
+    """What a result does not hold any more, its name tells."""
+    return replace(file, has_contents=False, is_hidden=file.what != "deleted", note=note)
+
+
+def _bytes(changes: Sequence[FileChange], sizes: Mapping[str, int], room: int) -> dict[str, bytes]:
     """Hash to bytes, of as many as fit."""
-    sizes, wanted = _sizes(changes), list[str]()
+    wanted = list[str]()
     for name in dict.fromkeys(name for one in changes for name in _names(one)):
-        room -= sizes.get(name, 0)
+        room -= sizes[name]
         if room >= 0:
             wanted.append(name)
     return {key: bytes(body) for key, body in Blob.objects.filter(pk__in=wanted).values_list("sha256", "body")}
@@ -155,7 +162,8 @@ def _described(one: FileChange) -> ChangedFile:
         return ChangedFile(one.path, "permissions", note=f"Permissions {modes[0]} became {modes[1]}.")
     odd = next((state for state in (one.before, one.after) if state and not hash_of(state)), "")
     note = _why_no_diff(odd) if odd else ""
-    return ChangedFile(one.path, what, note=note, has_contents=not note, is_hidden=odd.startswith("large:"))
+    is_hidden = odd.startswith("large:") and what != "deleted"
+    return ChangedFile(one.path, what, note=note, has_contents=not note, is_hidden=is_hidden)
 
 
 def _why_no_diff(state: str) -> str:

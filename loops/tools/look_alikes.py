@@ -21,19 +21,23 @@ def places(text: str) -> Iterator[int]:
         word = match.group()
         if word.isascii():
             continue
-        is_ascii_to_readers = all(map(_read_as, word))
+        is_ascii_to_readers, base = all(map(_read_as, word)), ""
         for at, character in enumerate(word):
             if not character.isascii() and (
-                _is_composed_otherwise(word, at) or (is_ascii_to_readers and not _is_typography(word, at))
+                _is_composed_otherwise(base, character) or (is_ascii_to_readers and not _is_typography(word, at))
             ):
                 yield match.start() + at
+            if not unicodedata.combining(character):
+                base = character
 
 
-def _is_composed_otherwise(word: str, at: int) -> bool:
-    if unicodedata.normalize("NFC", word[at]) != word[at]:
-        return True
-    together = word[max(0, at - 1) : at + 1]
-    return bool(unicodedata.combining(word[at])) and len(unicodedata.normalize("NFC", together)) < len(together)
+def _is_composed_otherwise(base: str, character: str) -> bool:
+    """Is there one character for this one, or for it and the one that it stands on? Those that Unicode takes apart
+    for good, as letters with a nukta in Hindi, are written either way."""
+    alone = unicodedata.normalize("NFC", character)
+    return (alone != character and len(alone) == 1) or (
+        bool(base) and len(unicodedata.normalize("NFC", base + character)) == 1
+    )
 
 
 def _read_as(character: str) -> str:
@@ -48,10 +52,10 @@ def _read_as(character: str) -> str:
 
 
 def _is_typography(word: str, at: int) -> bool:
-    """As people write prose: a dash or a \u00d7 alone, an apostrophe between letters, a sign between digits."""
+    """As people write prose: quotation marks, a dash or a \u00d7 alone, a sign between digits."""
     before, after = word[at - 1 : at], word[at + 1 : at + 2]
-    if word[at] == "\u2019":
-        return before.isalpha() and after.isalpha()
+    if word[at] in "\u2018\u2019":
+        return True
     if len(word) == 1 and (unicodedata.category(word) == "Pd" or _read_as(word).isalnum()):
         return True
     return before.isdecimal() and after.isdecimal() and not word[at].isalnum()

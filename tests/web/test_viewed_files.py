@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from gates.models import Decision, Gate
 from gates.services.disclosure import proof, whole_proof
+from loops.driver.gates import FILES_AT_MOST
 from loops.models import Blob
 from loops.services import changed_files
 from loops.tools.output import sha256_hex
@@ -118,6 +119,23 @@ def test_a_file_too_long_to_be_shown_at_all_says_its_true_size(world: World) -> 
     assert 'class="approve"' not in page
 
 
+def test_what_was_deleted_needs_no_contents_to_be_accepted(world: World) -> None:
+    gone = [
+        {"path": "model.bin", "before": "large:99000000:1", "after": ""},
+        {"path": "old.csv", "before": stored("x" * 99 + "\n" * changed_files.OPENED_BYTES), "after": ""},
+    ]
+    gate = result(world, {}, changed=gone)
+    assert by_api(browser(world.reviewer), gate, whole_proof(world.reviewer, gate)).status_code == 201
+
+
+def test_as_many_files_as_a_review_names_are_accepted(world: World) -> None:
+    gate, client = (
+        result(world, {f"f{at:03}": (None, f"{at}\n") for at in range(FILES_AT_MOST)}),
+        browser(world.reviewer),
+    )
+    assert by_api(client, gate, shown_in(client.get(f"/api/v1/gates/{gate.pk}/").json())).status_code == 201
+
+
 def test_another_person_s_viewing_is_worth_nothing(world: World) -> None:
     gate = result(world, {"a.txt": (None, "a\n")})
     assert by_api(browser(world.reviewer), gate, whole_proof(world.second, gate)).status_code == 422
@@ -139,8 +157,9 @@ def test_a_written_file_of_five_thousand_lines_is_read_once_and_can_be_approved(
     assert by_api(client, gate, whole_proof(world.reviewer, gate)).status_code == 201
 
 
-def test_an_argument_that_the_change_does_not_hold_is_shown(world: World) -> None:
-    view = tool_view(arguments={"path": "a.py", "content": "one\ntwo\nhidden\n"}, diff="--- a\n+++ a\n@@\n+one\n+two\n")
+@pytest.mark.parametrize("content", ["one\ntwo\nhidden\n", "two\none\n", "one\none\ntwo\n", "gone\none\n"])
+def test_an_argument_that_the_change_does_not_hold_is_shown(world: World, content: str) -> None:
+    view = tool_view(arguments={"path": "a.py", "content": content}, diff="--- a\n+++ a\n@@\n-gone\n+one\n+two\n")
     page = browser(world.reviewer).get(f"/review/{open_gate(world, view=view).pk}/").content.decode()
     assert "All of it is in the change above." not in page
 

@@ -124,8 +124,10 @@ def survey(directory: int, names: Names) -> Survey:
 
     def enters(found: Found) -> bool:
         status = found.status
-        if found.is_folder and found.path in (".git", ".git/objects"):
-            setattr(result, "git" if found.folder == "" else "store", (status.st_dev, status.st_ino))
+        if found.is_folder and found.path == ".git":
+            result.git = (status.st_dev, status.st_ino)
+        if found.is_folder and found.path == ".git/objects":
+            result.store = (status.st_dev, status.st_ino)
         if found.steers and not any(found.path.startswith(f"{top}/") for top in result.steering[-1:]):
             result.steering.append(found.path)
         if found.settings:
