@@ -10,7 +10,7 @@ export UV_LINK_MODE ?= copy
 # Else every process compiles 1,400 modules at its start: many containers forbid all of theirs to keep what was compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls clock attacks bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools compiler
+.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls clock attacks ordinary bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools compiler
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -84,6 +84,9 @@ clock: .venv/.development system-tools compiler ## the suite without browsers at
 
 attacks: .venv/.development system-tools ## try every attack of tests/attacks/attacks.md: nothing may get through
 	@$(BIN)/python -m tests.attacks $(ARGS)
+
+ordinary: .venv/.development system-tools ## a day of ordinary work at real sizes: an agent on a copy of this repository, people in browsers
+	@$(BIN)/pytest -q tests/e2e/test_ordinary.py $(ARGS)
 
 eval-errors: .venv/.development ## measure how failures are sorted, against labels
 	@$(BIN)/python -m tests.evals.errors

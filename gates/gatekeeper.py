@@ -122,6 +122,7 @@ def _consume(cursor: Any, gate_id: str, subject: Mapping[str, Json]) -> None:
 _NOT_GIVEN = {
     "open": "nobody has approved this yet",
     "expired": "it expired before anybody decided",
+    "void": "it was taken back",
 }
 
 

@@ -25,7 +25,7 @@ _TO_RING = """
     SELECT r.id FROM agent_execution_history r
     WHERE (r.lease_until IS NULL OR r.lease_until < clock_timestamp())
       AND (r.runnable OR r.owner <> '' OR r.wake_at <= clock_timestamp()
-           OR EXISTS (SELECT 1 FROM loops_mailboxitem m WHERE m.run_id = r.id AND m.consumed_seq IS NULL))
+           OR EXISTS (SELECT 1 FROM journal_mail(r.id)))
       AND r.last_activity_at < clock_timestamp() - interval '2 seconds'
     ORDER BY r.id LIMIT %s
 """

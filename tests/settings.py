@@ -27,6 +27,7 @@ from agentops.settings import *  # noqa: E402, F403
 from agentops.settings import DATABASES  # noqa: E402
 
 if not os.environ.get("AGENTOPS_TEST_STATE"):
+    TAKE_BACK_S = 0  # processes that tests start wait like the product
     DATABASE_POOL = 0  # the process of the tests is no web server, and some of them load the web application into it
     # Longer than in production, where the role has 5 s: a test holds one transaction, also while the machine is busy.
     DATABASES["default"]["OPTIONS"]["options"] = "-c idle_in_transaction_session_timeout=15s"

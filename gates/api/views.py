@@ -99,6 +99,16 @@ class GateViewSet(Endpoint, viewsets.ReadOnlyModelViewSet):
             raise _translated(refusal) from refusal
         return Response(DecisionOutput(decision).data, status=201)
 
+    @extend_schema(request=None, responses={200: GateOutput, **refused()})
+    @action(detail=True, methods=["post"], url_path="take-back")
+    def take_back(self, request: Request, pk: str = "") -> Response:
+        """Take back the approval of a call that has not begun. It is asked again, with another gate."""
+        try:
+            services.take_back(actor=request.user, gate_id=pk)
+        except services.DecisionRefused as refusal:
+            raise _translated(refusal) from refusal
+        return Response(GateOutput(self.get_object(), context=self.get_serializer_context()).data)
+
 
 class DecisionViewSet(Endpoint, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """What was decided, by whom and why. Decisions never change."""

@@ -14,8 +14,10 @@ from gates.services.refusals import (
     InvalidDecision,
     NotAllowed,
     NotShown,
+    TooLate,
     audit,
 )
+from gates.services.take_back import seconds_left, take_back
 
 __all__ = [
     "AlreadyDecided",
@@ -29,6 +31,7 @@ __all__ = [
     "NotAllowed",
     "NotShown",
     "Preview",
+    "TooLate",
     "audit",
     "claim",
     "decide",
@@ -37,5 +40,7 @@ __all__ = [
     "objections_of",
     "preview_many",
     "release",
+    "seconds_left",
     "standing_of",
+    "take_back",
 ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q
 
@@ -17,6 +18,7 @@ from gates.models import Decision, Gate
 from gates.policy import digests, payloads
 from gates.policy.disclosure import repeated_arguments
 from gates.policy.kinds import Verdict
+from gates.policy.take_back import held
 from gates.policy.verdicts import RESULT, again_from, allowed, lets
 from gates.services import disclosure
 from gates.services.edits import judged_edit
@@ -140,7 +142,7 @@ def _decide(gate: Gate, asked: _Asked, payload: dict[str, Any], subject: bytes |
 
 
 def settle(gate: Gate, decision: Decision, now: datetime) -> None:
-    """Write the outcome on the locked gate and leave it for the run."""
+    """Write the outcome on the locked gate and leave it for the run, which hears of a grave approval a little later."""
     gate.status = RESULT[Verdict(decision.verdict)]
     gate.decided_at = now
     gate.save(update_fields=["status", "decided_at", "subject", "digest"])
@@ -156,7 +158,8 @@ def settle(gate: Gate, decision: Decision, now: datetime) -> None:
         "digest": gate.digest,
     }
     transaction.on_commit(lambda: reach(CrashPoint.DECIDED))
-    inbox.put(gate.run_id, "decision", message, actor=by)
+    after = held(gate.kind, gate.risk, decision.verdict, settings.TAKE_BACK_S)
+    inbox.put(gate.run_id, "decision", message, actor=by, after=after)
     publish_queue_on_commit(gate.project_id)
 
 

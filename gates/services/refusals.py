@@ -53,6 +53,12 @@ class AlreadyDecided(DecisionRefused):
         self.by, self.at, self.verdict = by, at, verdict
 
 
+class TooLate(DecisionRefused):
+    """What was approved has begun, or there is nothing to take back."""
+
+    code = "too_late"
+
+
 class GateChanged(DecisionRefused):
     """What the page showed is not what the gate holds now."""
 
@@ -102,8 +108,9 @@ def already_decided(gate: Gate) -> AlreadyDecided:
     if decision.decided_by is None:
         return AlreadyDecided(f"Already {said} at {at:%H:%M} UTC.", at=at, verdict=decision.verdict)
     by = decision.decided_by.get_full_name() or decision.decided_by.get_username()
+    back = " and taken back: it is asked again" if gate.status == Gate.Status.VOID else ""
     return AlreadyDecided(
-        f"Already {said} by {by} at {at:%H:%M} UTC.",
+        f"Already {said} by {by} at {at:%H:%M} UTC{back}.",
         by=by,
         at=at,
         verdict=decision.verdict,

@@ -29,8 +29,9 @@ from gates.policy.payloads import (
     none_left,
 )
 from gates.policy.queue import waiting
+from gates.policy.take_back import is_grave
 from gates.policy.verdicts import REVIEWABLE_BYTES, again_from, lets
-from gates.services import standing_of
+from gates.services import objections_of, seconds_left, standing_of
 from gates.services.decisions import view_bytes
 from gates.services.disclosure import proof, unshowable
 from gates.services.refusals import already_decided
@@ -41,7 +42,6 @@ from loops.engine.state.limits import EXTENDABLE
 from loops.models import Step
 from loops.web.formatting import one_line
 
-ASKS_TWICE = ("high", "critical")
 STEPS_AROUND = 3
 STEPS_REPEATED = 10
 _PLACED = {
@@ -126,6 +126,8 @@ class Card:
     """Verdicts that wait until everything has been on the screen: the end of a long card, and of each changed file."""
     hidden: list[str] = field(default_factory=list)
     """What can be shown to nobody, so that it can only be rejected."""
+    take_back_s: float = 0
+    """For how many seconds more an approval waits, so that it can be taken back."""
 
     @property
     def words(self) -> labels.Labels:
@@ -184,7 +186,7 @@ class Card:
     @property
     def asks_twice(self) -> bool:
         """To approve it takes a second key. What cannot be undone has a word to be typed instead."""
-        return self.gate.risk in ASKS_TWICE and not self.word
+        return is_grave(self.gate.kind, self.gate.risk) and not self.word
 
     @property
     def to_view(self) -> int:
@@ -314,7 +316,13 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         proof=proof(user, gate),
         locked=frozenset(str(one) for one in verdicts if long and lets(gate.kind, one)),
         hidden=hidden,
+        take_back_s=0 if gate.is_open else _take_back_s(gate, user),
     )
+
+
+def _take_back_s(gate: Gate, user: Any) -> float:
+    left = seconds_left(gate)
+    return 0 if left and objections_of(user, gate, Verdict.REJECT) else left
 
 
 def whole(gate: Gate, user: Any) -> Card:

@@ -21,6 +21,7 @@ class Key:
 KEYS = (
     Key("a", "Approve, or continue the run", (Verdict.APPROVE, Verdict.EXTEND)),
     Key("y", "Yes, after a: for high risk", ()),
+    Key("u", "Take back an approval of high risk, for five seconds", ()),
     Key("e", "Edit, then approve", (Verdict.APPROVE_WITH_EDITS,)),
     Key("r", "Reject, or end the run: with a reason", (Verdict.REJECT,)),
     Key("w", "Write an answer, guidance, or what came of it", (Verdict.RESPOND,)),

@@ -14,5 +14,6 @@ urlpatterns = [
     path("review/<uuid:gate_id>/state/", views.state, name="gate-state"),
     path("review/<uuid:gate_id>/file/", views.changed_file, name="gate-file"),
     path("review/<uuid:gate_id>/decide/", views.decide, name="gate-decide"),
+    path("review/<uuid:gate_id>/take-back/", views.take_back, name="gate-take-back"),
     path("review/<uuid:gate_id>/claim/", views.claim, name="gate-claim"),
 ]

@@ -11,6 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.cache import never_cache
@@ -94,6 +95,30 @@ def decide(request: HttpRequest, gate_id: uuid.UUID) -> HttpResponse:
             raise Http404 from None
         return _refused(request, gate_id, refusal, typed)
     return _decided(request, decision)
+
+
+@login_required
+@require_POST
+def take_back(request: HttpRequest, gate_id: uuid.UUID) -> HttpResponse:
+    """Take an approval back that has not been used: it is asked again."""
+    is_fragment = bool(request.headers.get("HX-Request"))
+    on_card = is_fragment and request.POST.get("place") == "run"
+    try:
+        gate = services.take_back(actor=request.user, gate_id=gate_id)
+    except services.GateNotFound:
+        raise Http404 from None
+    except services.DecisionRefused as refusal:
+        if on_card:
+            return _refused(request, gate_id, refusal, {})
+        messages.error(request, refusal.message)
+        gate = _gate_or_404(request, gate_id)
+    else:
+        if on_card:
+            return _card(request, gate)
+        messages.success(request, f"Taken back: {gate.headline}. It is asked again.")
+    if not is_fragment:
+        return redirect(reverse("gate", args=[gate.pk]))
+    return _page(request, Filters.of(request.GET), gate, moved=True)
 
 
 @login_required
@@ -185,7 +210,12 @@ def _decided(request: HttpRequest, decision: Decision) -> HttpResponse:
     if request.POST.get("place") == "run" and is_fragment:
         gate.refresh_from_db()
         return _card(request, gate)
-    messages.success(request, f"{SAID[Verdict(decision.verdict)].capitalize()}: {gate.headline}")
+    said = f"{SAID[Verdict(decision.verdict)].capitalize()}: {gate.headline}"
+    if seconds := services.seconds_left(gate):
+        context = {"said": said, "gate": gate, "seconds": seconds, "place": "review"}
+        messages.success(request, render_to_string("gates/_take_back.html", context, request), extra_tags="html")
+    else:
+        messages.success(request, said)
     if request.POST.get("place") == "run":
         return redirect(f"/runs/{gate.run_id}/")
     following = web_queue.next_after(request.user, filters)

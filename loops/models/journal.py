@@ -91,6 +91,7 @@ class MailboxItem(models.Model):
     payload = models.JSONField(default=dict)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
+    not_before = models.DateTimeField(null=True, help_text="Until then the run does not hear of it; none: at once.")
     consumed_seq = models.BigIntegerField(null=True)
 
     class Meta:

@@ -17,20 +17,21 @@ log = logging.getLogger(__name__)
 JOB = "loops.advance"
 
 
-def ring(run_id: uuid.UUID | str) -> None:
-    """Ring after the present transaction commits. A broker that is down only delays: the sweeper finds the run."""
-    transaction.on_commit(lambda: ring_now(run_id), robust=True)
+def ring(run_id: uuid.UUID | str, after: float = 0) -> None:
+    """Ring when the present transaction has committed, or ``after`` seconds later. A broker that is down only delays:
+    the sweeper finds the run."""
+    transaction.on_commit(lambda: ring_now(run_id, after), robust=True)
 
 
-def ring_now(run_id: uuid.UUID | str) -> None:
+def ring_now(run_id: uuid.UUID | str, after: float = 0) -> None:
     """Ring without waiting for any transaction."""
     try:
-        dispatch(JOB, run_id=str(run_id))
+        dispatch(JOB, after, run_id=str(run_id))
     except Exception as error:  # any transport's error: the database already holds the truth
         log.warning("bell for run %s not rung, the sweeper will: %s", run_id, error)
 
 
-def dispatch(job: str, **given: str) -> None:
-    """Hand a job to some worker. Raises what its transport raises."""
+def dispatch(job: str, after: float = 0, **given: str) -> None:
+    """Hand a job to some worker, which does it in ``after`` seconds. Raises what its transport raises."""
     app = import_string(getattr(settings, "AGENTOPS_CELERY", "agentops.celery.app"))
-    app.send_task(job, kwargs=given, ignore_result=True, retry=False)
+    app.send_task(job, kwargs=given, ignore_result=True, retry=False, countdown=after or None)

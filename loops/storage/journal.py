@@ -71,10 +71,10 @@ _WORD = (
 )
 _RENEW = "SELECT journal_renew(%s, %s, make_interval(secs => %s))"
 _RELEASE = "SELECT journal_release(%s, %s, %s, %s)"
-_MAIL_KINDS = "SELECT DISTINCT kind FROM loops_mailboxitem WHERE run_id = %s AND consumed_seq IS NULL"
+_MAIL_KINDS = "SELECT DISTINCT kind FROM journal_mail(%s)"
 _MAIL = (
-    "SELECT m.id, m.kind, m.payload, coalesce(u.username, '') FROM loops_mailboxitem m "
-    "LEFT JOIN auth_user u ON u.id = m.created_by_id WHERE m.run_id = %s AND m.consumed_seq IS NULL ORDER BY m.id"
+    "SELECT m.id, m.kind, m.payload, coalesce(u.username, '') FROM journal_mail(%s) m "
+    "LEFT JOIN auth_user u ON u.id = m.created_by_id ORDER BY m.id"
 )
 _READ = "UPDATE loops_mailboxitem SET consumed_seq = %s WHERE id = ANY(%s)"
 

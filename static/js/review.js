@@ -321,12 +321,26 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (event.target.matches?.("[data-gate]") && one("form.htmx-request", event.target)) event.preventDefault();
 });
 
+// What was approved waits for some seconds, in which it can be taken back; then the button is gone.
+function takeBack() {
+  const button = all("[data-take-back] button").find(isShown);
+  button?.click();
+  return Boolean(button);
+}
+function watchTakeBacks() {
+  for (const form of all("[data-take-back]:not([data-watched])")) {
+    form.dataset.watched = "yes";
+    setTimeout(() => form.remove(), Number(form.dataset.takeBack) * 1000);
+  }
+}
+
 const decideTogether = { a: "approve", r: "reject", e: "" };
 const pressed = (key) => (key in decideTogether ? together(decideTogether[key], onCard(press(key))) : onCard(press(key)));
 tinykeys(window, {
   j: free(() => move(1)),
   k: free(() => move(-1)),
   x: free(toggle),
+  u: free(takeBack),
   d: free(() => { const link = one("[data-decide]"); link?.click(); return Boolean(link); }),
   ...Object.fromEntries([..."aeyrwbpc123456789"].map((key) => [key, pressed(key)])),
   "$mod+Enter": submitPresent,
@@ -341,6 +355,7 @@ function settle() {
   mark();
   for (const gate of all("[data-gate]")) if (inView(one(".gate-head", gate))) gate.dataset.met = "yes";
   watchEnds();
+  watchTakeBacks();
   tellSelection();
 }
 // A run that waits opens at its decision, unless the address or the reader is somewhere else.

@@ -9,3 +9,4 @@ from agentops.settings import *  # noqa: F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 AGENTOPS_CELERY = os.environ.get("AGENTOPS_FAULTS_BELLS", "tests.faults.bells.silent")
+TAKE_BACK_S = 0

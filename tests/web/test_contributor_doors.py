@@ -143,6 +143,8 @@ SHAPING: dict[str, tuple[Callable[[people.World, Path], Run], ...]] = {
 SHAPE_NOTHING = {
     "review/bulk/": "approves and rejects, as the gate asks it",
     "review/<uuid:gate_id>/claim/": "says who looks at it",
+    "review/<uuid:gate_id>/take-back/": "withdraws an approval, and no more",
+    "api/v1/gates/<uuid:pk>/take-back/": "the same for programs",
     "runs/bulk/": "stops, pauses and resumes: an order, and no word of what to do",
     "runs/<uuid:run_id>/steer/": "the same for one run",
     "api/v1/runs/<uuid:pk>/steer/": "the same for programs",

@@ -66,8 +66,9 @@ def items_of(page: str) -> list[str]:
 # --- each door ----------------------------------------------------------------------------------------------------
 
 NO_DOORS = {
-    "review", "review-list", "gate", "gate-state", "gate-file", "gate-claim", "decisions-jsonl", "decisions-csv",
-    "api-decisions-jsonl", "api-decisions-csv", "gate-list", "gate-detail", "decision-list", "decision-detail",
+    "review", "review-list", "gate", "gate-state", "gate-file", "gate-claim", "gate-take-back", "decisions-jsonl",
+    "decisions-csv", "api-decisions-jsonl", "api-decisions-csv", "gate-list", "gate-detail", "decision-list",
+    "decision-detail",
 }  # fmt: skip
 """Addresses of the modules that decide, at which nothing is decided."""
 COMMANDS = {

@@ -242,3 +242,36 @@ def test_page_has_no_accessibility_violations(desk: Any, scheme: str) -> None:
     desk.keyboard.press("e")
     expect(desk.locator("[data-pane-of=edit]")).to_be_visible()
     assert faults(desk, ".review") == []
+
+
+@pytest.mark.spec("Q5")
+@pytest.mark.parametrize("where", ["review", "run"])
+def test_an_approval_of_high_risk_is_taken_back_by_a_key(desk: Any, where: str) -> None:
+    """By the page's own waiting time: it is that of the product."""
+    gate = open_gate(desk.world, risk="high")
+    desk.goto(f"{desk.site}/review/{gate.pk}/" if where == "review" else f"{desk.site}/runs/{gate.run_id}/")
+    settled(desk)
+    assert approved_by_key(desk, gate, presses=8)
+    expect(desk.get_by_role("button", name="Take back")).to_be_visible()
+    settled(desk)
+    desk.keyboard.press("u")
+    expect(desk.locator(f"#gate-{gate.pk}")).to_contain_text("and taken back: it is asked again")
+    gate.refresh_from_db()
+    assert gate.status == "void"
+    desk.keyboard.press("u")
+    expect(desk.get_by_role("button", name="Take back")).to_have_count(0)
+
+
+@pytest.mark.spec("Q5")
+def test_what_can_be_taken_back_no_more_offers_it_no_more(desk: Any) -> None:
+    gate = open_gate(desk.world, risk="high")
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    assert approved_by_key(desk, gate, presses=8)
+    button = desk.get_by_role("button", name="Take back")
+    expect(button).to_be_visible()
+    Gate.objects.filter(pk=gate.pk).update(consumed_at=gate.opened_at)
+    button.click()
+    expect(desk.locator("#messages")).to_contain_text("It has begun: it cannot be taken back.")
+    desk.reload()
+    expect(desk.get_by_role("button", name="Take back")).to_have_count(0)

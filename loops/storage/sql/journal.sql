@@ -1,5 +1,13 @@
 -- The journal's own functions (architecture#journal, reliability#lease). One call is one round trip and one commit.
 -- Error codes: AO001 the epoch is not ours any more, AO002 the journal moved on.
+-- Early migrations load this file before later ones add the columns it names.
+SET LOCAL check_function_bodies = off;
+
+-- What the run is to hear of now: an item may be held back for a moment, in which it can be taken back.
+CREATE OR REPLACE FUNCTION journal_mail(p_run uuid) RETURNS SETOF loops_mailboxitem LANGUAGE sql STABLE AS $$
+    SELECT * FROM loops_mailboxitem m WHERE m.run_id = p_run AND m.consumed_seq IS NULL
+        AND (m.not_before IS NULL OR m.not_before <= statement_timestamp())
+$$;
 
 CREATE OR REPLACE FUNCTION journal_claim(p_run uuid, p_owner text, p_ttl interval)
 RETURNS TABLE (epoch bigint, head_seq bigint, head_hash bytea, abandoned boolean, recoveries int) LANGUAGE sql AS $$
@@ -7,7 +15,7 @@ RETURNS TABLE (epoch bigint, head_seq bigint, head_hash bytea, abandoned boolean
         SELECT r.id, r.owner <> '' AS abandoned FROM agent_execution_history r
         WHERE r.id = p_run AND (r.lease_until IS NULL OR r.lease_until < clock_timestamp())
           AND (r.runnable OR r.owner <> '' OR r.wake_at <= clock_timestamp()
-               OR EXISTS (SELECT 1 FROM loops_mailboxitem m WHERE m.run_id = p_run AND m.consumed_seq IS NULL))
+               OR EXISTS (SELECT 1 FROM journal_mail(p_run)))
         FOR UPDATE  -- waits for whoever decides or speaks at this moment: a bell that is skipped is lost
     )
     UPDATE agent_execution_history r
@@ -32,7 +40,7 @@ DECLARE again boolean;
 BEGIN
     PERFORM 1 FROM agent_execution_history WHERE id = p_run AND epoch = p_epoch FOR UPDATE;
     IF NOT FOUND THEN RETURN NULL; END IF;
-    again := p_runnable OR EXISTS (SELECT 1 FROM loops_mailboxitem WHERE run_id = p_run AND consumed_seq IS NULL);
+    again := p_runnable OR EXISTS (SELECT 1 FROM journal_mail(p_run));
     UPDATE agent_execution_history SET owner = '', lease_until = NULL, wake_at = p_wake, runnable = again
     WHERE id = p_run;
     RETURN again;

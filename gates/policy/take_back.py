@@ -1,0 +1,26 @@
+"""Which approvals can be taken back, and where a slip is grave enough to wait for that (SPEC Q5)."""
+
+from __future__ import annotations
+
+from gates.policy.kinds import Kind, Verdict
+from gates.policy.queue import RISK_RANK, risk_rank
+
+OF_CALLS = frozenset({Kind.TOOL_APPROVAL, Kind.IRREVERSIBLE_ACTION, Kind.PERMISSION_BLOCKED, Kind.IN_DOUBT})
+"""Kinds whose approval is used up by the call that it lets run: until then it can be taken back."""
+
+APPROVALS = (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS)
+
+
+def is_grave(kind: str, risk: str) -> bool:
+    """High risk, or for good: approving takes a second, different key, and the call does not leave at once."""
+    return kind == Kind.IRREVERSIBLE_ACTION or risk_rank(risk) >= RISK_RANK["high"]
+
+
+def can_be(kind: str, verdict: str) -> bool:
+    """Is ``verdict`` on a gate of ``kind`` an approval that a call uses up?"""
+    return kind in OF_CALLS and verdict in APPROVALS
+
+
+def held(kind: str, risk: str, verdict: str, seconds: float) -> float:
+    """How many of ``seconds`` the run does not hear of the verdict: all, or none."""
+    return seconds if can_be(kind, verdict) and is_grave(kind, risk) else 0
