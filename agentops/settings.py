@@ -121,6 +121,7 @@ WHITENOISE_AUTOREFRESH = DEBUG
 
 # --- Postgres: the application's role here, the owner's in `agentops.roles` -----------------------------------------
 EMBEDDED_POSTGRES = not env("DATABASE_URL", default="")
+LOG_ANCHORS = env.bool("AGENTOPS_LOG_ANCHORS", default=False)  # heads of history, for a log that is kept elsewhere
 UNSAFE_DATABASE = env.bool("AGENTOPS_UNSAFE_DATABASE", default=False)
 DATABASE_POOL = env.int("DATABASE_POOL", default=20)  # connections of one web process (`agentops.database_pool`)
 DATABASES: dict[str, dict[str, Any]] = {

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import hmac
 import json
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,8 +25,11 @@ from django.conf import settings
 from agentops.embedded.paths import Paths
 
 FOLDER, FILE = "anchors", "heads.jsonl"
+LOGGED = "anchored "
+"""Before an anchor in a log."""
 MOST_LINES, NEWEST_LINES, DAILY_LINES = 2000, 1000, 400
 TAIL_BYTES = 1 << 16
+log = logging.getLogger(__name__)
 Heads = dict[str, tuple[int, bytes]]
 
 
@@ -74,8 +78,14 @@ def parsed(line: str, secret: bytes | None = None) -> Anchor:
 
 
 def read(path: Path | None = None) -> list[Anchor]:
-    """All anchors, oldest first, from the last beginning on; empty when there is no file. Raises AnchorError."""
-    return _since_beginning(_parse(path or file(), _lines(path or file(), whole=True)))
+    """All anchors, oldest first, from the last beginning on; empty when there is no file. Raises AnchorError.
+
+    ``path`` is a copy of the file, or a log of the clock kept elsewhere: its other lines are passed over.
+    """
+    lines = _lines(path or file(), whole=True)
+    if path:
+        lines = [told for told in map(_told, lines) if told]
+    return _since_beginning(_parse(path or file(), lines))
 
 
 def newest() -> Anchor | None:
@@ -86,6 +96,7 @@ def newest() -> Anchor | None:
 
 def append(anchor: Anchor) -> None:
     """Add a line that is on disk when this returns. Raises OSError, and leaves no part of a line that is read."""
+    line = signed(anchor)
     with _locked() as descriptor:
         stream = os.fdopen(os.dup(descriptor), "r+b")
         with stream:
@@ -93,12 +104,14 @@ def append(anchor: Anchor) -> None:
             kept = whole[: whole.rfind(b"\n") + 1]
             stream.truncate(len(kept))  # what a full disk left of a line that was never written whole
             stream.seek(0, os.SEEK_END)
-            stream.write(f"{signed(anchor)}\n".encode())
+            stream.write(f"{line}\n".encode())
             stream.flush()
             os.fsync(stream.fileno())
         lines = kept.decode(errors="replace").splitlines()
         if len(lines) > MOST_LINES:
-            _thin([*lines, signed(anchor)])
+            _thin([*lines, line])
+    if settings.LOG_ANCHORS:
+        log.info("%s%s", LOGGED, line)
 
 
 def set_aside() -> None:
@@ -125,6 +138,17 @@ def _lines(path: Path, *, whole: bool) -> list[str]:
     except OSError as error:
         raise AnchorError(f"{path} cannot be read ({error.strerror})") from error
     return found[1:] if begin else found
+
+
+def _told(line: str) -> str:
+    """The anchor in a line of a copy, or of a log of either format; "" where there is none."""
+    try:
+        told = json.loads(line).get("message", line)
+    except (ValueError, AttributeError):
+        told = line
+    if LOGGED in told:
+        return str(told).partition(LOGGED)[2]
+    return line if told is line and line.startswith("{") else ""
 
 
 def _parse(path: Path, lines: list[str]) -> list[Anchor]:

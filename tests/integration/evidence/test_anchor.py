@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import resource
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from agentops import logs
 from agentops.evidence import anchors
 from agentops.evidence import rounds as evidence_rounds
 from agentops.jobs import anchor as round_of_the_clock
@@ -150,6 +152,43 @@ def test_a_copy_kept_elsewhere_judges_as_well(tmp_path: Path) -> None:
         anchors.file().unlink()
         assert "loops_auditevent: the newest" in verdict("--anchor", str(copy))
     assert verdict("--anchor", str(copy)) == ""
+
+
+@contextmanager
+def logging_to(path: Path, form: logging.Formatter) -> Iterator[None]:
+    """What the clock logs goes to ``path``, as an operator's own log would keep it."""
+    handler = logging.FileHandler(path)
+    handler.setFormatter(form)
+    logging.root.addHandler(handler)
+    level = anchors.log.level
+    anchors.log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
+        anchors.log.setLevel(level)
+        handler.close()
+
+
+@pytest.mark.parametrize("form", [logs.Line(), logs.Json()], ids=["text", "json"])
+def test_a_log_kept_elsewhere_judges_too(tmp_path: Path, settings: Any, form: logging.Formatter) -> None:
+    kept = tmp_path / "clock.log"
+    with logging_to(kept, form):
+        assert round_of_the_clock()
+        assert "mac" not in kept.read_text(), "nobody asked for it"
+        settings.LOG_ANCHORS = True
+        assert round_of_the_clock()
+        logging.root.warning("something else, with a brace: {}")
+    assert verdict("--anchor", str(kept)) == ""
+    with thief() as cursor:
+        cursor.execute("DELETE FROM loops_auditevent")
+        cursor.execute("DELETE FROM loops_seal")
+        anchors.file().unlink()
+        assert "loops_auditevent: the newest" in verdict("--anchor", str(kept))
+        kept.write_text(kept.read_text().replace("heads", "tails"))
+        assert "the anchor: a line of" in verdict("--anchor", str(kept))
+    kept.write_text("nothing of it here\n")
+    assert "is missing" in verdict("--anchor", str(kept))
 
 
 def test_a_database_older_than_its_anchor_says_as_of_when_and_begins_anew_with_a_reason() -> None:
