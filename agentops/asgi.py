@@ -11,16 +11,16 @@ pages = get_asgi_application()  # before the imports below: they need the app re
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 
-from agentops.asgi_request_limits import Edge  # noqa: E402
 from agentops.database_pool import share_connections  # noqa: E402
+from agentops.request_limits.asgi import Edge  # noqa: E402
 from agentops.websocket_origin import SameOrigin  # noqa: E402
 from loops.web.live.routes import websocket_urlpatterns  # noqa: E402
 
 share_connections()
 if "daphne.server" in sys.modules:  # it is daphne that has loaded this, and not another server or a test
-    from agentops import daphne_request_limits
+    from agentops.request_limits import daphne
 
-    daphne_request_limits.install()
+    daphne.install()
 
 application = ProtocolTypeRouter(
     {

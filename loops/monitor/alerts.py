@@ -6,13 +6,12 @@ import logging
 import uuid
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 
-from loops.engine.encoding.canonical import clean_json
 from loops.models import AuditEvent, Detection, Run
 from loops.monitor.queries import RunSeen
 from loops.monitor.rules import SPEND, Alert
-from loops.storage import inbox
+from loops.storage import audit_rows, inbox
 
 log = logging.getLogger(__name__)
 BY = "monitor"
@@ -49,7 +48,8 @@ def tell(run: RunSeen, noticed: Alert) -> bool:
 
 def tell_of_embeddings(*, works: bool, said: str) -> None:
     """Whether the embedding model can be asked, told when that changes."""
-    AuditEvent.objects.create(kind=EMBEDDINGS, detail=clean_json({"works": works, "said": said}))
+    with connection.cursor() as cursor:
+        audit_rows.insert(cursor, EMBEDDINGS, detail={"works": works, "said": said})
     log.log(logging.INFO if works else logging.WARNING, "%s%s", said, "" if works else INSTEAD)
 
 
@@ -61,4 +61,5 @@ def embeddings() -> tuple[bool, str] | None:
 
 def _audit(run_id: uuid.UUID, said: dict[str, Any]) -> None:
     project_id = Run.objects.values_list("project_id", flat=True).get(pk=run_id)
-    AuditEvent.objects.create(kind="monitor.detected", project_id=project_id, run_id=run_id, detail=clean_json(said))
+    with connection.cursor() as cursor:
+        audit_rows.insert(cursor, "monitor.detected", project=project_id, run=run_id, detail=said)

@@ -14,22 +14,19 @@ from typing import Any
 
 from django.conf import settings
 from django.utils.module_loading import import_string
-from psycopg.types.json import Jsonb
 
 from loops.agents import packages
 from loops.driver import idempotency_key
 from loops.engine import ports as p
 from loops.engine import strategies
-from loops.engine.encoding.canonical import clean_json, sha256
+from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.packages import Broken
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult, ToolSpec
-from loops.ids import new_id
 from loops.llm import providers
-from loops.masking import known
 from loops.models import Run, ToolCallRecord
 from loops.orchestrator import Orchestrator
-from loops.storage import blobs, journal
+from loops.storage import audit_rows, blobs, journal
 from loops.storage.feed import Publisher
 from loops.tools.alternatives import specialist_for
 from loops.tools.gateway import ToolGateway
@@ -206,12 +203,6 @@ _RULES = (
     "SELECT access, agent_type, tool, operation, paths, note FROM loops_accessrule WHERE project_id = %s ORDER BY id"
 )
 _COLLEAGUES = "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AND id <> %s AND is_active ORDER BY name"
-_AUDIT = (
-    "INSERT INTO loops_auditevent (id, at, kind, project_id, run_id, detail) "
-    "VALUES (%s, clock_timestamp(), %s, %s, %s, %s)"
-)
-
-
 _ALLOWED = (
     "SELECT 1 FROM loops_workspace WHERE project_id = %s AND allowed_path = %s AND allowed_in_place "
     "AND allowed_by_id IS NOT NULL LIMIT 1"
@@ -236,8 +227,7 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] | None
         planted = event.get("restored") or event.get("taken")
         kind = "tool.denied" if event.get("access") == "deny" else "tool.planted" if planted else ""
         if kind:
-            detail = Jsonb(clean_json(known().value(dict(event)), 2000))
-            connection.execute(_AUDIT, [new_id(), kind, run.project_id, run.pk, detail])
+            audit_rows.insert(connection, kind, project=run.project_id, run=run.pk, detail=event, cut=2000)
 
     stored, refused = blobs.Stored(connection), refusing(run, connection)
     return LiveTools(run.agent.agent_type, read_rules, audit, stored, save_blob or stored.save, refused)

@@ -10,13 +10,16 @@ from django.db import connection, transaction
 from loops.engine import facts as f
 from loops.engine.apply import apply, initial
 from loops.engine.encoding.canonical import encode
-from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.encoding.codec import from_plain
+from loops.engine.encoding.replace import evolve
 from loops.engine.end_reports import REPORT_KINDS, report
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
+from loops.engine.state.spec import RunSpec
 from loops.models import Artifact, Run
 from loops.runs.composition import gatekeeper
 from loops.services import audit
+from loops.services.tasks import run_spec
 from loops.storage import blobs, journal, reader
 
 log = logging.getLogger(__name__)
@@ -39,30 +42,23 @@ def condemn(held: journal.Claim, run: Run, error: Exception) -> None:
 
 def _report(run: Run, why: str) -> dict[str, Any]:
     """Of the state up to the first fact that cannot be read; of the run's row where not even the first one can."""
-    state = _salvaged(run)
-    if state is not None:
-        detail = f"{why}. What stands here is of its facts up to {state.seq}."
-        return report(Phase.FAIL, state, REASON, detail)
-    return {
-        "kind": REPORT_KINDS[Phase.FAIL],
-        "schema": 2,
-        "run": str(run.pk),
-        "reason": REASON,
-        "explanation": EXPLANATIONS[REASON],
-        "usage": {"steps": run.total_steps, "tokens": run.total_tokens, "cost_is_lower_bound": True},
-        "limits": {},
-        "checks": [],
-        "diagnosis": why,
-        "causes": [REASON],
-        "latest_error": None,
-        "checks_of_earlier_result": False,
-        "done": ["what it did is not known: its facts cannot be read"],
-        "not_done": [item["text"] for item in run.task.criteria] or [run.task.goal[:300]],
-        "partial_output": "",
-        "partial_output_is": "nothing",
-        "given_up": [],
-        "checkpoint": {"seq": run.head_seq, "step": run.total_steps, "phase": run.phase},
-    }
+    if state := _salvaged(run):
+        return report(Phase.FAIL, state, REASON, f"{why}. What stands here is of its facts up to {state.seq}.")
+    unknown = {"done": ["what it did is not known: its facts cannot be read"]}
+    return report(Phase.FAIL, _by_its_row(run), REASON, why) | unknown
+
+
+def _by_its_row(run: Run) -> RunState:
+    spec = from_plain(RunSpec, run_spec(run))
+    state = initial(f.RunStarted(at=0, spec=spec, system="", prompt_version="", tools_sha256=""))
+    return evolve(
+        state,
+        seq=run.head_seq,
+        step=run.total_steps,
+        tokens=run.total_tokens,
+        cost_unknown=True,
+        phase=Phase(run.phase),
+    )
 
 
 def _salvaged(run: Run) -> RunState | None:

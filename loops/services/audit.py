@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loops.engine.encoding.canonical import clean_json
-from loops.masking import known
 from loops.models import AuditEvent, Project, Run
-
-LONGEST = 500
+from loops.storage import audit_rows
 
 
 def record(
@@ -20,9 +17,9 @@ def record(
     run: Run | None = None,
     detail: Mapping[str, Any] | None = None,
 ) -> AuditEvent:
-    """Add one event, in the caller's transaction. Long strings are cut: the audit log is no place for payloads."""
+    """Add one event, in the caller's transaction, in the shape of ``loops.storage.audit_rows``."""
     person = actor if actor is not None and actor.is_authenticated else None
     if project is None and run is not None:
         project = run.project
-    shown = clean_json(known().value(dict(detail or {})), cut=LONGEST)
+    shown = audit_rows.shown(detail)
     return AuditEvent.objects.create(kind=kind, actor=person, project=project, run=run, detail=shown)

@@ -27,9 +27,8 @@ from loops.engine.encoding import canonical
 from loops.engine.encoding.codec import from_plain, to_plain
 from loops.engine.ports import LeaseLost, Signal, Within
 from loops.engine.state.run import RunState
-from loops.ids import new_id
 from loops.models import Checkpoint
-from loops.storage import dispatch, facts_by_kind, reader
+from loops.storage import audit_rows, dispatch, facts_by_kind, reader
 from loops.storage.encoding import encode_fact
 from loops.storage.feed import Publisher
 from loops.storage.rows import project
@@ -65,10 +64,6 @@ _FENCE = "SELECT 1 FROM agent_execution_history WHERE id = %s AND epoch = %s FOR
 HUNG, TOLD_TO_END = "run.hung", "run.worker_told_to_end"
 WORDS = (HUNG, TOLD_TO_END)
 """What an owner leaves word of for the next one."""
-_WORD = (
-    "INSERT INTO loops_auditevent (id, at, kind, project_id, run_id, detail) "
-    "VALUES (%s, clock_timestamp(), %s, %s, %s, %s::jsonb)"
-)
 _RENEW = "SELECT journal_renew(%s, %s, make_interval(secs => %s))"
 _RELEASE = "SELECT journal_release(%s, %s, %s, %s)"
 _MAIL_KINDS = "SELECT DISTINCT kind FROM journal_mail(%s)"
@@ -272,8 +267,8 @@ class PgJournal:
         self._leave_word(TOLD_TO_END, "the worker was told to end")
 
     def _leave_word(self, kind: str, what: str) -> None:
-        detail = json.dumps({"what": what, "epoch": self._epoch})
-        self._cursor().execute(_WORD, [new_id(), kind, self._project, self._run, detail])
+        detail = {"what": what, "epoch": self._epoch}
+        audit_rows.insert(self._cursor(), kind, project=self._project, run=self._run, detail=detail)
 
     def renew(self) -> None:
         asked = uptime()

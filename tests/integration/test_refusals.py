@@ -12,8 +12,8 @@ from channels.exceptions import StopConsumer
 from django.test import Client
 
 from agentops import refusals
-from agentops.asgi_request_limits import Edge
 from agentops.ops import refusals as ops_refusals
+from agentops.request_limits.asgi import Edge
 from agentops.websocket_origin import SameOrigin
 from loops.models import AuditEvent
 from tests import factories as make

@@ -23,8 +23,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from agentops import request_limits
-from agentops.asgi_request_limits import Edge
 from agentops.embedded.process import Command
+from agentops.request_limits.asgi import Edge
 from tests import factories as make
 from tests import stack
 from tests.controls import switch

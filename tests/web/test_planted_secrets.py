@@ -21,6 +21,7 @@ from gates.services.disclosure import whole_proof
 from loops import masking
 from loops.models import AccessRule, Agent, Fork, MailboxItem, ModelConfig, Project, Run, Task, Workspace
 from loops.services import audit
+from loops.storage import audit_rows
 from tests.addresses import addresses
 from tests.integration.gates.builders import open_gate
 from tests.integration.services import world as people
@@ -185,7 +186,7 @@ def by_code(world: people.World, folder: Path) -> None:
 
 def across_the_cut(world: people.World, folder: Path) -> None:
     """What is masked where it is stored would not know the half that is left of it."""
-    audit.record("test.happened", actor=world.root, detail={"said": "x" * (audit.LONGEST - 32) + SECRET})
+    audit.record("test.happened", actor=world.root, detail={"said": "x" * (audit_rows.LONGEST - 32) + SECRET})
 
 
 INPUTS = [

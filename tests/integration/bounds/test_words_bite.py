@@ -13,7 +13,7 @@ from loops.ids import new_id
 from loops.llm import transport_errors
 from loops.models import AuditEvent, Breaker
 from loops.services import audit
-from loops.storage import breakers, journal, rows
+from loops.storage import audit_rows, breakers, journal, rows
 from tests import fakes
 from tests.integration.storage import owned
 
@@ -51,9 +51,12 @@ def test_the_words_of_a_provider_say_that_they_were_cut() -> None:
 
 
 def test_the_log_of_what_people_did_says_what_was_cut() -> None:
-    audit.record("x", actor=None, detail={"long": "x" * 700, "deep": {"fits": "y" * audit.LONGEST}})
+    audit.record("x", actor=None, detail={"long": "x" * 700, "deep": {"fits": "y" * audit_rows.LONGEST}})
     detail = AuditEvent.objects.get(kind="x").detail
-    assert detail == {"long": f"{'x' * audit.LONGEST}… (700 characters)", "deep": {"fits": "y" * audit.LONGEST}}
+    assert detail == {
+        "long": f"{'x' * audit_rows.LONGEST}… (700 characters)",
+        "deep": {"fits": "y" * audit_rows.LONGEST},
+    }
 
 
 def test_a_title_in_the_queue_says_that_it_was_cut() -> None:

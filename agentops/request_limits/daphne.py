@@ -1,7 +1,7 @@
 """How daphne takes a request in: Twisted collects the whole body, and parses it, before ASGI hears of it at all.
 
 Its parser of multipart bodies takes twelve times their size in memory, and nothing bounds a body or its pace. So the
-rules of `intake` are applied while a request comes in, bodies wait on disk, and Twisted parses none.
+rules of `agentops.request_limits` are applied while a request comes in, bodies wait on disk, and Twisted parses none.
 """
 
 from __future__ import annotations
