@@ -9,6 +9,7 @@ from celery.schedules import crontab
 from celery.signals import beat_init, setup_logging, worker_init
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # of all pages, which no worker has: half a second
 
 app = Celery("agentops")
 app.config_from_object("django.conf:settings", namespace="CELERY")

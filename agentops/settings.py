@@ -59,7 +59,7 @@ INSTALLED_APPS = [
     "unfold",
     "unfold.contrib.filters",
     "unfold.contrib.forms",
-    "django.contrib.admin",
+    "agentops.admin_config.LateAdmin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.humanize",

@@ -24,6 +24,7 @@ class Docs(Endpoint, SpectacularSwaggerView):
     """The same for people, to read and to try."""
 
 
+admin.autodiscover()
 urlpatterns: list[URLPattern | URLResolver] = [
     path("favicon.ico", favicon),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),

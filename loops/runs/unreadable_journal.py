@@ -37,7 +37,7 @@ def condemn(held: journal.Claim, run: Run, error: Exception) -> None:
         Artifact.objects.update_or_create(run=run, seq=held.seq, kind=kind, name=REASON, defaults=kept)
         with connection.cursor() as cursor:
             gatekeeper().withdraw(str(run.pk), REASON)(cursor)
-        audit.record("run.condemned", actor=None, run=run, detail={"error": str(error)[:2000]})
+        audit.record("run.condemned", actor=None, run=run, detail={"error": str(error)})
 
 
 def _report(run: Run, why: str) -> dict[str, Any]:

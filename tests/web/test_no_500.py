@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.db import transaction
 from django.test import Client
 from rest_framework.serializers import BaseSerializer
 
+from agentops.urls import admin
 from gates.api import serializers
 from loops.api import forks, inputs, tokens
 from tests import factories as make

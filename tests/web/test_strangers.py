@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from agentops.urls import admin
 from gates.models import Decision
 from loops.engine import facts as f
 from loops.ids import new_id

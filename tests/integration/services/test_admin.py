@@ -1,11 +1,11 @@
 """Admin pages: they load, they version what they change, and history cannot be changed with them."""
 
 import pytest
-from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
 from django.urls import reverse
 from django.utils import timezone
 
+from agentops.urls import admin
 from loops.models import (
     AccessRule,
     Agent,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
+from agentops.urls import admin
 from loops.models import AccessRule, Agent, AuditEvent, ModelConfig, Policy, Workspace
 from loops.services import people
 from tests.integration.services.world import World

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.models import CharField, JSONField, TextField
 from django.urls import reverse
 
+from agentops.urls import admin
 from loops import masking
 from loops.models import AuditEvent, Fork, Project
 from loops.services import forks as services_forks
