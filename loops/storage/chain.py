@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from django.db import connection
+from django.db import connection, transaction
 
 from loops.engine.encoding import canonical
 from loops.models import Artifact, Blob, Fact, ProvenanceRecord, Run, Tombstone
@@ -43,8 +45,10 @@ def verify(run_id: uuid.UUID | str | None = None) -> ChainReport:
     if run_id is not None:
         runs = runs.filter(pk=run_id)
     pruned = set(Tombstone.objects.values_list("run_id", flat=True))
-    for run in runs.only("id", "head_seq", "head_hash").iterator(chunk_size=200):
-        _verify_run(run, report, pruned=run.pk in pruned)
+    for run in runs.only("id").iterator(chunk_size=200):
+        with _one_moment():
+            wanted, final = _verify_facts(run, report)
+        report.pruned += _verify_blobs(run, wanted, report, may_be_gone=wanted - final if run.pk in pruned else set())
     _verify_tombstones(report, run_id)
     report.problems.extend(lineage.faults(run_id))
     _verify_records(report, run_id)
@@ -53,9 +57,22 @@ def verify(run_id: uuid.UUID | str | None = None) -> ChainReport:
     return report
 
 
-def _verify_run(run: Run, report: ChainReport, *, pruned: bool) -> None:
+@contextmanager
+def _one_moment() -> Iterator[None]:
+    """A run and its facts as of one moment, for it may be at work; in a caller's transaction, as that has them."""
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
+
+
+def _verify_facts(run: Run, report: ChainReport) -> tuple[set[str], set[str]]:
+    """Bodies that have to be there, and those of them that are never pruned."""
     report.runs += 1
     prev, seq, epoch, commits = b"", 0, 0, False
+    head_seq, head_hash = Run.objects.values_list("head_seq", "head_hash").get(pk=run.pk)
     wanted, final = _artifacts(run)
     for fact in Fact.objects.filter(run_id=run.pk).order_by("seq").iterator(chunk_size=BATCH):
         seq += 1
@@ -74,11 +91,11 @@ def _verify_run(run: Run, report: ChainReport, *, pruned: bool) -> None:
         final.update(named if fact.kind == "RunEnded" else ())
         prev, epoch = bytes(fact.hash), fact.epoch
     report.facts += seq
-    if seq != run.head_seq or prev != bytes(run.head_hash):
-        report.problems.append(f"run {run.pk}: the journal ends at {seq}, the run says {run.head_seq}")
+    if seq != head_seq or prev != bytes(head_hash):
+        report.problems.append(f"run {run.pk}: the journal ends at {seq}, the run says {head_seq}")
     if commits and not ProvenanceRecord.objects.filter(run_id=run.pk).exists():
         report.problems.append(f"run {run.pk}: the provenance of its result is missing")
-    report.pruned += _verify_blobs(run, wanted, report, may_be_gone=wanted - final if pruned else set())
+    return wanted, final
 
 
 def _references(fact: Fact, body: bytes, report: ChainReport) -> set[str]:

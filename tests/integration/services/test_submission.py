@@ -26,7 +26,7 @@ def test_a_submission_makes_a_task_and_a_queued_run(world):
 
 def test_a_submission_rings_the_bell_once_after_the_commit(world, django_capture_on_commit_callbacks, monkeypatch):
     rung = []
-    monkeypatch.setattr(dispatch, "ring_now", rung.append)
+    monkeypatch.setattr(dispatch, "ring_now", lambda run_id, after: rung.append(run_id))
     with django_capture_on_commit_callbacks(execute=True):
         run = world.submit().run
         assert rung == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,9 +17,33 @@ from loops.engine.values import ArtifactRef, ToolResult
 from loops.models import Run
 from loops.storage import chain
 from tests import fakes
+from tests.integration.services.world import closing_connections
 from tests.integration.storage import owned
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("N1")]
+
+
+def test_a_run_that_is_at_work_meanwhile_is_intact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it writes between two looks of the verification is no forgery: whoever cries wolf is not believed."""
+    mine, look = owned.begun(), chain._artifacts
+    mine.journal.release(runnable=True)
+
+    @closing_connections
+    def work() -> None:
+        owned.own(mine.run, "another").append(
+            f.MessageReceived(text="more", by="ana"), f.MessageReceived(text="and more", by="ana")
+        )
+
+    def looked(run: Run) -> Any:
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(work).result()
+        return look(run)
+
+    monkeypatch.setattr(chain, "_artifacts", looked)
+    before = Run.objects.get(pk=mine.run.pk).head_seq
+    assert chain.verify().problems == []
+    assert Run.objects.get(pk=mine.run.pk).head_seq == before + 2
+
 
 CHANGED = "convert_to(replace(convert_from({0}, 'UTF8'), '\"at\":1', '\"at\":2'), 'UTF8')"
 ONE_FACT = {
