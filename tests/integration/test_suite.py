@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-OPTIONS = "--import-mode=importlib -p no:django -p no:hypothesispytest -p no:playwright"
+OPTIONS = "--import-mode=importlib -p xdist -p pytest_randomly"  # no others: loading them takes two seconds a process
 BESIDE, BY_ITSELF = ("-n", "2"), ("-n", "0")
 GOOD = "def test_good():\n    pass\n"
 BAD = "def test_bad():\n    assert 1 == 2, 'never'\n"
@@ -56,7 +56,7 @@ def suite(folder: Path, *flags: str, **files: str) -> tuple[int, str]:
     ran = subprocess.run(
         [sys.executable, "-m", "tests.suite", *flags],
         cwd=folder,
-        env={**environ, "PYTHONPATH": str(settings.BASE_DIR), "SEED": "7"},
+        env={**environ, "PYTHONPATH": str(settings.BASE_DIR), "SEED": "7", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
