@@ -30,7 +30,7 @@ if not os.environ.get("AGENTOPS_TEST_STATE"):
     TAKE_BACK_S = 0  # processes that tests start wait like the product
     DATABASE_POOL = 0  # the process of the tests is no web server, and some of them load the web application into it
     # Longer than in production, where the role has 5 s: a test holds one transaction, also while the machine is busy.
-    DATABASES["default"]["OPTIONS"]["options"] = "-c idle_in_transaction_session_timeout=15s"
+    DATABASES["default"]["OPTIONS"]["options"] = "-c idle_in_transaction_session_timeout=120s"
 DATABASES["default"]["TEST"] = {"NAME": "agentops_test"}
 if database := os.environ.get("AGENTOPS_TEST_DATABASE"):
     DATABASES["default"]["NAME"] = database
