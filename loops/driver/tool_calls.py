@@ -232,7 +232,7 @@ class ToolCalls:
             reasons.append("the worker that began it was lost, and nobody can prove that its process is gone")
         return e.OpenGate(
             kind="in_doubt",
-            title=f"Did {call.name} take effect? The worker was lost while it ran.",
+            title="",
             call=call,
             reasons=tuple(reasons),
             risk="high",

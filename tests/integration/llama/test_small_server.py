@@ -114,7 +114,8 @@ def test_the_window_is_asked_before_the_first_request(live_worker: Any, server: 
     chosen.refresh_from_db()
     assert (chosen.window_found, chosen.window_source) == (4096, "asked")
     assert facts(run, "ModelRequested")[0].window == 4096
-    assert facts(run, "ModelFailed") == []
+    failed = [one.code for one in facts(run, "ModelFailed")]
+    assert set(failed) <= {"connection_cut"}, "an idle line may be hung up on; nothing was too long"
 
 
 def test_a_window_that_an_error_names_is_learnt_and_the_run_goes_on(live_worker: Any, server: Server) -> None:

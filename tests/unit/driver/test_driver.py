@@ -368,6 +368,21 @@ def test_an_intent_without_outcome_is_never_repeated_blindly(
     assert len(keys) == 1
 
 
+@pytest.mark.spec("Q3", "X6")
+def test_whoever_is_asked_about_an_outcome_reads_of_what() -> None:
+    world = World([says("", ("look", {"path": "totals.py"})), done()])
+
+    def crash(arguments: object) -> str:
+        raise Killed
+
+    world.tools.functions["look"] = crash
+    with pytest.raises(Killed):
+        world.drive()
+    world.tools.world["look"] = Verified.UNKNOWN
+    assert world.drive() == "gate:in_doubt"
+    assert world.gatekeeper.opened[-1].title == "Did it take effect? look totals.py"
+
+
 @pytest.mark.spec("J3")
 def test_a_lost_lease_writes_nothing_more() -> None:
     world = World([says("", LOOK), done()])
