@@ -156,12 +156,13 @@ function press(key) {
 // The first press shows what is out of view; what was shown, the second decides.
 function decide(gate, button, key) {
   if (!one("[data-verdicts]", gate)) return false;
+  // At once, whatever was shown: letters of the word would else be taken for keys, and `r` among them rejects.
+  const word = one("[data-word]", button.form);
+  if (word && !button.disabled && word.value.trim() !== word.dataset.word) { show(word); word.focus(); return true; }
   if (performance.now() - Number(gate.dataset.came ?? -SEEN) < SEEN) return true;
   const head = one(".gate-head", gate);
   if (!gate.dataset.met && !inView(head)) { gate.dataset.met = "yes"; head.scrollIntoView({ block: "start" }); button.classList.add("nudge"); return true; }
   if (button.disabled) return goOn(gate);
-  const word = one("[data-word]", button.form);
-  if (word && word.value.trim() !== word.dataset.word) { show(word); word.focus(); return true; }
   const asks = button.hasAttribute("data-twice") || !inView(button);
   if (asks && gate.dataset.armed !== key) { gate.dataset.armed = key; show(button); button.classList.add("nudge"); return true; }
   button.form.requestSubmit(button);

@@ -64,6 +64,21 @@ def test_irreversible_action_asks_for_its_word_first(desk: Any) -> None:
     assert wait_decided(desk, gate).verdict == "approve"
 
 
+@pytest.mark.spec("O1")
+def test_the_word_typed_at_once_on_the_next_card_is_no_row_of_keys(desk: Any) -> None:
+    """`r` is in it, which rejects, and so is `e`."""
+    first, second = open_gate(desk.world, risk="medium"), open_gate(desk.world, "irreversible_action", risk="low")
+    desk.goto(f"{desk.site}/review/{first.pk}/")
+    settled(desk)
+    desk.keyboard.press("a")
+    desk.locator(f"#gate-{second.pk}").wait_for()
+    settled(desk)
+    desk.keyboard.press("a")
+    desk.keyboard.type("write_file")
+    desk.keyboard.press("Control+Enter")
+    assert wait_decided(desk, second).verdict == "approve"
+
+
 @pytest.mark.parametrize("risk", ["high", "critical"])
 def test_high_risk_takes_a_second_and_different_key(desk: Any, risk: str) -> None:
     gate = open_gate(desk.world, risk=risk)
