@@ -34,6 +34,15 @@ from tests.integration.storage import owned
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("T5", "J4")]
 
 
+@pytest.fixture(autouse=True)
+def as_a_role_has_it(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The suite lets its own transactions stand still for longer than a role of an installation may."""
+    monkeypatch.setitem(connection.settings_dict, "OPTIONS", {})
+    connection.close()
+    yield
+    connection.close()
+
+
 def found() -> dict[str, checks.Check]:
     return {check.name: check for check in [*checks.standing(), *checks.moving()]}
 
