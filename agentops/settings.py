@@ -200,8 +200,8 @@ MONITOR_EMBEDDINGS_COSINE = env.float("MONITOR_EMBEDDINGS_COSINE", default=0.9)
 # --- People -------------------------------------------------------------------------------------------------------
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
-MOST_SOCKETS = 30  # live pages of one person, over all web processes
 TAKE_BACK_S = env.float("AGENTOPS_TAKE_BACK_SECONDS", default=5)
+MOST_SOCKETS = 30  # live pages of one person, over all web processes
 SOCKETS_PER_PERSON = env.int("AGENTOPS_SOCKETS_PER_PERSON", default=MOST_SOCKETS)
 AXES_HANDLER = "agentops.login_attempts.Attempts"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address", "username"]

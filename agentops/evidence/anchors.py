@@ -25,8 +25,8 @@ from django.conf import settings
 from agentops.embedded.paths import Paths
 
 FOLDER, FILE = "anchors", "heads.jsonl"
-LOGGED = "anchored "
-"""Before an anchor in a log."""
+LOGGED = "anchored {"
+"""How an anchor begins in a log."""
 MOST_LINES, NEWEST_LINES, DAILY_LINES = 2000, 1000, 400
 TAIL_BYTES = 1 << 16
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ def append(anchor: Anchor) -> None:
         if len(lines) > MOST_LINES:
             _thin([*lines, line])
     if settings.LOG_ANCHORS:
-        log.info("%s%s", LOGGED, line)
+        log.info("%s%s", LOGGED, line.removeprefix("{"))
 
 
 def set_aside() -> None:
@@ -143,12 +143,15 @@ def _lines(path: Path, *, whole: bool) -> list[str]:
 def _told(line: str) -> str:
     """The anchor in a line of a copy, or of a log of either format; "" where there is none."""
     try:
-        told = json.loads(line).get("message", line)
-    except (ValueError, AttributeError):
-        told = line
-    if LOGGED in told:
-        return str(told).partition(LOGGED)[2]
-    return line if told is line and line.startswith("{") else ""
+        said = json.loads(line)
+    except ValueError:
+        said = {"message": line}
+    if not isinstance(said, dict):
+        return ""
+    if "message" not in said:
+        return line
+    begin = str(said["message"]).find(LOGGED)
+    return str(said["message"])[begin + len(LOGGED) - 1 :] if begin >= 0 else ""
 
 
 def _parse(path: Path, lines: list[str]) -> list[Anchor]:

@@ -13,6 +13,7 @@ from gates.policy.kinds import Verdict
 from gates.policy.payloads import confirmation_word
 from gates.services.decisions import decide, view_bytes
 from gates.services.refusals import DecisionRefused, InvalidDecision, audit
+from gates.services.take_back import seconds_left
 
 MOST = 100
 TOGETHER = (Verdict.APPROVE, Verdict.REJECT)
@@ -38,6 +39,11 @@ class BulkResult:
     @property
     def ok(self) -> bool:
         return self.decision is not None
+
+    @property
+    def take_back_s(self) -> float:
+        """For how long the approval can be taken back."""
+        return seconds_left(self.decision.gate) if self.decision else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,9 +324,10 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 
 // What was approved waits for some seconds, in which it can be taken back; then the button is gone.
 function takeBack() {
-  const button = all("[data-take-back] button").find(isShown);
-  button?.click();
-  return Boolean(button);
+  const buttons = all("[data-take-back] button").filter(isShown);
+  if (buttons.length !== 1) return false; // of several, decided together, one says which
+  buttons[0].click();
+  return true;
 }
 function watchTakeBacks() {
   for (const form of all("[data-take-back]:not([data-watched])")) {

@@ -52,6 +52,30 @@ def test_web_processes_load_no_sdk(module: str) -> None:
     assert done.stdout.strip() == "[]", done.stdout + done.stderr[-2000:]
 
 
+LOADED = "print([m for m in ('loops.admin', 'unfold.admin', 'rest_framework.views') if m in sys.modules])"
+
+
+@pytest.mark.spec("V1")
+@pytest.mark.parametrize(
+    ("does", "loaded"),
+    [
+        ("from agentops.celery import app; app.loader.import_default_modules(); import loops.runs.drive", False),
+        ("from django.core import checks; checks.run_checks(tags=['admin'])", True),
+    ],
+    ids=["a worker", "checks"],
+)
+def test_pages_are_loaded_where_they_are_served_or_checked(does: str, loaded: bool) -> None:
+    """They cost a worker, the clock and each command a third of a second."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import django, sys; django.setup(); {does}; {LOADED}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ("unfold.admin" in done.stdout) is loaded, done.stdout + done.stderr[-2000:]
+    assert loaded or done.stdout.strip() == "[]"
+
+
 def test_long_files_say_why_they_are_one() -> None:
     """A file that grows past this usually holds a second idea with a name of its own; one that does not says so."""
     long = [file for file in _product() if _lines(file) > 400]

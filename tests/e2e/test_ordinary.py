@@ -26,7 +26,7 @@ from tests.e2e.crew import facts
 from tests.e2e.proxy import line
 from tests.e2e.test_bad_input import house_agent
 from tests.stack import wait_until
-from tests.web.browsing import settled
+from tests.web.browsing import approved_by_key, settled
 from tests.web.test_long_steps import ALL_THAT_IS_SHOWN
 from tests.wire.say import Say, Seen, Wire
 from tests.wire.server import WireServer
@@ -106,14 +106,11 @@ def logs() -> Iterator[dict[Path, int]]:
         assert not re.search(r"Traceback|Internal Server Error|\" 500 ", new), f"{path}: {new[-3000:]}"
 
 
-def approve_by_key(page: Any, gate: Gate, presses: int = 400) -> int:
-    """Press `a`, and `y` where it asks, as a person does who reads on; how often."""
-    for number in range(1, presses):
-        page.keyboard.press("y" if page.locator("[data-sure]:visible").count() else "a")
-        page.wait_for_timeout(100)
-        if Decision.objects.filter(gate=gate).exists():
-            return number
-    raise AssertionError(f"{presses} keys did not approve {gate.title}: {page.locator('.verdicts').inner_text()}")
+def approve_by_key(page: Any, gate: Gate) -> int:
+    """Press on as a person does who reads on; how often."""
+    presses = approved_by_key(page, gate, presses=400, looks=2)
+    assert presses, page.locator(".verdicts").inner_text()
+    return presses
 
 
 def test_a_day_of_work_on_a_repository(house: House, workspace: Any, enter: Any, logs: Any) -> None:

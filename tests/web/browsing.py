@@ -92,15 +92,15 @@ def let_all_come(page: Any, answers: list[Held]) -> None:
     until(page, quiet, "it to ask no more")
 
 
-def approved_by_key(page: Any, gate: Gate, *, presses: int) -> int:
+def approved_by_key(page: Any, gate: Gate, *, presses: int, looks: int = 12) -> int:
     """Press `a` until the first decision falls, which has to be of this gate; how often it took, 0 when none fell.
-    Where it asks whether one is sure, `y` says so."""
+    Where it asks whether one is sure, `y` says so. ``looks``: so often it is looked for the decision of each press."""
     before = set(Decision.objects.values_list("gate_id", flat=True))
     for count in range(1, presses + 1):
         settled(page)
         page.keyboard.press("y" if page.locator("[data-sure]:visible").count() else "a")
         settled(page)  # what was decided is stored when its answer comes
-        for _ in range(12):
+        for _ in range(looks):
             if now := set(Decision.objects.values_list("gate_id", flat=True)) - before:
                 assert now == {gate.pk}
                 return count

@@ -178,7 +178,8 @@ def test_a_log_kept_elsewhere_judges_too(tmp_path: Path, settings: Any, form: lo
         assert "mac" not in kept.read_text(), "nobody asked for it"
         settings.LOG_ANCHORS = True
         assert round_of_the_clock()
-        logging.root.warning("something else, with a brace: {}")
+        logging.root.warning("something else, with a brace: {}, and 5 rows anchored by hand")
+        kept.write_text(kept.read_text() + '{"message": null}\n{"message": 5}\n')
     assert verdict("--anchor", str(kept)) == ""
     with thief() as cursor:
         cursor.execute("DELETE FROM loops_auditevent")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.test import Client
 from django.utils import timezone
 
 from gates import services
@@ -20,7 +21,7 @@ from loops.models import AuditEvent, MailboxItem, Run
 from loops.storage import inbox, journal
 from loops.storage.feed import Publisher
 from tests import decisions
-from tests.integration.gates.builders import SUBJECT, World, make_world, open_gate
+from tests.integration.gates.builders import SUBJECT, World, make_world, open_gate, proof_of
 from tests.integration.services.world import closing_connections
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q5")]
@@ -170,6 +171,19 @@ def test_after_the_end_of_the_run_there_is_nothing_to_take_back(world: World) ->
     Run.objects.filter(pk=gate.run_id).update(status="interrupted")
     assert services.seconds_left(Gate.objects.get(pk=gate.pk)) == 0
     refused(world, gate, world.reviewer, "The run has ended")
+
+
+def test_several_that_were_approved_together_are_taken_back_one_by_one(world: World) -> None:
+    gates = [waiting(world, risk="high") for _ in range(2)]
+    client = Client()
+    client.force_login(world.reviewer)
+    items = [f"{gate.pk}:{gate.digest}:{proof_of(client, gate)}" for gate in gates]
+    page = client.post("/review/bulk/", {"item": items, "verdict": "approve", "confirmed": "yes"}).content.decode()
+    assert "2 of 2 decided" in page
+    addresses = [f"/review/{gate.pk}/take-back/" for gate in gates]
+    assert [page.count(address) for address in addresses] == [1, 1]
+    assert client.post(addresses[1], {"place": "bulk"}).status_code == 302
+    assert [Gate.objects.get(pk=gate.pk).status for gate in gates] == ["approved", "void"]
 
 
 @pytest.mark.django_db(transaction=True)
