@@ -46,6 +46,7 @@ class Limits:
     snapshot_files: int = 5_000
     workspace_bytes: int = GIB
     workspace_files: int = 100_000
+    disk_reserve_bytes: int = GIB
     found_lines: int = 200
     listed_files: int = 1_000
     command_s: float = 120.0

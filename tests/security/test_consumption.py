@@ -47,6 +47,20 @@ MEMORY = {
 }
 WRITTEN = "kept = []\nfor n in range(4):\n  f = open(f'{place}/{n}', 'wb'); os.unlink(f.name); kept.append(f)\n"
 WRITTEN += "  for _ in range(100): f.write(b'x' * (1 << 20))\n  f.flush()\n"
+FORTY = "for n in range(4):\n  f = open(f'_{n}', 'wb+'); os.unlink(f.name)\n"
+FORTY += "  for _ in range(40): f.write(bytes(1 << 20))\n  f.flush()\n"
+HIDDEN = {
+    "mapped by one page": (
+        "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.mmap.restype = ctypes.c_void_p\n"
+        "libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]\n"
+        f"{FORTY}  assert libc.mmap(None, 4096, 1, 1, f.fileno(), 0) + 1; f.close()\n"
+    ),
+    "on its way": (
+        "import socket\none, other = socket.socketpair()\n"
+        f"{FORTY}  socket.send_fds(one, [b'x'], [f.fileno()]); f.close()\n"
+    ),
+}
+"""Files on disk without a name: one has no descriptor, the other has it in no process."""
 NAMES = "for n in range(100_000): open(f'{place}/{n}', 'w').close()\n"
 
 
@@ -99,6 +113,28 @@ def test_names_without_bytes_are_counted(tmp_path: Path, level: int) -> None:
 def test_files_on_disk_without_a_name_are_counted(tmp_path: Path, level: int) -> None:
     result = python(desk_of(tmp_path, level), "place = '.'\n" + WRITTEN)
     assert stopped(result, "its quota is"), result
+
+
+@BOTH
+@pytest.mark.parametrize("kind", HIDDEN)
+@pytest.mark.xdist_group("disk")  # what one writes is what the other lost
+def test_files_whose_size_nobody_sees_are_counted_by_what_the_disk_lost(tmp_path: Path, level: int, kind: str) -> None:
+    limits = Limits(workspace_bytes=40 * MIB, tmp_bytes=20 * MIB, disk_reserve_bytes=1 << 60)
+    result = python(desk_of(tmp_path, level, limits), HIDDEN[kind])
+    assert "the disk lost" in result.error, result
+    assert "begun" in result.content
+
+
+@BOTH
+@pytest.mark.xdist_group("disk")
+def test_a_program_with_sockets_whose_library_was_replaced_works(tmp_path: Path, level: int) -> None:
+    """Such as a server that is upgraded while it runs: both kinds of what cannot be seen, at sizes that it may have."""
+    code = "import time\nopen('kept', 'wb').write(bytes(40 << 20))\n"
+    code += "".join(HIDDEN.values()).replace("range(4)", "range(1)")
+    code += "time.sleep(1.5)\nprint('worked', flush=True); os._exit(0)"
+    result = python(desk_of(tmp_path, level, Limits(disk_reserve_bytes=1 << 60)), code)
+    assert result.ok, result
+    assert "worked" in result.content
 
 
 @BOTH

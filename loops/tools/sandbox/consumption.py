@@ -2,7 +2,7 @@
 
 Resident pages are not all of it: memory may belong to a mapping that is shared, to a file without a name, to a folder
 in memory or to a queue of the kernel, and disk to a file that has lost its name. Each is counted once, at the most that
-it may hold.
+it may hold. Where the kernel tells nobody how much that is, what the disk lost meanwhile says it (``out_of_sight``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from loops.tools.limits import Limits
+
 KIB = 1024
 _PIPE = 64 * KIB
 _SOCKET = 416 * KIB
@@ -21,17 +23,21 @@ _INODE = KIB
 _RESIDENT = (b"RssAnon:", b"RssFile:", b"VmSwap:", b"VmPTE:")
 _IN_MEMORY = ("/dev/zero (deleted)", "/SYSV", "/memfd:")
 _GONE = " (deleted)"
+_SOCKETS = "socket:"
 
 
 @dataclass(slots=True)
 class Used:
     """``memory`` and ``unlinked`` (files on disk without a name) in bytes, ``tasks`` are processes and threads,
-    ``files`` lie in folders in memory."""
+    ``files`` lie in folders in memory. ``only_mapped``: a file on disk has no name and no descriptor any more, so that
+    only a capability of the whole machine would show its size. ``sockets``: descriptors may be on their way in one."""
 
     memory: int = 0
     tasks: int = 0
     unlinked: int = 0
     files: int = 0
+    only_mapped: bool = False
+    sockets: bool = False
 
 
 @dataclass(slots=True)
@@ -42,6 +48,7 @@ class _Seen:
     named: dict[tuple[int, int], int] = field(default_factory=dict)
     queues: dict[str, int] = field(default_factory=dict)
     on_disk: dict[tuple[int, int], int] = field(default_factory=dict)
+    mapped_files: set[tuple[int, int]] = field(default_factory=set)
 
 
 def measure(first: int, folders: Mapping[str, int], most_tasks: int) -> Used:
@@ -61,12 +68,30 @@ def measure(first: int, folders: Mapping[str, int], most_tasks: int) -> Used:
     for process in processes:
         used.tasks += len(_listed(f"/proc/{process}/task"))
         used.memory += _resident(process)
-        _mappings(process, seen)
+        _mappings(process, seen, devices)
         for task in _listed(f"/proc/{process}/task"):  # threads may have tables of descriptors of their own
             _descriptors(f"/proc/{process}/task/{task}/fd", seen, devices)
     used.memory += sum(seen.mapped.values()) + sum(seen.named.values()) + sum(seen.queues.values())
     used.unlinked = sum(seen.on_disk.values())
+    used.only_mapped = bool(seen.mapped_files - seen.on_disk.keys())
+    used.sockets = any(name.startswith(_SOCKETS) for name in seen.queues)
     return used
+
+
+def out_of_sight(used: Used, lost: int, free: int, limits: Limits) -> str:
+    """Why a command is ended for files whose size nobody can see, or "" (ADR 0042).
+
+    ``lost``: bytes that the disk of the workspace has less free than when the command began, ``free``: what it has.
+    What can be seen of a command is bounded by its quotas, so more than these is somebody's: this command's if it maps
+    files without a name. Ordinary programs have sockets, so those count when the disk is nearly full only.
+    """
+    if lost <= limits.workspace_bytes + limits.tmp_bytes:
+        return ""
+    if used.only_mapped:
+        return f"the disk lost {lost} bytes, and the command maps files that have lost their names"
+    if used.sockets and free < limits.disk_reserve_bytes:
+        return f"the disk lost {lost} bytes and has {free} left, and open files may be on their way in its sockets"
+    return ""
 
 
 def _in_folders(first: int, folders: Mapping[str, int], used: Used) -> set[int]:
@@ -111,13 +136,19 @@ def _resident(process: int) -> int:
     return 0
 
 
-def _mappings(process: int, seen: _Seen) -> None:
+def _mappings(process: int, seen: _Seen, devices: set[int]) -> None:
     """Memory that is shared stays whole while a part of it is mapped: it counts by what is mapped, read or not."""
     mine: dict[str, int] = {}
     with suppress(OSError), open(f"/proc/{process}/maps", errors="replace") as file:
         for line in file:
             parts = line.split(maxsplit=5)
-            if len(parts) == 6 and parts[1].endswith("s") and parts[5].startswith(_IN_MEMORY):
+            if len(parts) < 6:
+                continue
+            if not parts[5].startswith(_IN_MEMORY):
+                device = os.makedev(*(int(number, 16) for number in parts[3].split(":")))
+                if parts[5].rstrip().endswith(_GONE) and device not in devices:
+                    seen.mapped_files.add((device, int(parts[4])))
+            elif parts[1].endswith("s"):
                 begin, _, end = parts[0].partition("-")
                 mine[parts[4]] = mine.get(parts[4], 0) + int(end, 16) - int(begin, 16)
     for inode, size in mine.items():
@@ -130,7 +161,7 @@ def _descriptors(folder: str, seen: _Seen, devices: set[int]) -> None:
             target = os.readlink(f"{folder}/{name}")
             if target.startswith("pipe:"):
                 seen.queues[target] = _PIPE
-            elif target.startswith("socket:"):
+            elif target.startswith(_SOCKETS):
                 seen.queues[target] = _SOCKET
             elif target.endswith(_GONE):
                 _without_name(f"{folder}/{name}", target, seen, devices)

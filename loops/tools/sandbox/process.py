@@ -57,13 +57,13 @@ async def run(
     limits: Limits,
     timeout_s: float,
     on_output: OnOutput,
-    over_quota: Callable[[int], str],
+    over_quota: Callable[[Used], str],
     fence: Fence,
 ) -> Finished:
     """Run to the end, a limit or cancellation. In every case no process of the command lives when this returns.
 
-    ``over_quota`` is called in a thread now and then, with the bytes of files that lost their names, and returns a
-    reason to stop, or "". With ``fence`` the command ends with the lease at the latest, and does not begin after it.
+    ``over_quota`` is called in a thread now and then, with what the command uses, and returns a reason to stop, or
+    "". With ``fence`` the command ends with the lease at the latest, and does not begin after it.
     """
     started = time.monotonic()
     held = leash(fence, prepared.ended_by)
@@ -155,7 +155,7 @@ async def _read(running: _Running, name: str) -> None:
             _kill(running, f"stopped: more than {running.limits.kept_bytes} bytes of output")
 
 
-async def _watch(running: _Running, over_quota: Callable[[int], str]) -> None:
+async def _watch(running: _Running, over_quota: Callable[[Used], str]) -> None:
     """What the kernel's per-process limits cannot see: what the whole tree uses, and the files of the workspace."""
     next_quota, pause, wait = time.monotonic() + _WATCH_S, _WATCH_S, _WATCH_S
     while True:
@@ -168,7 +168,7 @@ async def _watch(running: _Running, over_quota: Callable[[int], str]) -> None:
         if time.monotonic() < next_quota:
             continue
         before = time.monotonic()
-        if reason := await asyncio.to_thread(over_quota, used.unlinked):
+        if reason := await asyncio.to_thread(over_quota, used):
             return _kill(running, f"stopped: {reason}")
         pause = max(_WATCH_S, 20 * (time.monotonic() - before))
         next_quota = time.monotonic() + pause

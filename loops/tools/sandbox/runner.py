@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from loops.engine.ports import OnOutput
 from loops.tools.sandbox import bubblewrap, confinement
 from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, environment
+from loops.tools.sandbox.consumption import Used, out_of_sight
 from loops.tools.sandbox.planted_files import Taken
 from loops.tools.sandbox.process import Finished, run
 from loops.tools.sandbox.protected_files import guard
@@ -95,8 +96,15 @@ async def _to_the_end(work: Callable[[], list[str]]) -> list[str]:
 
 
 async def _run(prepared: Prepared, workspace: Workspace, job: Job, on_output: OnOutput) -> Finished:
-    def over_quota(unlinked: int) -> str:
-        return workspace.over_quota(unlinked) or confinement.over_scratch(prepared.scratch, workspace.limits)
+    before = workspace.free_bytes()
+
+    def over_quota(used: Used) -> str:
+        free = workspace.free_bytes()
+        return (
+            workspace.over_quota(used.unlinked)
+            or confinement.over_scratch(prepared.scratch, workspace.limits)
+            or out_of_sight(used, before - free, free, workspace.limits)
+        )
 
     try:
         return await run(prepared, workspace.limits, job.timeout_s, on_output, over_quota, workspace.fence)
