@@ -13,6 +13,8 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,14 @@ SLOWEST = 30  # are named at the end
 # Pure code has no excuse, and a promise that holds most of the time is none.
 NEVER = {"unit", "contracts", "architecture", "controls", "attacks", "faults", "security"}
 PROMISES = "J"  # rows of the specification: durability
-# Tests wait for other processes for two fifths of their time: twice as many as cores, and memory for eight.
-PROCESSES = min(8, 2 * (os.cpu_count() or 1))
+# Tests wait for other processes for two fifths of their time: one more than cores, and memory for eight.
+PROCESSES = min(8, 1 + (os.cpu_count() or 1))
 DEALT = ("-n", str(PROCESSES), "--dist", "loadgroup", "--no-loadscope-reorder")
 """In order, so that tests with a browser stay the last of each process, whose servers are its own."""
+COMPILED = "AGENTOPS_TEST_COMPILED"
+"""The variable that names the file by which the first process says that it has collected the tests."""
+FIRST_WORKER = "gw0"
+LONGEST_COMPILING_S = 120
 _GROUP = re.compile(r"@[^@\]]+$")  # what xdist adds to the name of a test
 
 
@@ -48,6 +54,22 @@ def pytest_itemcollected(item: Any) -> None:
     fixtures = [found[-1] for found in item._fixtureinfo.name2fixturedefs.values()]
     if any(fixture.baseid and fixture.scope in {"module", "class"} for fixture in fixtures):
         item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Let one process of xdist compile the tests, half of the work of collecting them: the others read that."""
+    worker = getattr(session.config, "workerinput", {})
+    compiled = Path(os.environ[COMPILED]) if worker and COMPILED in os.environ else None
+    if compiled and worker["workerid"] != FIRST_WORKER:
+        deadline = time.monotonic() + LONGEST_COMPILING_S
+        while not compiled.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+    try:
+        return (yield)
+    finally:
+        if compiled:
+            compiled.touch()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -121,6 +143,7 @@ def main(arguments: list[str]) -> int:
     begins = seed()
     with tempfile.TemporaryDirectory() as folder:
         failures = Path(folder) / "failures"
+        os.environ[COMPILED] = f"{folder}/compiled"
         # Folders of its own: pytest clears away what others left, and takes a suite whose clock differs for dead.
         own = ("-p", "tests.suite", f"--failures-to={failures}", f"--basetemp={folder}/t", f"--randomly-seed={begins}")
         code = _pytest(*own, *DEALT, f"--durations={SLOWEST}", *arguments)

@@ -58,7 +58,7 @@ def create_project(*, actor: Any, name: str, slug: str = "", is_demo: bool = Fal
     if actor is not None:
         Membership.objects.create(project=project, user=actor, role=Role.ADMIN)
     audit.record("project.created", actor=actor, project=project, detail={"name": name, "slug": slug})
-    policies.current_version(project, actor=actor, reason="Project created")
+    policies.add_version(project, actor, "Project created")
     return project
 
 

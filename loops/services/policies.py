@@ -53,7 +53,7 @@ def current_version(project: Project, *, actor: Any = None, reason: str = "") ->
     sha256 = canonical.sha256(snapshot)
     latest = _latest(project)
     if latest is None or latest.sha256 != sha256:
-        latest = _add_version(project, actor, reason)
+        latest = add_version(project, actor, reason)
     return f"v{latest.number}:{latest.sha256[:12]}"
 
 
@@ -85,7 +85,7 @@ def changed_fields(before: Any, after: Any, path: str = "") -> Iterable[str]:
 
 
 @transaction.atomic
-def _add_version(project: Project, actor: Any, reason: str) -> PolicyVersion:
+def add_version(project: Project, actor: Any, reason: str) -> PolicyVersion:
     """Number versions one after another: the policy row is the lock, and what it guards is read under it."""
     Policy.objects.select_for_update().get(project=project)
     snapshot = snapshot_of(project)
