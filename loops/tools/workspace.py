@@ -180,11 +180,6 @@ class Workspace:
             return f"the workspace holds {size} bytes; its quota is {self.limits.workspace_bytes}"
         return ""
 
-    def free_bytes(self) -> int:
-        """What its disk still has for whoever is not root."""
-        disk = os.fstatvfs(self.beneath.fd)
-        return disk.f_bavail * disk.f_frsize
-
     def _check_quota(self, extra: int) -> None:
         status = os.fstat(self.beneath.fd)
         key = (status.st_dev, status.st_ino)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -78,13 +78,20 @@ def measure(first: int, folders: Mapping[str, int], most_tasks: int) -> Used:
     return used
 
 
-def out_of_sight(used: Used, lost: int, free: int, limits: Limits) -> str:
+def free_bytes(folders: Iterable[int | str]) -> dict[int, int]:
+    """What the disks of these folders have left for whoever is not root, by device."""
+    disks = {os.stat(folder).st_dev: os.statvfs(folder) for folder in folders}
+    return {device: disk.f_bavail * disk.f_frsize for device, disk in disks.items()}
+
+
+def out_of_sight(used: Used, before: Mapping[int, int], now: Mapping[int, int], limits: Limits) -> str:
     """Why a command is ended for files whose size nobody can see, or "" (ADR 0042).
 
-    ``lost``: bytes that the disk of the workspace has less free than when the command began, ``free``: what it has.
-    What can be seen of a command is bounded by its quotas, so more than these is somebody's: this command's if it maps
-    files without a name. Ordinary programs have sockets, so those count when the disk is nearly full only.
+    ``before`` it began and ``now``: what is free on the disks that it may write to. What can be seen of a command is
+    bounded by its quotas, so more than these is somebody's: this command's if it maps files without a name. Ordinary
+    programs have sockets, so those count when a disk is nearly full only.
     """
+    lost, free = sum(max(0, before[disk] - now[disk]) for disk in now), min(now.values())
     if lost <= limits.workspace_bytes + limits.tmp_bytes:
         return ""
     if used.only_mapped:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from loops.engine.ports import OnOutput
 from loops.tools.sandbox import bubblewrap, confinement
 from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, environment
-from loops.tools.sandbox.consumption import Used, out_of_sight
+from loops.tools.sandbox.consumption import Used, free_bytes, out_of_sight
 from loops.tools.sandbox.planted_files import Taken
 from loops.tools.sandbox.process import Finished, run
 from loops.tools.sandbox.protected_files import guard
@@ -96,14 +96,16 @@ async def _to_the_end(work: Callable[[], list[str]]) -> list[str]:
 
 
 async def _run(prepared: Prepared, workspace: Workspace, job: Job, on_output: OnOutput) -> Finished:
-    before = workspace.free_bytes()
+    writable: list[int | str] = [workspace.beneath.fd]
+    if prepared.scratch:
+        writable.append(prepared.scratch)
+    before = free_bytes(writable)
 
     def over_quota(used: Used) -> str:
-        free = workspace.free_bytes()
         return (
             workspace.over_quota(used.unlinked)
             or confinement.over_scratch(prepared.scratch, workspace.limits)
-            or out_of_sight(used, before - free, free, workspace.limits)
+            or out_of_sight(used, before, free_bytes(writable), workspace.limits)
         )
 
     try:

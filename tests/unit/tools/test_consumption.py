@@ -22,7 +22,7 @@ ROOMY, NEARLY_FULL = 500 * GIB, 100 * MIB
     ],
 )
 def test_a_command_that_may_hold_what_the_disk_misses_is_ended(used: Used, lost: int, free: int) -> None:
-    assert f"{lost} bytes" in out_of_sight(used, lost, free, LIMITS)
+    assert f"the disk lost {lost} bytes" in out_of_sight(used, {1: free + lost}, {1: free}, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,11 @@ def test_a_command_that_may_hold_what_the_disk_misses_is_ended(used: Used, lost:
     ],
 )
 def test_ordinary_work_is_not(used: Used, lost: int, free: int) -> None:
-    assert out_of_sight(used, lost, free, LIMITS) == ""
+    assert out_of_sight(used, {1: free + lost}, {1: free}, LIMITS) == ""
+
+
+def test_each_disk_that_a_command_may_write_to_counts() -> None:
+    """Its workspace and its temporary folder: what the one gained does not hide what the other lost."""
+    before = {1: ROOMY, 2: ROOMY}
+    assert out_of_sight(MAPS, before, {1: ROOMY + GIB, 2: ROOMY - QUOTAS - 1}, LIMITS)
+    assert out_of_sight(SENDS, before, {1: ROOMY, 2: NEARLY_FULL}, LIMITS)
