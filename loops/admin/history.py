@@ -17,9 +17,14 @@ class PolicyVersionAdmin(ReadOnly):
 
 @admin.register(m.AuditEvent)
 class AuditEventAdmin(ReadOnly):
-    list_display = ("at", "kind", "actor", "project", "run")
+    list_display = ("at", "kind", "code", "actor", "project", "run")
     list_filter = ("kind", "project")
     date_hierarchy = "at"
+
+    @admin.display(description="code", ordering="kind")
+    def code(self, event: m.AuditEvent) -> str:
+        """What SQL and the documentation call its kind."""
+        return event.kind
 
 
 @admin.register(m.ProvenanceRecord)

@@ -7,6 +7,7 @@ from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
 from loops.ids import new_id
+from loops.models.audit_kinds import kinds
 from loops.models.people import Project
 from loops.models.runs import Run
 
@@ -38,7 +39,7 @@ class AuditEvent(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     at = models.DateTimeField(auto_now_add=True)
-    kind = models.CharField(max_length=60)
+    kind = models.CharField(max_length=60, choices=kinds)
     project = models.ForeignKey(Project, null=True, on_delete=models.PROTECT, related_name="+")
     run = models.ForeignKey(Run, null=True, on_delete=models.PROTECT, related_name="+")
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
