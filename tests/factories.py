@@ -21,6 +21,11 @@ PASSWORD = "correct horse battery"
 _numbers = itertools.count(1)
 
 
+def waiting(kind: str, name: str = "", words: str = "") -> dict[str, str]:
+    """Columns of a run that waits for this."""
+    return {"waiting_kind": kind, "waiting_name": name, "waiting_on": words or name}
+
+
 def project(name: str = "", **fields: Any) -> Project:
     number = next(_numbers)
     made = Project.objects.create(

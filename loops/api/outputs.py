@@ -147,6 +147,8 @@ class RunOutput(serializers.ModelSerializer):
             "status",
             "status_text",
             "phase",
+            "waiting_kind",
+            "waiting_name",
             "waiting_on",
             "end_reason",
             "end_reason_text",

@@ -67,8 +67,14 @@ class Run(models.Model):
     status = models.CharField(max_length=20, choices=Status, default=Status.QUEUED)
     phase = models.CharField(max_length=12, default="PLAN")
     end_reason = models.CharField(max_length=50, blank=True, default="", help_text="Reason code (SPEC D1).")
+    waiting_kind = models.CharField(
+        max_length=20, blank=True, default="", help_text="What it waits for, while it does."
+    )
+    waiting_name = models.CharField(
+        max_length=200, blank=True, default="", help_text="Which: the kind of the gate, the model."
+    )
     waiting_on = models.CharField(
-        max_length=200, blank=True, default="", help_text="Gate kind, timer, model, tool name"
+        max_length=200, blank=True, default="", help_text="The same in words; of a run at work what it does."
     )
     max_steps = models.IntegerField(default=0)
     progress = models.FloatField(default=0.0)

@@ -23,12 +23,13 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from loops.engine.facts import KINDS, RunPaused
+from loops.engine.state.needs import Need
 from loops.engine.state.run import RunState
 from loops.models import AuditEvent, Fact, Fork, Run
 from loops.runs.composition import publisher
 from loops.services import audit
 from loops.storage.journal import Claim
-from loops.storage.status import FOLDER, NEWER, WAITING_FOR_RESOURCE
+from loops.storage.status import NEWER, WAITING_FOR_RESOURCE, waiting_for_folder
 
 FAILURES_AT_MOST = 3
 """Workers that met the same error at the same line of code, no step completed in between."""
@@ -79,10 +80,10 @@ def leave_for_its_folder(held: Claim, lost: str, why: str) -> None:
     """A run that has no fact of its own yet, or is a fork in the making. A worker that has the folder comes by."""
     began = Run.objects.values_list("started_at", flat=True).get(pk=held.run_id)
     waited = (timezone.now() - began).total_seconds()
-    leave(held, lost, f"{FOLDER}: {why}", min(max(FOLDER_S[0], waited / 2), FOLDER_S[1]))
+    leave(held, lost, waiting_for_folder(why), min(max(FOLDER_S[0], waited / 2), FOLDER_S[1]))
 
 
-def leave(held: Claim, lost: str, waiting_on: str, seconds: float) -> None:
+def leave(held: Claim, lost: str, need: Need, seconds: float) -> None:
     """Give the run back as it was found, the name of a lost owner included: whoever can go on with it has to know that
     there was one. It is offered again after a while, and says meanwhile what it waits for."""
     owner = (lost or "unknown") if held.abandoned else ""
@@ -95,7 +96,7 @@ def leave(held: Claim, lost: str, waiting_on: str, seconds: float) -> None:
         wake_at=later,
         recoveries=F("recoveries") - int(held.abandoned),
         status=Case(on_its_way, default=F("status")),
-        waiting_on=waiting_on[:200],
+        **need.columns(),
     )
     for project in mine.values_list("project_id", flat=True):
         publisher().row(held.run_id, project)

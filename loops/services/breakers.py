@@ -9,12 +9,13 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from loops.engine import breakers as b
+from loops.engine.state.needs import NeedKind
 from loops.models import Breaker, BreakerEvent, Membership, Run
 from loops.querysets import OPERATE
 from loops.services import audit
 from loops.services.access import NotAllowed
 from loops.storage import journal
-from loops.storage.breakers import Holder, change_row, rule_of, waiting_for
+from loops.storage.breakers import Holder, change_row, rule_of
 
 SHOWN = 50
 
@@ -51,9 +52,8 @@ def reset_breaker(*, actor: Any, kind: str, name: str) -> bool:
 
 def waiting_runs(actor: Any, models: list[str]) -> Counter[str]:
     """How many runs that ``actor`` may see wait for each of these models."""
-    waiting = Run.objects.visible_to(actor).live().filter(waiting_on__startswith="model ")
-    found = waiting.values_list("waiting_on", flat=True)
-    return Counter(model for said in found for model in models if said.startswith(waiting_for(model)))
+    waiting = Run.objects.visible_to(actor).live().filter(waiting_kind=NeedKind.MODEL, waiting_name__in=models)
+    return Counter(waiting.values_list("waiting_name", flat=True))
 
 
 def rule_in_force(breaker: Breaker) -> b.Rule:

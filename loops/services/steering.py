@@ -155,8 +155,9 @@ def _put(actor: Any, run: Run, kind: str, payload: dict[str, Any] | None, status
 def _forgive(run: Run) -> None:
     """A person looked: workers lost so far count no more. A condemned run has no fact of its end: its row said so."""
     Run.objects.filter(pk=run.pk).update(recoveries=0)
-    alive = {"status": Status.QUEUED, "final_status": "", "end_reason": "", "completed_at": None, "waiting_on": ""}
-    Run.objects.filter(pk=run.pk, end_reason=UNREADABLE).update(escalation_reason="", **alive)
+    alive = {"status": Status.QUEUED, "final_status": "", "end_reason": "", "completed_at": None}
+    alive |= {"escalation_reason": "", "waiting_on": ""}
+    Run.objects.filter(pk=run.pk, end_reason=UNREADABLE).update(**alive)
 
 
 def _check_text(text: str) -> None:

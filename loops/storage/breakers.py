@@ -61,7 +61,7 @@ _CHANGE = """
 """
 _RING = """
     UPDATE agent_execution_history SET wake_at = clock_timestamp() + random() * interval '3 seconds'
-    WHERE owner = '' AND wake_at > clock_timestamp() AND starts_with(waiting_on, %s)
+    WHERE owner = '' AND wake_at > clock_timestamp() AND waiting_kind = 'model' AND waiting_name = %s
 """
 
 
@@ -172,14 +172,9 @@ def change_row(connection: Any, kind: str, name: str, holder: Holder, change: Ch
         told = what or _event(before.breaker, after)
         if cursor.execute(_CHANGE, _parameters(kind, name, before, after, holder, told)).fetchone() == (1,):
             if told in ("closed", "reset") and kind == b.MODEL:
-                cursor.execute(_RING, [waiting_for(name)])
+                cursor.execute(_RING, [name])
             return Row(after, before.version + 1, probe_lives=True, now=before.now)
     return _read(cursor, kind, name)  # so many others write that somebody has said the same
-
-
-def waiting_for(model: str) -> str:
-    """How ``waiting_on`` of a run begins that waits for this model."""
-    return f"model {model}:"
 
 
 def _read(cursor: psycopg.Cursor[Any], kind: str, name: str) -> Row:

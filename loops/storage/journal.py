@@ -45,7 +45,7 @@ _CLAIM = (
 )
 _APPEND = (
     "SELECT journal_append(%s, %s::bigint, %s::bigint, %s, %s::text[], %s::int[], %s::bigint[], %s::text[], %s, "
-    "%s, %s, %s::bigint, %s::bigint, %s, %s::float8, %s, %s::int, %s, %s, %s::jsonb)"
+    "%s, %s, %s::bigint, %s::bigint, %s, %s::float8, %s, %s, %s, %s::int, %s, %s, %s::jsonb)"
 )
 _BLOBS = (
     "INSERT INTO loops_blob (sha256, size, body) SELECT b.name, length(b.body), b.body "
@@ -57,8 +57,8 @@ _BLOBS_THERE = "SELECT sha256 FROM loops_blob WHERE sha256 = ANY(%s)"
 LARGE_BLOB = 1_000_000
 _CONDEMN = (
     "UPDATE agent_execution_history SET status = 'failed', final_status = 'failed', end_reason = 'journal_unreadable', "
-    "escalation_reason = %s, waiting_on = left(%s, 200), completed_at = clock_timestamp(), owner = '', "
-    "lease_until = NULL, runnable = false WHERE id = %s AND epoch = %s"
+    "escalation_reason = %s, waiting_kind = '', waiting_on = left(%s, 200), completed_at = clock_timestamp(), "
+    "owner = '', lease_until = NULL, runnable = false WHERE id = %s AND epoch = %s"
 )
 _FENCE = "SELECT 1 FROM agent_execution_history WHERE id = %s AND epoch = %s FOR UPDATE"
 HUNG, TOLD_TO_END = "run.hung", "run.worker_told_to_end"
@@ -321,7 +321,7 @@ def _rows_text(rows: dict[str, Any]) -> str:
 
 def _head_columns(state: RunState) -> tuple[Any, ...]:
     """What the run's own row says from now on, in the order of ``journal_append``."""
-    shown, waiting_on = status(state)
+    shown, need = status(state)
     return (
         shown,
         state.phase.value,
@@ -329,7 +329,7 @@ def _head_columns(state: RunState) -> tuple[Any, ...]:
         state.cost_microusd,
         state.cost_unknown,
         state.progress,
-        canonical.clean(waiting_on)[:200],
+        *need.columns().values(),
         state.limits.max_steps + state.step_base,
         state.end_reason if state.is_ended else "",
         final_status(state),

@@ -5,59 +5,48 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from loops.engine.state.lifecycle import Phase
+from loops.engine.state.needs import Need, NeedKind
 from loops.engine.state.run import RunState
 from loops.engine.verification.checks import EVIDENCE
-from loops.storage.breakers import waiting_for
-from loops.storage.turns import LINE, waiting_at
+from loops.storage.turns import waiting_at
 
 WAITING_FOR_RESOURCE = "waiting_for_resource"
 """It stands still, holds no worker and spends no time, and nobody has to do anything."""
-FOLDER = "its folder"
-"""How ``waiting_on`` of a run begins that waits for its folder."""
-NEWER = "a worker of a newer version"
-MODEL, NEXT_TRY = "model ", " next try at "
+NEWER = Need(NeedKind.NEWER_WORKER, words="a worker of a newer version")
+NOTHING = Need()
 
 
-def status(state: RunState) -> tuple[str, str]:
-    """(what a person is told, what it waits on) (SPEC A2)."""
+def status(state: RunState) -> tuple[str, Need]:
+    """(what a person is told, what it waits for) (SPEC A2)."""
+    asked = Need(NeedKind.GATE, state.gate.kind, state.gate.kind) if state.gate else None
     if state.phase in ENDED:
-        return "escalated" if _escalated(state) else ENDED[state.phase], state.gate.kind if state.gate else ""
+        return "escalated" if _escalated(state) else ENDED[state.phase], asked or NOTHING
     if state.paused:  # first, so that a person can resume it while its gate still waits
-        return "paused", state.gate.kind if state.gate else ""
-    if state.gate is not None:
-        return "waiting", state.gate.kind
+        return "paused", asked or NOTHING
+    if asked:
+        return "waiting", asked
     if state.awaiting_message and not state.answered:
-        return "waiting", "message"
-    return _working(state)
+        return "waiting", Need(NeedKind.MESSAGE, words="message")
+    if state.lacks_resource:
+        return WAITING_FOR_RESOURCE, _resource(state)
+    shown, words = _working(state)
+    return shown, Need(words=words)
 
 
-def needs(waiting_on: str) -> str:
-    """What a run with status ``WAITING_FOR_RESOURCE`` does, in a few words; "" where that is not known."""
-    if waiting_on.startswith(MODEL) and NEXT_TRY not in waiting_on:
-        return ""
-    return next((said for begins, said in _NEEDS.items() if waiting_on.startswith(begins)), "")
+def waiting_for_folder(why: str) -> Need:
+    return Need(NeedKind.FOLDER, words=f"its folder: {why}")
 
 
-_NEEDS = {
-    FOLDER: "Waiting for its folder",
-    LINE: "Waiting in line",
-    NEWER: "Waiting for a newer worker",
-    MODEL: "Waiting for a model",
-}
-
-
-def _resource(state: RunState) -> str:
+def _resource(state: RunState) -> Need:
     if state.folder_awaited:
-        return f"{FOLDER}: {state.folder_awaited}"
+        return waiting_for_folder(state.folder_awaited)
     if state.turn_at:
-        return waiting_at(state.turn_at, state.turn_after)
-    moment = datetime.fromtimestamp(state.outage.until / 1e6, UTC)
-    return f"{waiting_for(state.outage.model)}{NEXT_TRY}{moment:%H:%M:%S} UTC"
+        return Need(NeedKind.TURN, state.turn_at, waiting_at(state.turn_at, state.turn_after))
+    model, moment = state.outage.model, datetime.fromtimestamp(state.outage.until / 1e6, UTC)
+    return Need(NeedKind.MODEL, model, f"model {model}: next try at {moment:%H:%M:%S} UTC")
 
 
 def _working(state: RunState) -> tuple[str, str]:
-    if state.lacks_resource:
-        return WAITING_FOR_RESOURCE, _resource(state)
     if state.wake_at:
         return "thinking", "model not reachable, trying again" if state.model_attempt else "waiting before another try"
     running = next((call.call.name for call in state.calls if call.status == "intended"), "")

@@ -19,14 +19,12 @@ from loops.storage.dispatch import ring_now
 LOOK_AGAIN_S = 20
 GONE_AFTER_S = 3 * LOOK_AGAIN_S
 """A place in the line whose run was not seen for so long is nobody's."""
-LINE = "turn at "
-"""How ``waiting_on`` of a run begins that waits for its turn."""
 
 _ALIVE = """(
     EXISTS (SELECT 1 FROM agent_execution_history r WHERE r.id = t.run AND r.owner <> '' AND r.epoch = t.epoch
             AND r.lease_until > clock_timestamp())
     OR (t.taken_at IS NULL AND t.seen_at > clock_timestamp() - make_interval(secs => %(gone)s)
-        AND EXISTS (SELECT 1 FROM agent_execution_history r WHERE r.id = t.run AND starts_with(r.waiting_on, %(line)s)))
+        AND EXISTS (SELECT 1 FROM agent_execution_history r WHERE r.id = t.run AND r.waiting_kind = 'turn'))
 )"""
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('turns at ' || %(seat)s, 0))"
 _CLEAN = f"DELETE FROM loops_modelturn t WHERE t.seat = %(seat)s AND t.run <> %(run)s AND NOT {_ALIVE}"  # noqa: S608
@@ -59,7 +57,7 @@ _NEXT = """
 _TELL = """
     UPDATE agent_execution_history SET waiting_on = left(%(told)s, 200),
         wake_at = CASE WHEN %(called)s THEN clock_timestamp() ELSE wake_at END
-    WHERE id = %(run)s AND owner = '' AND starts_with(waiting_on, %(line)s) RETURNING project_id
+    WHERE id = %(run)s AND owner = '' AND waiting_kind = 'turn' RETURNING project_id
 """
 
 
@@ -86,7 +84,7 @@ class PgTurns:
             self.leave()
             return 0
         given = {"id": new_id(), "seat": seat, "model": model, "run": self._run, "epoch": self._epoch}
-        given |= {"gone": GONE_AFTER_S, "line": LINE}
+        given |= {"gone": GONE_AFTER_S}
         self._most, self._in_line = most, True
         with self._connection.transaction():
             cursor = psycopg.Cursor(self._connection)
@@ -126,7 +124,7 @@ class PgTurns:
         told = []
         for run, before, model in cursor.execute(_NEXT, {"seat": seat}).fetchall():
             is_next = before < self._most
-            given = {"run": run, "told": waiting_at(model, before), "called": is_next, "line": LINE}
+            given = {"run": run, "told": waiting_at(model, before), "called": is_next}
             row = cursor.execute(_TELL, given).fetchone()
             told.append((run, is_next, row[0] if row else ""))
         return told
@@ -134,10 +132,10 @@ class PgTurns:
 
 def busy(connection: Any, seat: str) -> tuple[int, int]:
     """How many runs are being answered at an endpoint, and how many wait for their turn there."""
-    found = psycopg.Cursor(connection).execute(_BUSY, {"seat": seat, "gone": GONE_AFTER_S, "line": LINE}).fetchone()
+    found = psycopg.Cursor(connection).execute(_BUSY, {"seat": seat, "gone": GONE_AFTER_S}).fetchone()
     return (int(found[0]), int(found[1])) if found else (0, 0)
 
 
 def waiting_at(model: str, before: int) -> str:
-    """What a run waits on: "turn at MODEL: 3 before it"."""
-    return f"{LINE}{model}: {before} before it" if before else f"{LINE}{model}: it is next"
+    """What people read of a run in the line: "turn at MODEL: 3 before it"."""
+    return f"turn at {model}: {before} before it" if before else f"turn at {model}: it is next"

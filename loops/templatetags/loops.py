@@ -123,15 +123,15 @@ def has_gate_cards() -> bool:
 
 
 @register.filter
-def waits(code: str) -> str:
-    """What a run waits on, in words."""
-    return web_open_gates.said(code)
+def waits(run: Any) -> str:
+    """What a run waits for, in words."""
+    return web_open_gates.said(run)
 
 
 @register.filter
 def standing(run: Any) -> str:
     """What a run that waits for a resource waits for, in a sentence."""
-    return web_open_gates.standing(run.waiting_on)
+    return web_open_gates.standing(run)
 
 
 @register.filter

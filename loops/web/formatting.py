@@ -10,8 +10,9 @@ from typing import Any
 from loops.engine.end_reasons import EXPLANATIONS
 from loops.engine.state.limits import FIELD_OF
 from loops.engine.state.limits import LIMITS as TABLE
+from loops.engine.state.needs import STANDSTILLS
 from loops.models import Run
-from loops.storage.status import WAITING_FOR_RESOURCE, needs
+from loops.storage.status import WAITING_FOR_RESOURCE
 
 STATES: dict[str, tuple[str, str]] = {
     # status: (look, icon). Every state also has its word (SPEC A2), so colour never speaks alone.
@@ -32,7 +33,7 @@ LIMITS = {name: TABLE[field].label for name, field in (*zip(TABLE, TABLE, strict
 
 def state(run: Run) -> str:
     """What a person is told of its status; of one that waits for a resource, for which."""
-    needed = needs(run.waiting_on) if run.status == WAITING_FOR_RESOURCE else ""
+    needed = STANDSTILLS.get(run.waiting_kind) if run.status == WAITING_FOR_RESOURCE else None  # type: ignore[call-overload]
     return needed or str(run.get_status_display())
 
 

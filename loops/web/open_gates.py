@@ -9,10 +9,9 @@ from django.apps import apps
 from django.http import HttpRequest
 from django.template.loader import TemplateDoesNotExist, get_template
 
+from loops.engine.state.needs import STANDSTILLS, NeedKind
 from loops.models import Run
 from loops.querysets import OPERATE, RunQuerySet
-from loops.storage.status import needs
-from loops.storage.turns import LINE
 from loops.web import formatting
 from loops.web.access import Audience
 
@@ -47,7 +46,7 @@ def count_for(request: HttpRequest) -> int:
 
 def of_run(run: Run, audience: Audience) -> list[Any]:
     """The ids of the open gates of ``run`` that ``audience`` may decide, the oldest first; asks only if it waits."""
-    if run.waiting_on not in _kinds():
+    if run.waiting_kind != NeedKind.GATE:
         return []
     open_gates = gates().objects.filter(run_id=run.pk, status="open").order_by("id")
     found = open_gates.values_list("pk", "kind")
@@ -64,17 +63,18 @@ def _kinds() -> dict[str, str]:
     return dict(gates().Kind.choices)
 
 
-def said(waiting_on: str) -> str:
-    """What a run waits on, in words: the name of a gate, a tool, or what the run said itself."""
-    if needs(waiting_on):
-        return f"its {waiting_on}" if waiting_on.startswith(LINE) else waiting_on
-    name = waiting_on if " " in waiting_on else waiting_on.replace("_", " ")
-    return _kinds().get(waiting_on) or formatting.capital(name)
+def said(run: Run) -> str:
+    """What a run waits for, in words: the name of a gate, a tool, or what the run said itself."""
+    if run.waiting_kind in STANDSTILLS:
+        return f"its {run.waiting_on}" if run.waiting_kind == NeedKind.TURN else run.waiting_on
+    if run.waiting_kind == NeedKind.GATE and run.waiting_name in _kinds():
+        return _kinds()[run.waiting_name]
+    return formatting.capital(run.waiting_on if " " in run.waiting_on else run.waiting_on.replace("_", " "))
 
 
-def standing(waiting_on: str) -> str:
+def standing(run: Run) -> str:
     """What a run stands still for, without a person having to do anything."""
-    return f"Waiting for {said(waiting_on)}" if waiting_on else "Waiting"
+    return f"Waiting for {said(run)}" if run.waiting_on else "Waiting"
 
 
 @cache

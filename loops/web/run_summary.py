@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loops.engine.progress import REPORTED
+from loops.engine.state.needs import NeedKind
 from loops.models import Run, Step
 from loops.web import formatting, open_gates
 from loops.web.limits_bar import Meter
@@ -63,19 +64,19 @@ AT_REST = {
 def _doing(run: Run, latest: Step | None) -> str:
     match run.status:
         case Run.Status.WAITING_FOR_RESOURCE:
-            return open_gates.standing(run.waiting_on)
+            return open_gates.standing(run)
         case status if status in AT_REST:
             return AT_REST[status]
         case Run.Status.PAUSED:
             return f"{formatting.paused(run)}. It continues when somebody resumes it"
         case Run.Status.THINKING:
-            return open_gates.said(run.waiting_on) or f"Asks the model what to do in step {run.total_steps}"
+            return open_gates.said(run) or f"Asks the model what to do in step {run.total_steps}"
         case Run.Status.EXECUTING_TOOL:
             return _running(run, latest)
-        case Run.Status.WAITING if run.waiting_on == "message":
+        case Run.Status.WAITING if run.waiting_kind == NeedKind.MESSAGE:
             return "Waiting for your message"
         case Run.Status.WAITING:
-            return f"Waiting for a person: {open_gates.said(run.waiting_on).lower()}"
+            return f"Waiting for a person: {open_gates.said(run).lower()}"
         case _:
             return _ended(run)
 
@@ -83,7 +84,7 @@ def _doing(run: Run, latest: Step | None) -> str:
 def _ended(run: Run) -> str:
     """Why it ended, and what people may still say to that."""
     why = formatting.reason(run.end_reason) if run.end_reason else "Ended"
-    return f"{why}; waits for a person: {open_gates.said(run.waiting_on).lower()}" if run.waiting_on else why
+    return f"{why}; waits for a person: {open_gates.said(run).lower()}" if run.waiting_on else why
 
 
 def _measured(percent: int, method: str) -> str:
@@ -99,7 +100,7 @@ def _running(run: Run, latest: Step | None) -> str:
     telling = next(
         (formatting.one_line(call["arguments"], 90) for call in proposed if call["tool"] == run.waiting_on), ""
     )
-    name = open_gates.said(run.waiting_on)
+    name = open_gates.said(run)
     return f"{name}: {telling}" if telling else name
 
 

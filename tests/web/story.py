@@ -186,7 +186,7 @@ def tell(run: Run) -> None:
     make.gate(run, step_number=6, call_id="c6.0")
     Run.objects.filter(pk=run.pk).update(
         status="waiting",
-        waiting_on="tool_approval",
+        **make.waiting("gate", "tool_approval"),
         total_tokens=18_420,
         total_cost_usd="0.0602",
         total_steps=6,
@@ -201,5 +201,5 @@ def end(run: Run, phase: Phase, reason: str, **report: Any) -> None:
     whole = {"kind": kinds[phase], "reason": reason, "explanation": "", "usage": usage, **report}
     make.fact(run, f.RunEnded(phase=phase, reason=reason, report=whole, report_kind=kinds[phase]), step=5)
     Run.objects.filter(pk=run.pk).update(
-        status=status, phase=phase, end_reason=reason, completed_at=datetime.now(UTC), waiting_on=""
+        status=status, phase=phase, end_reason=reason, completed_at=datetime.now(UTC), **make.waiting("")
     )

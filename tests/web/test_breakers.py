@@ -66,7 +66,7 @@ def test_an_open_breaker_says_why_since_when_until_when_and_who_waits(house: Any
     opened()
     opened("claude", "model", why="overloaded_error (HTTP 529)", probes_failed=2)
     opened("spare", "model", status="half_open")
-    Run.objects.filter(pk=house.run.pk).update(waiting_on="model claude: next try at 12:00:00 UTC")
+    Run.objects.filter(pk=house.run.pk).update(**make.waiting("model", "claude"))
     page = page_of(house, name=name)
     assert "fetch_url" in page
     assert "overloaded_error (HTTP 529)" in page
@@ -144,9 +144,8 @@ def test_a_reset_wakes_the_runs_that_wait_for_the_model(house: Any) -> None:
     opened("claude", "model")
     other = make.run(house.project)
     later = datetime.now(UTC) + timedelta(minutes=10)
-    waits = "model claude: next try at 12:00:00 UTC"
-    Run.objects.filter(pk=house.run.pk).update(waiting_on=waits, wake_at=later)
-    Run.objects.filter(pk=other.pk).update(waiting_on=waits.replace("claude", "claude-2"), wake_at=later)
+    Run.objects.filter(pk=house.run.pk).update(wake_at=later, **make.waiting("model", "claude", "any words"))
+    Run.objects.filter(pk=other.pk).update(wake_at=later, **make.waiting("model", "claude: next", "model claude: next"))
     house.client("operator").post(reverse("breaker-reset"), {"kind": "model", "name": "claude"})
     house.run.refresh_from_db()
     other.refresh_from_db()
@@ -165,7 +164,9 @@ def test_the_page_of_a_run_says_what_it_waits_for_and_which_model_it_asked(house
     )
     for happened in (waits, f.ModelAwaitEnded(), asked):
         make.fact(house.run, happened, step=1)
-    Run.objects.filter(pk=house.run.pk).update(waiting_on=f"model claude: next try at {later:%H:%M:%S} UTC")
+    Run.objects.filter(pk=house.run.pk).update(
+        **make.waiting("model", "claude", f"model claude: next try at {later:%H:%M:%S} UTC")
+    )
     page = text_of(house.client("operator").get(reverse("run", args=[house.run.pk])))
     assert f"Waiting for model claude, next try at {later:%H:%M:%S} UTC" in page
     assert "Asked spare instead of claude" in page

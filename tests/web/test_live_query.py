@@ -119,7 +119,9 @@ def eventful(run):
         Decision.objects.create(gate=gate, verdict="extend", reason="go on", payload=payload, digest="0" * 64)
     make.gate(run, step_number=3)
     make.step(run, 4, success=None)
-    Run.objects.filter(pk=run.pk).update(total_cost_usd="0.0312", cost_unknown=True, waiting_on="tool_approval")
+    Run.objects.filter(pk=run.pk).update(
+        total_cost_usd="0.0312", cost_unknown=True, **make.waiting("gate", "tool_approval")
+    )
 
 
 @pytest.mark.spec("R2")

@@ -116,7 +116,7 @@ def test_two_presses_approve_at_every_size(desk: Any, size: tuple[int, int]) -> 
         for number in range(1, 9):
             make.step(run, number)
         gate = a_gate(desk.world, view=tool_view(command="echo ok\n" * lines), step=8, run=run)
-        Run.objects.filter(pk=run.pk).update(waiting_on="tool_approval", status="waiting")
+        Run.objects.filter(pk=run.pk).update(status="waiting", **make.waiting("gate", "tool_approval"))
         desk.goto(f"{desk.site}/review/{gate.pk}/" if where == "review" else f"{desk.site}/runs/{run.pk}/")
         desk.locator(f"#gate-{gate.pk}").wait_for()
         assert approved_by_key(desk, gate, presses=4) in (1, 2), (where, lines)
@@ -281,7 +281,7 @@ def test_a_run_that_waits_opens_at_its_decision(desk: Any, size: tuple[int, int]
     for number in range(1, 41):
         make.step(run, number)
     gate = a_gate(desk.world, run=run, step=40)
-    Run.objects.filter(pk=run.pk).update(waiting_on="tool_approval", status="waiting")
+    Run.objects.filter(pk=run.pk).update(status="waiting", **make.waiting("gate", "tool_approval"))
     desk.goto(f"{desk.site}/runs/{run.pk}/")
     expect(desk.locator(f"#gate-{gate.pk} h2")).to_be_in_viewport()
     expect(desk.locator(f"#gate-{gate.pk} [data-approve]")).to_be_in_viewport(ratio=1)
@@ -301,7 +301,7 @@ def test_a_phone_has_the_buttons_in_view_wherever_the_card_is(desk: Any, place: 
     desk.set_viewport_size({"width": size[0], "height": size[1]})
     gate = a_gate(desk.world, view=tool_view(diff="@@ -1 +1,90 @@\n" + "+a line of it\n" * 90))
     make.step(desk.world.run, 3)
-    Run.objects.filter(pk=gate.run_id).update(waiting_on="tool_approval", status="waiting")
+    Run.objects.filter(pk=gate.run_id).update(status="waiting", **make.waiting("gate", "tool_approval"))
     desk.goto(f"{desk.site}/review/{gate.pk}/" if place == "review" else f"{desk.site}/runs/{gate.run_id}/")
     card = desk.locator(f"#gate-{gate.pk}")
     card.wait_for()
@@ -333,7 +333,7 @@ def test_only_who_may_decide_is_led_to_it(db: None) -> None:
 
     world = make_world()
     gate = a_gate(world)
-    Run.objects.filter(pk=gate.run_id).update(waiting_on="tool_approval", status="waiting")
+    Run.objects.filter(pk=gate.run_id).update(status="waiting", **make.waiting("gate", "tool_approval"))
     for person, led in ((world.reviewer, True), (world.author, False), (world.viewer, False)):
         client = Client()
         client.force_login(person)

@@ -7,6 +7,7 @@ from loops.engine.progress import REPORTED
 from loops.models import Run, Step
 from loops.web.limits_bar import Meter
 from loops.web.run_summary import outlook
+from tests import factories as make
 
 STEPS = Meter("Steps", 14, 20, "14 of 20")
 TOKENS = Meter("Tokens", 9_000, 10_000, "9k of 10k")
@@ -24,8 +25,8 @@ def step(**fields):
 @pytest.mark.spec("A2", "R1")
 @pytest.mark.parametrize("status", Run.Status.values)
 def test_every_state_says_what_is_being_done(status):
-    waiting_on = {"waiting": "tool_approval", "executing_tool": "run_command"}.get(status, "")
-    said = outlook(run(status=status, waiting_on=waiting_on), None, [STEPS])
+    waits = {"waiting": make.waiting("gate", "tool_approval"), "executing_tool": {"waiting_on": "run_command"}}
+    said = outlook(run(status=status, **waits.get(status, {})), None, [STEPS])
     assert said.doing
     assert "_" not in said.doing
 
@@ -69,7 +70,9 @@ def test_the_bound_that_is_nearest_is_named():
 
 @pytest.mark.parametrize("status", ["waiting", "paused"])
 def test_nothing_stops_a_run_that_rests(status):
-    assert outlook(run(status=status, waiting_on="question"), step(), [TOKENS]).stops.startswith("None while waiting")
+    assert outlook(run(status=status, **make.waiting("gate", "question")), step(), [TOKENS]).stops.startswith(
+        "None while"
+    )
 
 
 def test_an_ended_run_says_why_it_ended_and_expects_nothing_more():

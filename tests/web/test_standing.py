@@ -18,6 +18,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from loops.models import Run
+from loops.storage.status import NEWER
 from loops.storage.turns import waiting_at
 from loops.web import open_gates
 from loops.web.limits_bar import working_seconds
@@ -25,14 +26,12 @@ from tests import factories as make
 from tests.web.conftest import House
 
 ELSEWHERE = "/srv/repo is not on worker two"
+LATER = "model sonnet: next try at 12:30:00 UTC"
 WAITS = {
-    f"its folder: {ELSEWHERE}": ("Waiting for its folder", f"Waiting for its folder: {ELSEWHERE}"),
-    waiting_at("own", 3): ("Waiting in line", "Waiting for its turn at own: 3 before it"),
-    "model sonnet: next try at 12:30:00 UTC": (
-        "Waiting for a model",
-        "Waiting for model sonnet: next try at 12:30:00 UTC",
-    ),
-    "a worker of a newer version": ("Waiting for a newer worker", "Waiting for a worker of a newer version"),
+    "folder": (f"its folder: {ELSEWHERE}", "Waiting for its folder", f"Waiting for its folder: {ELSEWHERE}"),
+    "turn": (waiting_at("own", 3), "Waiting in line", "Waiting for its turn at own: 3 before it"),
+    "model": (LATER, "Waiting for a model", f"Waiting for {LATER}"),
+    "newer_worker": (NEWER.words, "Waiting for a newer worker", "Waiting for a worker of a newer version"),
 }
 TICKS = re.compile(r"<span data-since")
 
@@ -40,8 +39,13 @@ TICKS = re.compile(r"<span data-since")
 @pytest.fixture(params=WAITS)
 def stands(request: pytest.FixtureRequest, house: House) -> tuple[House, str, str]:
     """A run that waits, the word for it, and the sentence."""
-    Run.objects.filter(pk=house.run.pk).update(status="waiting_for_resource", waiting_on=request.param)
-    return house, *WAITS[request.param]
+    words, *shown = WAITS[request.param]
+    stands_for(house.run, request.param, words)
+    return house, *shown
+
+
+def stands_for(run: Run, kind: str, words: str) -> None:
+    Run.objects.filter(pk=run.pk).update(status="waiting_for_resource", **make.waiting(kind, words=words))
 
 
 def page(house: House, name: str, *args: Any) -> str:
@@ -59,7 +63,7 @@ def test_pages_say_for_what(stands: tuple[House, str, str]) -> None:
         shown = page(house, listing)
         assert word in shown
         assert "Thinking" not in shown
-        assert f"waits on {open_gates.said(Run.objects.get().waiting_on)}" in shown
+        assert f"waits on {open_gates.said(Run.objects.get())}" in shown
 
 
 @pytest.mark.spec("A2")
@@ -93,7 +97,7 @@ def test_only_work_ticks(house: House, status: str) -> None:
 
 
 def test_such_runs_are_found_among_those_that_wait(house: House) -> None:
-    Run.objects.filter(pk=house.run.pk).update(status="waiting_for_resource", waiting_on=waiting_at("own", 1))
+    stands_for(house.run, "turn", waiting_at("own", 1))
     for state, found in (("waiting", True), ("live", False)):
         shown = house.client("operator").get(reverse("runs"), {"state": state}).content.decode()
         assert (f'id="run-{house.run.pk}"' in shown) is found
@@ -112,7 +116,7 @@ def told(run: Run, before: int) -> None:
 @pytest.mark.parametrize("name", ["run", "runs", "overview"])
 def test_a_place_in_the_line_is_live(live_site: str, house: House, page: Any, name: str) -> None:
     run = house.run
-    Run.objects.filter(pk=run.pk).update(status="waiting_for_resource", waiting_on=waiting_at("own", 3))
+    stands_for(run, "turn", waiting_at("own", 3))
     client: Client = house.client("operator")
     session = {"name": "agentops_session", "value": client.cookies["agentops_session"].value, "url": live_site}
     page.context.add_cookies([session])
@@ -126,7 +130,7 @@ def test_a_place_in_the_line_is_live(live_site: str, house: House, page: Any, na
     if name != "run":
         return
     expect(page.locator("#none-yet")).to_contain_text("1 before it")
-    Run.objects.filter(pk=run.pk).update(status="thinking", waiting_on="")
+    Run.objects.filter(pk=run.pk).update(status="thinking", **make.waiting(""))
     make.step(run, 1, success=None)
     with redis.Redis.from_url(settings.REDIS_URL) as broker:
         message = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}

@@ -128,7 +128,8 @@ class Command(TerminalCommand):
         for run in rows[: max(options["limit"], 0)]:
             if options["json"]:
                 row = {"id": str(run.pk), "status": run.status, "title": run.task.title, "agent": run.agent.name}
-                row |= {"status_text": formatting.state(run), "waiting_on": run.waiting_on}
+                row |= {"status_text": formatting.state(run)}
+                row |= {"waiting_kind": run.waiting_kind, "waiting_on": run.waiting_on}
                 row |= {"paused_by": run.paused_by, "paused_reason": run.paused_reason}
                 self.stdout.write(json.dumps(row))
             else:
@@ -172,7 +173,7 @@ class Command(TerminalCommand):
 def _why_it_rests(run: Run) -> str:
     if run.status == Run.Status.PAUSED:
         return f" ({formatting.paused(run)})"
-    return f" ({open_gates.standing(run.waiting_on)})" if run.status == Run.Status.WAITING_FOR_RESOURCE else ""
+    return f" ({open_gates.standing(run)})" if run.status == Run.Status.WAITING_FOR_RESOURCE else ""
 
 
 def _declare_token(token: argparse.ArgumentParser) -> None:

@@ -9,6 +9,23 @@ CREATE OR REPLACE FUNCTION journal_mail(p_run uuid) RETURNS SETOF loops_mailboxi
         AND (m.not_before IS NULL OR m.not_before <= statement_timestamp())
 $$;
 
+-- What those words meant, of rows and workers from before they had a kind.
+CREATE OR REPLACE FUNCTION journal_waiting(p_status text, p_words text, OUT kind text, OUT name text)
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT k, coalesce(CASE k WHEN 'gate' THEN p_words
+                              WHEN 'turn' THEN substring(p_words FROM '^turn at (.*): (?:it is next|[0-9]+ before it)$')
+                              WHEN 'model' THEN substring(p_words FROM '^model (.*): +next try at ') END, '')
+    FROM (SELECT CASE
+        WHEN p_status = 'waiting' AND p_words = 'message' THEN 'message'
+        WHEN p_status IN ('waiting', 'paused', 'completed', 'failed', 'interrupted', 'escalated')
+            THEN CASE WHEN p_words ~ '^[a-z_]+$' THEN 'gate' ELSE '' END
+        WHEN p_status <> 'waiting_for_resource' THEN ''
+        WHEN starts_with(p_words, 'its folder') THEN 'folder'
+        WHEN starts_with(p_words, 'turn at ') THEN 'turn'
+        WHEN starts_with(p_words, 'model ') THEN 'model'
+        WHEN starts_with(p_words, 'a worker of a newer') THEN 'newer_worker' ELSE '' END AS k) kinds
+$$;
+
 CREATE OR REPLACE FUNCTION journal_claim(p_run uuid, p_owner text, p_ttl interval)
 RETURNS TABLE (epoch bigint, head_seq bigint, head_hash bytea, abandoned boolean, recoveries int) LANGUAGE sql AS $$
     WITH found AS (
@@ -52,7 +69,8 @@ CREATE OR REPLACE FUNCTION journal_append(
     p_run uuid, p_epoch bigint, p_expected bigint, p_prev bytea,
     p_kinds text[], p_steps int[], p_ats bigint[], p_hashes text[], p_bodies text,
     p_status text, p_phase text, p_tokens bigint, p_cost_microusd bigint, p_cost_unknown boolean, p_progress float8,
-    p_waiting_on text, p_max_steps int, p_end_reason text, p_final_status text, p_rows jsonb)
+    p_waiting_kind text, p_waiting_name text, p_waiting_on text,
+    p_max_steps int, p_end_reason text, p_final_status text, p_rows jsonb)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     n int := cardinality(p_kinds);
@@ -62,7 +80,7 @@ BEGIN
         head_seq = p_expected + n, head_hash = decode(p_hashes[n], 'hex'),
         status = p_status, phase = p_phase, total_steps = p_steps[n], total_tokens = least(p_tokens, 2147483647)::int,
         total_cost_usd = p_cost_microusd / 1e6, cost_unknown = p_cost_unknown, progress = p_progress,
-        waiting_on = p_waiting_on, max_steps = p_max_steps,
+        waiting_kind = p_waiting_kind, waiting_name = p_waiting_name, waiting_on = p_waiting_on, max_steps = p_max_steps,
         active_us = coalesce((p_rows->>'active_us')::bigint, active_us),  -- a worker of an older version does not say
         recoveries = CASE WHEN p_steps[n] > total_steps THEN 0 ELSE recoveries END,
         end_reason = p_end_reason, final_status = p_final_status, last_activity_at = v_at,
@@ -85,6 +103,19 @@ BEGIN
         PERFORM journal_project(p_run, p_rows);
     END IF;
 END $$;
+
+-- A worker of an older version says in words alone what its run waits for; it works beside newer ones while they are exchanged.
+CREATE OR REPLACE FUNCTION journal_append(
+    p_run uuid, p_epoch bigint, p_expected bigint, p_prev bytea,
+    p_kinds text[], p_steps int[], p_ats bigint[], p_hashes text[], p_bodies text,
+    p_status text, p_phase text, p_tokens bigint, p_cost_microusd bigint, p_cost_unknown boolean, p_progress float8,
+    p_waiting_on text, p_max_steps int, p_end_reason text, p_final_status text, p_rows jsonb)
+RETURNS void LANGUAGE sql AS $$
+    SELECT journal_append(p_run, p_epoch, p_expected, p_prev, p_kinds, p_steps, p_ats, p_hashes, p_bodies,
+        p_status, p_phase, p_tokens, p_cost_microusd, p_cost_unknown, p_progress,
+        (w).kind, (w).name, p_waiting_on, p_max_steps, p_end_reason, p_final_status, p_rows)
+    FROM journal_waiting(p_status, p_waiting_on) w
+$$;
 
 CREATE OR REPLACE FUNCTION journal_project(p_run uuid, p_rows jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

@@ -40,7 +40,8 @@ SELECT json_build_object(
         SELECT r.id, r.agent_id, r.task_id, r.project_id, r.started_at, r.completed_at, r.total_steps, r.final_status,
                r.escalation_reason, r.paused_by, r.paused_reason, r.paused_at,
                r.total_cost_usd, r.total_tokens, r.state_snapshot, r.status, r.phase, r.end_reason,
-               r.waiting_on, r.max_steps, r.progress, r.cost_unknown, r.scripted, r.last_activity_at, r.active_us,
+               r.waiting_kind, r.waiting_name, r.waiting_on, r.max_steps, r.progress, r.cost_unknown, r.scripted,
+               r.last_activity_at, r.active_us,
                t.title AS task, a.name AS agent, p.name AS project
         FROM agent_execution_history r JOIN loops_task t ON t.id = r.task_id
         JOIN loops_agent a ON a.id = r.agent_id JOIN loops_project p ON p.id = r.project_id WHERE r.id = %(run)s) r),

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from loops.ids import new_id
 from loops.models import AuditEvent, Breaker, BreakerEvent, BreakerRule, Run
+from tests import factories as make
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("E5", "T2")]
 URL = "/api/v1/breakers/"
@@ -28,7 +29,7 @@ def event(what: str, run: Run | None = None, **fields: Any) -> None:
 
 
 def waits(run: Run, model: str) -> None:
-    Run.objects.filter(pk=run.pk).update(waiting_on=f"model {model}: next try at 12:00:00 UTC")
+    Run.objects.filter(pk=run.pk).update(**make.waiting("model", model))
 
 
 def test_the_list_says_what_is_open_why_until_when_and_who_waits(world, api):

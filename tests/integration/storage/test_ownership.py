@@ -146,7 +146,8 @@ def changes_nothing(stale: owned.Owned, write: Callable[[owned.Owned], Any]) -> 
 def without_the_epoch() -> Iterator[str]:
     """A copy of the append that has lost its fence."""
     with owned.superuser() as database:
-        row = database.execute("SELECT pg_get_functiondef('journal_append'::regproc)").fetchone()
+        found = "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = 'journal_append' ORDER BY pronargs DESC"
+        row = database.execute(found).fetchone()
         assert row is not None
         source, fence = str(row[0]), " AND epoch = p_epoch AND head_seq"
         assert fence in source

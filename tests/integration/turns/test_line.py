@@ -17,6 +17,7 @@ from loops.llm.registry import ModelService
 from loops.models import ModelConfig, ModelTurn, Run
 from loops.services.models import model_configs
 from loops.storage.turns import PgTurns
+from tests import factories as make
 from tests.integration.storage import owned
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("E6")]
@@ -60,8 +61,9 @@ def configured() -> Worker:
 
 
 def park(waiting: Worker, before: int = 1) -> None:
-    told = f"turn at own: {before} before it"
-    Run.objects.filter(pk=waiting.run).update(owner="", lease_until=None, waiting_on=told)
+    """In words that nothing goes by."""
+    told = make.waiting("turn", "own", f"{before} others first")
+    Run.objects.filter(pk=waiting.run).update(owner="", lease_until=None, **told)
 
 
 def end_lease(of: Worker) -> None:
@@ -163,7 +165,7 @@ def test_a_run_that_waits_for_a_person_is_told_nothing_and_not_rung_for() -> Non
     first, asks = worker(), worker()
     first.turns.take("own")
     asks.turns.take("own")
-    Run.objects.filter(pk=asks.run).update(owner="", lease_until=None, waiting_on="tool_approval")
+    Run.objects.filter(pk=asks.run).update(owner="", lease_until=None, **make.waiting("gate", "tool_approval"))
     first.turns.leave()
     assert Run.objects.values_list("waiting_on", "wake_at").get(pk=asks.run) == ("tool_approval", None)
 

@@ -43,7 +43,8 @@ def test_without_a_fallback_the_run_waits_without_a_worker_and_goes_on_by_itself
     assert wake_at == world.state.outage.until
     assert not runnable
     shown, waits = status(world.state)
-    assert (shown, waits.partition(" next try at ")[0]) == ("waiting_for_resource", f"model {MAIN}:")
+    assert (shown, waits.kind, waits.name) == ("waiting_for_resource", "model", MAIN)
+    assert waits.words.startswith(f"model {MAIN}: next try at ")
     assert world.wait() == "ended"
     assert world.state.phase is Phase.COMMIT
     assert world.state.step == 1
