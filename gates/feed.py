@@ -15,16 +15,21 @@ log = logging.getLogger(__name__)
 CHANNEL = "agentops:feed"
 
 
-def publish_queue(project_id: str) -> None:
-    """Publish now. Call after commit; a broker that is down only delays what people see."""
+def publish_queue(project_id: str, run_id: Any = None) -> None:
+    """Publish now. Call after commit; a broker that is down only delays what people see. With ``run_id`` the head of
+    that run is drawn anew as well: its gate was decided, and the run hears of it a moment later."""
+    messages = [{"t": "queue", "project": str(project_id)}]
+    if run_id is not None:
+        messages.append({"t": "row", "run": str(run_id), "project": str(project_id)})
     try:
-        _broker().publish(CHANNEL, json.dumps({"t": "queue", "project": str(project_id)}))
+        for message in messages:
+            _broker().publish(CHANNEL, json.dumps(message))
     except (redis.RedisError, OSError) as error:  # the database already holds the truth
         log.warning("queue of project %s changed, nobody was told: %s", project_id, error)
 
 
-def publish_queue_on_commit(project_id: str) -> None:
-    transaction.on_commit(lambda: publish_queue(project_id), robust=True)
+def publish_queue_on_commit(project_id: str, run_id: Any = None) -> None:
+    transaction.on_commit(lambda: publish_queue(project_id, run_id), robust=True)
 
 
 @functools.cache

@@ -160,7 +160,7 @@ def settle(gate: Gate, decision: Decision, now: datetime) -> None:
     transaction.on_commit(lambda: reach(CrashPoint.DECIDED))
     after = held(gate.kind, gate.risk, decision.verdict, settings.TAKE_BACK_S)
     inbox.put(gate.run_id, "decision", message, actor=by, after=after)
-    publish_queue_on_commit(gate.project_id)
+    publish_queue_on_commit(gate.project_id, gate.run_id)
 
 
 def _check(gate: Gate, asked: _Asked) -> None:

@@ -55,7 +55,7 @@ def _take_back(actor: Any, gate: Gate) -> Gate:
     gate.save(update_fields=["status", "reasons"])
     detail = {"gate": str(gate.pk), "title": gate.title, "seconds": (now - gate.decision.created_at).total_seconds()}
     audit_log.record("gate.taken_back", actor=actor, project=gate.project, run=gate.run, detail=detail)
-    publish_queue_on_commit(gate.project_id)
+    publish_queue_on_commit(gate.project_id, gate.run_id)
     return gate
 
 

@@ -44,13 +44,16 @@ def count_for(request: HttpRequest) -> int:
     return int(request._open_gates)  # type: ignore[attr-defined]
 
 
-def of_run(run: Run, audience: Audience) -> list[Any]:
-    """The ids of the open gates of ``run`` that ``audience`` may decide, the oldest first; asks only if it waits."""
+def of_run(run: Run) -> list[tuple[Any, str]]:
+    """(id, kind) of the open gates of ``run``, the oldest first; asks only if it waits for one."""
     if run.waiting_kind != NeedKind.GATE:
         return []
-    open_gates = gates().objects.filter(run_id=run.pk, status="open").order_by("id")
-    found = open_gates.values_list("pk", "kind")
-    return [gate for gate, kind in found if audience.review or (audience.operate and kind == "rollback_choice")]
+    return list(gates().objects.filter(run_id=run.pk, status="open").order_by("id").values_list("pk", "kind"))
+
+
+def decidable(asked: list[tuple[Any, str]], audience: Audience) -> list[Any]:
+    """The ids of those that ``audience`` may decide."""
+    return [gate for gate, kind in asked if audience.review or (audience.operate and kind == "rollback_choice")]
 
 
 def remember(request: HttpRequest, number: int) -> None:

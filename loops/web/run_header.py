@@ -48,14 +48,14 @@ def heading(run: Run, audience: Audience, granted: Granted | None = None, latest
     and the ``latest`` step already."""
     if granted is None:
         granted, latest = granted_to(run), run.steps.order_by("-step_number").first()
-    meters = meters_of(run, limits_in_force(run, granted))
+    meters, asked = meters_of(run, limits_in_force(run, granted)), open_gates.of_run(run)
     return {
         "run": run,
         "audience": audience,
         "complexity": complexity_of(run),
         "meters": [*meters, *context_meter(run, latest)],
-        "decide": open_gates.of_run(run, audience),
-        "outlook": outlook(run, latest, meters),
+        "decide": open_gates.decidable(asked, audience),
+        "outlook": outlook(run, latest, meters, is_asked=bool(asked)),
         "buttons": [Button(*one, why_not=steering.obstacle(one[0], run.status, run.end_reason)) for one in BUTTONS],
         "can_roll_back": audience.operate and not rollback.obstacle(run),
         "can_talk": audience.operate and not steering.obstacle("message", run.status),

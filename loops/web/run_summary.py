@@ -40,14 +40,15 @@ class RunSummary:
     stops: str
 
 
-def outlook(run: Run, latest: Step | None, meters: Sequence[Meter]) -> RunSummary:
-    """The answers for ``run``, whose latest step and bounds are these."""
+def outlook(run: Run, latest: Step | None, meters: Sequence[Meter], *, is_asked: bool = True) -> RunSummary:
+    """The answers for ``run``, whose latest step and bounds are these. Not ``is_asked``: no gate of it is open, so one
+    that it waits for was decided, and the run hears of that in a moment."""
     percent = round(100 * run.progress)
     if run.end_reason == "no_criteria" and not percent:
-        return RunSummary(_doing(run, latest), _why(latest), None, "no criteria to measure progress by", "")
+        return RunSummary(_doing(run, latest, is_asked), _why(latest), None, "no criteria to measure progress by", "")
     method = ((latest.validation or {}).get("method") or "") if latest else ""
     return RunSummary(
-        doing=_doing(run, latest),
+        doing=_doing(run, latest, is_asked),
         why=_why(latest),
         percent=percent,
         measured=_measured(percent, method),
@@ -61,7 +62,7 @@ AT_REST = {
 }
 
 
-def _doing(run: Run, latest: Step | None) -> str:
+def _doing(run: Run, latest: Step | None, is_asked: bool) -> str:
     match run.status:
         case Run.Status.WAITING_FOR_RESOURCE:
             return open_gates.standing(run)
@@ -75,6 +76,8 @@ def _doing(run: Run, latest: Step | None) -> str:
             return _running(run, latest)
         case Run.Status.WAITING if run.waiting_kind == NeedKind.MESSAGE:
             return "Waiting for your message"
+        case Run.Status.WAITING if run.waiting_kind == NeedKind.GATE and not is_asked:
+            return "Goes on in a moment"
         case Run.Status.WAITING:
             return f"Waiting for a person: {open_gates.said(run).lower()}"
         case _:

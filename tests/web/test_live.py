@@ -17,11 +17,13 @@ from django.conf import settings
 from django.db import OperationalError, connections
 from django.test import Client
 
-from loops.models import Membership
+from loops.models import Membership, Run
 from loops.web.access import Audience
 from loops.web.live import catch_up, query, socket_auth
 from loops.web.live.hub import FRAMES_HELD, Frame, Hub, Watcher, hub
+from tests import decisions
 from tests import factories as make
+from tests.integration.gates.builders import make_world, open_gate
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ORIGIN = b"http://testserver"
@@ -82,6 +84,14 @@ async def cards(ws) -> dict:
             return frame
 
 
+async def next_head(ws) -> str:
+    """The next drawing of the head alone."""
+    while True:
+        frame = json.loads(await ws.receive_from(PATIENCE))
+        if frame["t"] == "head":
+            return frame["html"]
+
+
 async def until_watching(ws) -> list[str]:
     """Wait until the server watches for a socket, which is when it answers; what it said meanwhile."""
     await ws.send_to(text_data='{"t":"ping"}')
@@ -138,6 +148,29 @@ def test_what_was_stored_comes_first_then_what_happens(house, broker):
         assert (second["after"], second["seq"]) == (2, 4)
         assert 'id="step-2"' in second["html"]
         assert 'id="step-1"' not in second["html"]
+        await leave(ws)
+
+    asyncio.run(watch())
+
+
+@pytest.mark.spec("A2", "R2")
+def test_the_head_says_at_once_that_a_gate_was_decided():
+    """The run itself may hear of it seconds later."""
+    world = make_world()
+    make.step(world.run, 1)
+    gate = open_gate(world, risk="high")
+    Run.objects.filter(pk=world.run.pk).update(status="waiting", **make.waiting("gate", gate.kind))
+    session = cookie(world.viewer)
+
+    def decide():
+        decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="reject", reason="No.", digest=gate.digest)
+
+    async def watch():
+        ws = socket(f"/ws/runs/{world.run.pk}/?after=0", session)
+        await ws.connect(PATIENCE)
+        assert "Waiting for a person" in (await cards(ws))["html"]
+        await stored(decide)
+        assert "Goes on in a moment" in await next_head(ws)
         await leave(ws)
 
     asyncio.run(watch())

@@ -121,7 +121,8 @@ def _read(run_id: uuid.UUID, after: int, audiences: list[Audience]) -> Changes |
 
 
 def _standing(run: Run, audiences: list[Audience]) -> dict[Audience, tuple[str, ...]]:
-    if run.status != WAITING_FOR_RESOURCE:
+    """The head alone, of a run that stands still: others come on in the line, a person decides."""
+    if run.status not in (WAITING_FOR_RESOURCE, Run.Status.WAITING):
         return {}
     none_yet = "" if run.steps.exists() else live_frames.none_yet(run)
     heads = {one: live_frames.fitting(live_frames.head(run, one), run) for one in audiences}
