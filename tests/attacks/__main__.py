@@ -16,16 +16,14 @@ from tests.controls.guards import GUARDS, ROOT
 
 
 class Outcomes:
-    """Counts how each test ended, whatever its parameters."""
+    """Counts how the tests of each file ended."""
 
     def __init__(self) -> None:
         self.of = defaultdict[str, Counter[str]](Counter)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or report.outcome != "passed":
-            test = report.nodeid.removeprefix("tests/").partition("[")[0]
-            for name in (test, test.partition("::")[0]):
-                self.of[name][report.outcome] += 1
+            self.of[file_of(report.nodeid)][report.outcome] += 1
 
 
 def main(argv: Sequence[str]) -> int:
@@ -63,15 +61,14 @@ def line(attack: Attack, outcomes: Outcomes) -> str:
     if attack.missing:
         return f"{attack.number:>3}  {attack.what[:76]:<76}  not built: {attack.missing}"
     cases = sum(outcomes.of[test].total() for test in attack.tests)
-    controls = sum(any(covers(test, named) for test in attack.tests for named in guard.tests) for guard in GUARDS)
+    controls = sum(any(file_of(test) in attack.tests for test in guard.tests) for guard in GUARDS)
     held = verdict(attack, outcomes)
     return f"{attack.number:>3}  {attack.what[:76]:<76}  {held:<9} {cases:>5} cases {controls:>3} controls"
 
 
-def covers(test: str, named: str) -> bool:
-    """Whether ``named``, the test of a guard, is one of those that ``test`` stands for."""
-    short = named.removeprefix("tests/").partition("[")[0]
-    return short == test or short.startswith(f"{test}::")
+def file_of(test: str) -> str:
+    """The file of a test, below ``tests``."""
+    return test.removeprefix("tests/").partition("::")[0]
 
 
 if __name__ == "__main__":

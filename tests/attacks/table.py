@@ -16,7 +16,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """``tests`` are files or tests below ``tests``; without any, ``missing`` says what is not built yet."""
+    """``tests`` are files below ``tests``; without any, ``missing`` says what is not built yet."""
 
     number: int
     what: str
