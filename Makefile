@@ -42,6 +42,7 @@ check: .venv/.development ## style, types, layers, migrations, settings, documen
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict -p loops.engine -p gates.policy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.architecture.ratchet
 	$(BIN)/python manage.py makemigrations --check --dry-run --settings=tests.settings
 	$(BIN)/python manage.py check --fail-level WARNING --settings=tests.settings
 	@$(MAKE) --no-print-directory docs
