@@ -77,7 +77,7 @@ def _doing(run: Run, latest: Step | None, is_asked: bool) -> str:
         case Run.Status.WAITING if run.waiting_kind == NeedKind.MESSAGE:
             return "Waiting for your message"
         case Run.Status.WAITING if run.waiting_kind == NeedKind.GATE and not is_asked:
-            return "Goes on in a moment"
+            return "Continues in a moment"
         case Run.Status.WAITING:
             return f"Waiting for a person: {open_gates.said(run).lower()}"
         case _:

@@ -170,7 +170,7 @@ def test_the_head_says_at_once_that_a_gate_was_decided():
         await ws.connect(PATIENCE)
         assert "Waiting for a person" in (await cards(ws))["html"]
         await stored(decide)
-        assert "Goes on in a moment" in await next_head(ws)
+        assert "Continues in a moment" in await next_head(ws)
         await leave(ws)
 
     asyncio.run(watch())

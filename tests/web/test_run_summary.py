@@ -39,7 +39,7 @@ def test_a_call_under_way_is_told_with_what_it_works_on():
 @pytest.mark.spec("A2")
 def test_a_decision_that_the_run_has_not_heard_of_yet_is_told():
     decided = run(status="waiting", **make.waiting("gate", "tool_approval"))
-    assert outlook(decided, step(), [STEPS], is_asked=False).doing == "Goes on in a moment"
+    assert outlook(decided, step(), [STEPS], is_asked=False).doing == "Continues in a moment"
     newer = run(status="waiting", **make.waiting("newer_worker", words="a worker of a newer version"))
     assert "a newer version" in outlook(newer, step(), [STEPS], is_asked=False).doing
 
