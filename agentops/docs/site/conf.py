@@ -40,7 +40,6 @@ PAGES = {
     "Reference": {
         "Requirements": f"{HERE}/requirements",
         "Glossary": f"{HERE}/glossary",
-        "Bounds": f"{HERE}/bounds",
         "Words on pages": f"{HERE}/words-on-pages",
         "Benchmarks": f"{HERE}/benchmarks",
         "Tests of decision 83": f"{HERE}/decision-83-tests",
