@@ -20,8 +20,18 @@ const KEEP = {
 // A long body is fetched by itself. What was fetched stays, until what it shows has changed and is there.
 function staysLoaded(node, fresh) {
   if (!fresh.matches?.("[data-lazy]") || !node.matches(".step-body:not([data-lazy])")) return false;
-  if (node.dataset.version !== fresh.dataset.version) window.htmx.ajax("GET", fresh.getAttribute("hx-get"), { source: node, target: node, swap: "outerHTML" });
+  if (node.dataset.version !== fresh.dataset.version) fetchBody(node, fresh);
   return true;
+}
+
+// An answer may be older than what has happened while it was on its way: then it is asked for once more.
+async function fetchBody(node, fresh) {
+  const card = node.closest("li");
+  card.wanted = Number(fresh.dataset.version);
+  if (node.classList.contains("htmx-request")) return;
+  await window.htmx.ajax("GET", fresh.getAttribute("hx-get"), { source: node, target: node, swap: "outerHTML" });
+  const now = card.querySelector(".step-body:not([data-lazy])");
+  if (now && now !== node && Number(now.dataset.version) < card.wanted) fetchBody(now, fresh);
 }
 
 const gapsNow = () => [...list.querySelectorAll("li[data-gap]")];

@@ -16,6 +16,7 @@ from loops.engine.encoding.canonical import clean_json
 from loops.models import Run, Step
 from loops.storage.rows import DATA_CHARS, SHOWN_CHARS
 from tests import factories as make
+from tests.web import browsing
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("R1", "R2")]
 
@@ -46,6 +47,14 @@ def written(lines: int) -> dict[str, Any]:
     text = "".join(f"+line {number} of a long file\n" for number in range(lines))
     diff = f"--- /dev/null\n+++ b/long.txt\n@@ -0,0 +1,{lines} @@\n{text}"
     return clean_json({"diff": diff, "added": lines, "removed": 0, "path": "long.txt"}, DATA_CHARS)
+
+
+def changed(run: Run, step: Step, output: str) -> None:
+    """One more call in a step that is under way."""
+    make.tool_call(run, step.step_number, tool="run_tests", output=output)
+    heard = make.fact(run, make.f.MessageReceived(text=output, by="ada"), step=step.step_number)
+    Step.objects.filter(pk=step.pk).update(last_seq=heard.seq)
+    publish(run)
 
 
 def live(desk: Any, run: Run) -> list[str]:
@@ -99,6 +108,26 @@ def test_a_long_step_that_goes_on_shows_what_came_to_it(desk: Any) -> None:
     publish(run)
     expect(body).to_contain_text("all 20 passed")
     expect(body.locator(".diff-box")).to_be_visible()
+    assert_equals_a_reload(desk)
+
+
+def test_what_happens_while_a_long_step_is_fetched_is_fetched_as_well(desk: Any) -> None:
+    """The answer that was on its way is older than that, and nothing else would bring it."""
+    run = desk.world.run
+    make.tool_call(run, 1, tool="write_file", data=written(2_000))
+    step = make.step(run, 1, success=None)
+    live(desk, run)
+    body = desk.locator("#step-1 .step-body")
+    expect(body.locator(".diff-box")).to_be_visible()
+    with browsing.slow(desk, f"**/runs/{run.pk}/steps/1/") as answers:
+        changed(run, step, "the first result")
+        browsing.wait_for_answer(desk, answers)
+        changed(run, step, "the second result")
+        expect(desk.locator("[data-run-socket]")).to_have_attribute("data-seq", str(run.head_seq))
+        answers.pop()()
+        browsing.wait_for_answer(desk, answers)
+        answers.pop()()
+        expect(body).to_contain_text("the second result")
     assert_equals_a_reload(desk)
 
 
