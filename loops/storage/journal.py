@@ -57,8 +57,8 @@ _BLOBS_THERE = "SELECT sha256 FROM loops_blob WHERE sha256 = ANY(%s)"
 LARGE_BLOB = 1_000_000
 _CONDEMN = (
     "UPDATE agent_execution_history SET status = 'failed', final_status = 'failed', end_reason = 'journal_unreadable', "
-    "escalation_reason = %s, waiting_kind = '', waiting_on = left(%s, 200), completed_at = clock_timestamp(), "
-    "owner = '', lease_until = NULL, runnable = false WHERE id = %s AND epoch = %s"
+    "escalation_reason = %s, waiting_kind = '', waiting_name = '', waiting_on = left(%s, 200), "
+    "completed_at = clock_timestamp(), owner = '', lease_until = NULL, runnable = false WHERE id = %s AND epoch = %s"
 )
 _FENCE = "SELECT 1 FROM agent_execution_history WHERE id = %s AND epoch = %s FOR UPDATE"
 HUNG, TOLD_TO_END = "run.hung", "run.worker_told_to_end"

@@ -33,7 +33,7 @@ LIMITS = {name: TABLE[field].label for name, field in (*zip(TABLE, TABLE, strict
 
 def state(run: Run) -> str:
     """What a person is told of its status; of one that waits for a resource, for which."""
-    needed = STANDSTILLS.get(run.waiting_kind) if run.status == WAITING_FOR_RESOURCE else None  # type: ignore[call-overload]
+    needed = STANDSTILLS.get(run.waiting_kind, "") if run.status == WAITING_FOR_RESOURCE else ""
     return needed or str(run.get_status_display())
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 from django.conf import settings
+from django.db import transaction
 from django.urls import reverse
 from playwright.sync_api import expect
 
@@ -50,10 +51,11 @@ def written(lines: int) -> dict[str, Any]:
 
 
 def changed(run: Run, step: Step, output: str) -> None:
-    """One more call in a step that is under way."""
-    make.tool_call(run, step.step_number, tool="run_tests", output=output)
-    heard = make.fact(run, make.f.MessageReceived(text=output, by="ada"), step=step.step_number)
-    Step.objects.filter(pk=step.pk).update(last_seq=heard.seq)
+    """One more call in a step that is under way: facts and rows in one transaction, as the journal writes them."""
+    with transaction.atomic():
+        make.tool_call(run, step.step_number, tool="run_tests", output=output)
+        heard = make.fact(run, make.f.MessageReceived(text=output, by="ada"), step=step.step_number)
+        Step.objects.filter(pk=step.pk).update(last_seq=heard.seq)
     publish(run)
 
 
@@ -64,6 +66,17 @@ def live(desk: Any, run: Run) -> list[str]:
     desk.goto(f"{desk.site}{reverse('run', args=[run.pk])}")
     expect(desk.locator("#live")).to_have_attribute("data-state", "live")
     return dialled
+
+
+def long_step(desk: Any) -> tuple[Run, Step, Any]:
+    """Of a live page: a step under way whose body was fetched."""
+    run = desk.world.run
+    make.tool_call(run, 1, tool="write_file", data=written(2_000))
+    step = make.step(run, 1, success=None)
+    live(desk, run)
+    body = desk.locator("#step-1 .step-body")
+    expect(body.locator(".diff-box")).to_be_visible()
+    return run, step, body
 
 
 def assert_equals_a_reload(desk: Any) -> None:
@@ -94,18 +107,10 @@ def test_a_long_file_that_is_written_is_shown_at_once(desk: Any, lines: int) -> 
 
 def test_a_long_step_that_goes_on_shows_what_came_to_it(desk: Any) -> None:
     """What was fetched stays until what it shows has changed, and is fetched again then."""
-    run = desk.world.run
-    make.tool_call(run, 1, tool="write_file", data=written(2_000))
-    step = make.step(run, 1, success=None)
-    live(desk, run)
-    body = desk.locator("#step-1 .step-body")
-    expect(body.locator(".diff-box")).to_be_visible()
+    run, step, body = long_step(desk)
     body.evaluate("body => body.dataset.seen = 'yes'")
     publish(run)
-    make.tool_call(run, 1, tool="run_tests", output="all 20 passed")
-    done = make.fact(run, make.f.StepCompleted(step=1, success=True), step=1)
-    Step.objects.filter(pk=step.pk).update(success=True, last_seq=done.seq)
-    publish(run)
+    changed(run, step, "all 20 passed")
     expect(body).to_contain_text("all 20 passed")
     expect(body.locator(".diff-box")).to_be_visible()
     assert_equals_a_reload(desk)
@@ -113,12 +118,7 @@ def test_a_long_step_that_goes_on_shows_what_came_to_it(desk: Any) -> None:
 
 def test_what_happens_while_a_long_step_is_fetched_is_fetched_as_well(desk: Any) -> None:
     """The answer that was on its way is older than that, and nothing else would bring it."""
-    run = desk.world.run
-    make.tool_call(run, 1, tool="write_file", data=written(2_000))
-    step = make.step(run, 1, success=None)
-    live(desk, run)
-    body = desk.locator("#step-1 .step-body")
-    expect(body.locator(".diff-box")).to_be_visible()
+    run, step, body = long_step(desk)
     with browsing.slow(desk, f"**/runs/{run.pk}/steps/1/") as answers:
         changed(run, step, "the first result")
         browsing.wait_for_answer(desk, answers)

@@ -71,6 +71,9 @@ def test_the_api_and_the_command_line_say_the_same(stands: tuple[House, str, str
     house, word, sentence = stands
     told = house.client("operator").get(f"/api/v1/runs/{house.run.pk}/").json()
     assert (told["status"], told["status_text"]) == ("waiting_for_resource", word)
+    needs = {name: getattr(Run.objects.get(), name) for name in ("waiting_kind", "waiting_name", "waiting_on")}
+    assert needs["waiting_kind"]
+    assert needs.items() <= told.items()
     out = io.StringIO()
     call_command("agentops", "--as", "olga", "runs", stdout=out)
     assert "waiting_for_resource" in out.getvalue()
@@ -79,6 +82,7 @@ def test_the_api_and_the_command_line_say_the_same(stands: tuple[House, str, str
     call_command("agentops", "--as", "olga", "runs", "--json", stdout=out)
     told = json.loads(out.getvalue())
     assert (told["status_text"], told["status"]) == (word, "waiting_for_resource")
+    assert needs.items() <= told.items()
 
 
 @pytest.mark.spec("D2")

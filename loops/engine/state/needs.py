@@ -20,7 +20,7 @@ class NeedKind(StrEnum):
     NEWER_WORKER = "newer_worker"
 
 
-STANDSTILLS = {
+STANDSTILLS: dict[str, str] = {
     NeedKind.FOLDER: "Waiting for its folder",
     NeedKind.TURN: "Waiting in line",
     NeedKind.MODEL: "Waiting for a model",

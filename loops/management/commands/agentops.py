@@ -128,8 +128,8 @@ class Command(TerminalCommand):
         for run in rows[: max(options["limit"], 0)]:
             if options["json"]:
                 row = {"id": str(run.pk), "status": run.status, "title": run.task.title, "agent": run.agent.name}
-                row |= {"status_text": formatting.state(run)}
-                row |= {"waiting_kind": run.waiting_kind, "waiting_on": run.waiting_on}
+                row |= {"status_text": formatting.state(run), "waiting_on": run.waiting_on}
+                row |= {"waiting_kind": run.waiting_kind, "waiting_name": run.waiting_name}
                 row |= {"paused_by": run.paused_by, "paused_reason": run.paused_reason}
                 self.stdout.write(json.dumps(row))
             else:

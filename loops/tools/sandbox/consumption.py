@@ -68,12 +68,12 @@ def measure(first: int, folders: Mapping[str, int], most_tasks: int) -> Used:
     for process in processes:
         used.tasks += len(_listed(f"/proc/{process}/task"))
         used.memory += _resident(process)
-        _mappings(process, seen, devices)
+        _mappings(process, seen)
         for task in _listed(f"/proc/{process}/task"):  # threads may have tables of descriptors of their own
             _descriptors(f"/proc/{process}/task/{task}/fd", seen, devices)
     used.memory += sum(seen.mapped.values()) + sum(seen.named.values()) + sum(seen.queues.values())
     used.unlinked = sum(seen.on_disk.values())
-    used.only_mapped = bool(seen.mapped_files - seen.on_disk.keys())
+    used.only_mapped = any(file[0] not in devices for file in seen.mapped_files - seen.on_disk.keys())
     used.sockets = any(name.startswith(_SOCKETS) for name in seen.queues)
     return used
 
@@ -143,7 +143,7 @@ def _resident(process: int) -> int:
     return 0
 
 
-def _mappings(process: int, seen: _Seen, devices: set[int]) -> None:
+def _mappings(process: int, seen: _Seen) -> None:
     """Memory that is shared stays whole while a part of it is mapped: it counts by what is mapped, read or not."""
     mine: dict[str, int] = {}
     with suppress(OSError), open(f"/proc/{process}/maps", errors="replace") as file:
@@ -152,9 +152,8 @@ def _mappings(process: int, seen: _Seen, devices: set[int]) -> None:
             if len(parts) < 6:
                 continue
             if not parts[5].startswith(_IN_MEMORY):
-                device = os.makedev(*(int(number, 16) for number in parts[3].split(":")))
-                if parts[5].rstrip().endswith(_GONE) and device not in devices:
-                    seen.mapped_files.add((device, int(parts[4])))
+                if parts[5].rstrip().endswith(_GONE):
+                    seen.mapped_files.add((os.makedev(*(int(one, 16) for one in parts[3].split(":"))), int(parts[4])))
             elif parts[1].endswith("s"):
                 begin, _, end = parts[0].partition("-")
                 mine[parts[4]] = mine.get(parts[4], 0) + int(end, 16) - int(begin, 16)
