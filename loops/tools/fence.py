@@ -53,10 +53,15 @@ class Fence:
         if math.isinf(ends):
             yield
             return
+        _check_time(ends)  # who is late already need not end the process, in which other runs go on
         with _alarm(ends):
-            if uptime() >= ends:
-                raise LeaseOver(f"the lease of this run ended {uptime() - ends - MARGIN_S:.1f} s ago; nothing was done")
+            _check_time(ends)
             yield
+
+
+def _check_time(ends: float) -> None:
+    if (late := uptime() - ends) >= 0:
+        raise LeaseOver(f"the lease of this run ended {late - MARGIN_S:.1f} s ago; nothing was done")
 
 
 def make_deadly() -> None:

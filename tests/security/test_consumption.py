@@ -47,17 +47,17 @@ MEMORY = {
 }
 WRITTEN = "kept = []\nfor n in range(4):\n  f = open(f'{place}/{n}', 'wb'); os.unlink(f.name); kept.append(f)\n"
 WRITTEN += "  for _ in range(100): f.write(b'x' * (1 << 20))\n  f.flush()\n"
-FORTY = "for n in range(4):\n  f = open(f'_{n}', 'wb+'); os.unlink(f.name)\n"
-FORTY += "  for _ in range(40): f.write(bytes(1 << 20))\n  f.flush()\n"
+TWENTY = "for n in range(8):\n  f = open(f'_{n}', 'wb+'); os.unlink(f.name)\n"
+TWENTY += "  for _ in range(20): f.write(bytes(1 << 20))\n  f.flush()\n"
 HIDDEN = {
     "mapped by one page": (
         "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.mmap.restype = ctypes.c_void_p\n"
         "libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]\n"
-        f"{FORTY}  assert libc.mmap(None, 4096, 1, 1, f.fileno(), 0) + 1; f.close()\n"
+        f"{TWENTY}  assert libc.mmap(None, 4096, 1, 1, f.fileno(), 0) + 1; f.close()\n"
     ),
     "on its way": (
         "import socket\none, other = socket.socketpair()\n"
-        f"{FORTY}  socket.send_fds(one, [b'x'], [f.fileno()]); f.close()\n"
+        f"{TWENTY}  socket.send_fds(one, [b'x'], [f.fileno()]); f.close()\n"
     ),
 }
 """Files on disk without a name: one has no descriptor, the other has it in no process."""
@@ -130,7 +130,7 @@ def test_files_whose_size_nobody_sees_are_counted_by_what_the_disk_lost(tmp_path
 def test_a_program_with_sockets_whose_library_was_replaced_works(tmp_path: Path, level: int) -> None:
     """Such as a server that is upgraded while it runs: both kinds of what cannot be seen, at sizes that it may have."""
     code = "import time\nopen('kept', 'wb').write(bytes(40 << 20))\n"
-    code += "".join(HIDDEN.values()).replace("range(4)", "range(1)")
+    code += "".join(HIDDEN.values()).replace("range(8)", "range(1)")
     code += "time.sleep(1.5)\nprint('worked', flush=True); os._exit(0)"
     result = python(desk_of(tmp_path, level, Limits(disk_reserve_bytes=1 << 60)), code)
     assert result.ok, result

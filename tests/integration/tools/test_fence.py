@@ -133,6 +133,19 @@ def test_the_clock_is_looked_at_as_well() -> None:
         pytest.fail("it acted")
 
 
+@pytest.mark.spec("J2", "J4")
+def test_who_is_late_before_the_alarm_is_set_does_not_end_the_other_runs_of_its_process() -> None:
+    code = (
+        "from loops.tools import fence; from loops.uptime import uptime\n"
+        "fence.make_deadly()\n"
+        "try:\n"
+        "    with fence.Fence(uptime).armed(): print('acted')\n"
+        "except fence.LeaseOver: print('nothing was done')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("nothing was done\n", 0), done.stderr
+
+
 @pytest.mark.spec("J3")
 def test_a_process_in_which_somebody_handles_the_alarm_does_not_act() -> None:
     code = (
