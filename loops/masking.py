@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
@@ -179,19 +179,20 @@ def signs_in(value: Any) -> list[str]:
     return sorted({name for text in _strings(value) if "[masked: " in text for name in MARK.findall(text)})
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: Any) -> list[str]:
     """Every string in a value, without recursion: what models and people write is nested as deep as they like."""
-    left = [value]
+    found, left = list[str](), [value]
     while left:
         one = left.pop()
         if isinstance(one, str):
-            yield one
+            found.append(one)
         elif isinstance(one, Mapping):
             left += [*one.keys(), *one.values()]
         elif isinstance(one, list | tuple):
             left += one
         elif is_dataclass(one) and not isinstance(one, type):
             left += [getattr(one, field.name) for field in fields(one)]
+    return found
 
 
 def _password(address: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from loops.engine import ports as p
 from loops.engine.encoding.codec import to_plain
-from loops.engine.text.truncation import cut, shortened
+from loops.engine.text.truncation import cut, quoted, shortened
 from loops.engine.values import Json, ModelRequest, ModelRole, ToolCall, ToolResult
 from loops.llm import prompts
 
@@ -55,7 +55,7 @@ class Orchestrator:
         try:
             reply = await self._models.call(request, lambda event: None)
         except p.ModelError as error:
-            return p.Opinion(None, problem=f"The model did not answer: {error.code}: {error.message[:300]}")
+            return p.Opinion(None, problem=f"The model did not answer: {error.code}: {shortened(error.message, 300)}")
         score, progress, reason, problem = parse_confidence(reply.text)
         return p.Opinion(
             score=score,
@@ -86,10 +86,10 @@ def parse_confidence(text: str) -> tuple[float | None, float | None, str, str]:
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
-        return None, None, "", f"The answer is no JSON object: {text[:200]!r}"
+        return None, None, "", f"The answer is no JSON object: {quoted(text, 200)}"
     score = _share(answer.get("confidence"))
     if score is None:
-        return None, None, "", f"The answer has no confidence from 0 to 1: {text[:200]!r}"
+        return None, None, "", f"The answer has no confidence from 0 to 1: {quoted(text, 200)}"
     return (
         score,
         _share(answer.get("progress")),

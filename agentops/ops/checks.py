@@ -33,6 +33,7 @@ from agentops.ops import (
 )
 from agentops.ops.finding import ERROR, OK, WARNING, Finding
 from agentops.ops.programs import server_version
+from loops.engine.text.truncation import shortened
 from loops.models import AuditEvent, Run
 from loops.services import retention
 from loops.services.sandbox import KEY as SANDBOX_KEY
@@ -98,7 +99,7 @@ def _answer(group: str, name: str, check: Callable[[], Finding]) -> Check:
     try:
         return Check(group, name, *check())
     except Exception as error:  # any transport's or server's error is an answer too
-        detail = next(iter(str(error).strip().splitlines()), "")[:300]
+        detail = shortened(next(iter(str(error).strip().splitlines()), ""), 300)
         said = f"does not answer ({type(error).__name__})"
         return Check(group, name, ERROR, said, UNREACHED.get(group, ""), detail)
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from loops.engine.text.truncation import shortened
+
 PREFIX = "arg-"
 _LINES = (3, 24)
 
@@ -179,7 +181,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"This is not JSON: {error}"[:200]) from error
+        raise ValueError(shortened(f"This is not JSON: {error}", 200)) from error
 
 
 def _refuse(name: str) -> Any:

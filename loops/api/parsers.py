@@ -10,6 +10,8 @@ from rest_framework.exceptions import APIException, ParseError
 from rest_framework.parsers import JSONParser
 from rest_framework.renderers import JSONRenderer
 
+from loops.engine.text.truncation import quoted
+
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 
@@ -52,7 +54,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {key[:100]!r} appears twice in one object")
+            raise ValueError(f"the key {quoted(key, 100)} appears twice in one object")
         found[key] = value
     return found
 

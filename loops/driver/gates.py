@@ -39,7 +39,8 @@ async def open_gate(session: RunSession, calls: ToolCalls, effect: e.OpenGate) -
     view = dict(effect.view)
     if call is not None and effect.kind in ABOUT_AN_ACTION:
         judgement = await calls.judgement_of(call)
-        title = title or TITLES.get(effect.kind, "") + deed(call, str(judgement.view.get("command") or ""))
+        command = str(judgement.view.get("command") or "")
+        title = title or TITLES.get(effect.kind, "") + deed(call, judgement.deed, command)
         subject, version = judgement.subject, judgement.policy_version
         view = _view(session, call) | dict(judgement.view) | view
     if effect.criterion:  # its command is the task's own: nobody edits it here

@@ -21,6 +21,7 @@ from loops.engine.encoding.replace import evolve
 from loops.engine.model_calls.backoff import delay_s
 from loops.engine.model_calls.thinking_signature import signed
 from loops.engine.state.run import RunState
+from loops.engine.text.truncation import shortened
 from loops.engine.values import Block, ModelReply, ModelRequest
 from loops.masking import known
 from loops.streams import ModelStream
@@ -123,7 +124,7 @@ def _failed(session: RunSession, error: p.ModelError, effect: e.CallModel, chose
         f.ModelFailed(
             kind=error.kind,
             code=error.code,
-            message=error.message[:2000],
+            message=shortened(error.message, 2000),
             attempt=attempt,
             status=error.status,
             retry_after_s=error.retry_after_s,
@@ -140,7 +141,7 @@ def _failed(session: RunSession, error: p.ModelError, effect: e.CallModel, chose
     given_up = state.fatal or error.code in TOO_LONG or model in state.outage.given_up
     if not given_up and session.ports.breakers.refuses(MODEL, model) is None:
         seconds = delay_s(attempt, error.retry_after_s, session.state.spec.run_id)
-        why = f"{error.code}: {error.message[:200]}"
+        why = f"{error.code}: {shortened(error.message, 200)}"
         session.note(f.BackoffStarted(until=session.now() + int(seconds * 1e6), reason=why))
 
 

@@ -25,6 +25,7 @@ from loops.engine.end_reports import failure_behind
 from loops.engine.rollback import plan as rb
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
+from loops.engine.text.truncation import shortened
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult
 
 log = logging.getLogger(__name__)
@@ -158,7 +159,7 @@ def _outcome(undo: rb.Undo, result: ToolResult, held: tuple[str, ...]) -> f.Comp
         again = undo.begun > 0  # a lost worker may have done it already
         return _came(undo, rb.UNDONE if restored or again or undo.compensation.tool != rb.RESTORE else rb.NOTHING)
     why = result.error or "a later change of the same file could not be undone"
-    return _came(undo, "partly" if restored else "failed", why[:2000], (*paths, *held))
+    return _came(undo, "partly" if restored else "failed", shortened(why, 2000), (*paths, *held))
 
 
 def _paths(undo: rb.Undo) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from loops.engine.loop_detection import guard
 from loops.engine.permissions.denials import after_denial
 from loops.engine.progress import measure
 from loops.engine.state.run import PendingCall, RunState
+from loops.engine.text.truncation import shortened
 from loops.engine.tool_calls import no_tool_call
 from loops.engine.values import Access, ToolResult
 
@@ -135,7 +136,7 @@ def _complete_step(state: RunState) -> tuple[Fact, ...]:
     done = StepCompleted(
         step=state.step,
         success=failed is None,
-        error=error[:2000],
+        error=shortened(error, 2000),
         error_signature=marks.error or (error_signature(failed.call.name, error) if failed and repeats else ""),
         progress=progress.score,
         progress_method=progress.method,

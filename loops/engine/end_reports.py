@@ -11,6 +11,7 @@ from loops.engine.facts import Check
 from loops.engine.limits.guards import extensions_left, usage
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
+from loops.engine.text.truncation import shortened
 from loops.engine.verification.checks import EVIDENCE, judged, not_run
 from loops.engine.verification.diagnosis import FAILED, causes_of
 
@@ -129,7 +130,7 @@ def _done(state: RunState) -> list[str]:
 def _not_done(state: RunState, checks: tuple[Check, ...]) -> list[str]:
     if checks:
         return [f"{check.text} ({check.status})" for check in checks if check.status != "passed"]
-    missing = [criterion.text for criterion in state.spec.criteria] or [state.spec.goal[:300]]
+    missing = [criterion.text for criterion in state.spec.criteria] or [shortened(state.spec.goal, 300)]
     if state.measured.tests.failed:
         missing.append(f"{state.measured.tests.failed} tests failed {_latest_run(state)}")
     return missing

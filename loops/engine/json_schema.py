@@ -91,23 +91,33 @@ class _Budget:
 _budget: ContextVar[_Budget] = ContextVar("budget of a judgement")
 
 
-def check(schema: Mapping[str, Any]) -> None:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A schema that refers to nothing elsewhere and has patterns of RE2 only: looked through once, for many
+    documents."""
+
+    validator: Any
+
+
+def check(schema: Schema) -> Checked:
     """Raise BadSchema for what ``faults`` could not work with, in words for whoever wrote the schema."""
-    _refuse(schema)
+    checked = _checked(schema)
     try:
-        fault = next(iter(faults(Draft202012Validator.META_SCHEMA, schema, keep=1)), None)
+        fault = next(iter(faults(_OF_SCHEMAS, schema, keep=1)), None)
     except Unjudgeable as error:
         raise BadSchema(str(error)) from error
     if fault is not None:
         raise BadSchema(f"not a JSON Schema: {fault.json_path}: {fault.message}")
+    return checked
 
 
-def faults(schema: Schema, document: Any, *, keep: int, budget: int | None = None) -> list[ValidationError]:
+def faults(schema: Schema | Checked, document: Any, *, keep: int, budget: int | None = None) -> list[ValidationError]:
     """The first ``keep`` things wrong with the document; empty when it fits. Raises Unjudgeable."""
     token = _budget.set(_Budget(BUDGET if budget is None else budget))
     found: list[ValidationError] = []
     try:
-        for error in _bounded(schema).iter_errors(document):
+        checked = schema if isinstance(schema, Checked) else _checked(schema)
+        for error in checked.validator.iter_errors(document):
             found.append(error)
             if len(found) == keep:
                 break
@@ -251,9 +261,10 @@ _KEYWORDS = {name: _paid(name, keyword) for name, keyword in {**Draft202012Valid
 _Extended: Any = extend(Draft202012Validator, _KEYWORDS)  # type: ignore[no-untyped-call]
 
 
-def _bounded(schema: Schema) -> Any:
-    """The validator. Raises BadSchema for a schema that was stored before such were refused."""
-    if schema is Draft202012Validator.META_SCHEMA:
-        return _Extended(schema)
+_OF_SCHEMAS = Checked(_Extended(Draft202012Validator.META_SCHEMA))
+
+
+def _checked(schema: Schema) -> Checked:
+    """Raises BadSchema for a schema that was stored before such were refused."""
     _refuse(schema)
-    return _Extended(schema, registry=Registry())
+    return Checked(_Extended(schema, registry=Registry()))

@@ -100,6 +100,8 @@ class Judgement:
     view: Mapping[str, Json] = field(default_factory=dict)
     """What the reviewer is shown beside the subject: a diff, the file before, a command line."""
     operation: str = ""
+    deed: str = ""
+    """That of its tool (``ToolSpec.deed``)."""
     alternatives: tuple[str, ...] = ()
     """Of a denied call: what the agent may use instead, in words (SPEC I4)."""
     grantable: bool = False

@@ -112,6 +112,8 @@ class ToolSpec:
     version: str = "1"
     server: str = ""
     """Identity of the MCP server that offers the tool; empty for built-ins."""
+    deed: str = ""
+    """What a call does, for a person, with arguments in braces: "Move {path} to {target}" (SPEC X6)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from loops.engine.text.truncation import quoted
 from loops.engine.values import Json
 from loops.llm.text import clean_text, is_clean
 
@@ -50,7 +51,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
-            raise BadArguments(f"the key {key[:80]!r} is given twice; give it once")
+            raise BadArguments(f"the key {quoted(key, 80)} is given twice; give it once")
         result[key] = value
     return result
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from loops.engine.ports import ModelError
+from loops.engine.text.truncation import quoted
 from loops.engine.values import (
     FailureKind,
     Json,
@@ -123,8 +124,9 @@ class ReplayModel:
         for call_id, (text, _) in tool_results(request.messages).items():
             recorded = self._recording.results.get(call_id)
             if recorded is not None and recorded.text != text:
+                found, wanted = quoted(text, 80), quoted(recorded.text, 80)
                 raise ModelError(
-                    f"the result of {call_id} is not the recorded one: {text[:80]!r} for {recorded.text[:80]!r}",
+                    f"the result of {call_id} is not the recorded one: {found} for {wanted}",
                     kind=FailureKind.SYSTEMATIC,
                     code="replay_mismatch",
                 )

@@ -235,10 +235,10 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] | None
 
 def refusing(run: Run, connection: Any) -> Refused:
     """Why the run may not use the folder at a path. Its own, which AgentOps made, costs no question."""
-    name, project = str(run.pk), run.project
+    name, project, runs = str(run.pk), run.project, run_folders()
 
     def refused(path: str) -> str:
-        if not path or (Path(path).name == name and lies_in(path, run_folders())):
+        if not path or (Path(path).name == name and lies_in(path, runs)):
             return ""
         allowed = connection.execute(_ALLOWED, [project.pk, plain(path)]).fetchone() is not None
         return folder_refusal(project.slug, path, in_place=True, allowed=allowed)

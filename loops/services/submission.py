@@ -11,6 +11,7 @@ from loops.engine import json_schema
 from loops.engine.encoding import canonical
 from loops.engine.limits import complexity
 from loops.engine.state.limits import FIELD_OF, LIMITS
+from loops.engine.text.truncation import shortened
 from loops.masking import LEAVE_OUT, known
 
 MAX_GOAL = 200_000
@@ -209,7 +210,7 @@ def _schema_fault(value: Any) -> str:
     try:
         json_schema.check(value)
     except json_schema.BadSchema as error:
-        return f"cannot be used: {str(error)[:400]}"
+        return f"cannot be used: {shortened(str(error), 400)}"
     return ""
 
 

@@ -33,7 +33,7 @@ class Effects:
     hosts: Sequence[str] = ()
 
 
-def tool(
+def tool(  # noqa: PLR0913 - what a tool may declare
     *,
     operation: str = UNDECLARED,
     reversibility: Reversibility = Reversibility.IRREVERSIBLE,
@@ -41,12 +41,14 @@ def tool(
     idempotent: bool = False,
     timeout_s: float = 30.0,
     effects: Effects = Effects(),
+    deed: str = "",
 ) -> Callable[[Function], DeclaredTool]:
     """Make a tool of a function ``(run: ToolRun, ...) -> str | ToolResult``, plain or async.
 
     Its name is the function's, its description the docstring, its parameters those after ``run``, by their types
     (whatever pydantic knows; ``Annotated[str, Field(description=...)]`` tells the model more). ``idempotent`` says that
     the very same call may run again after an unknown outcome; ``run.context.idempotency_key`` is the same each time.
+    ``deed`` says what a call does to whoever is asked about it, with parameters in braces: "Reserve {room}".
     Raise ArgumentError with a sentence that tells the model what to do instead. Raises TypeError for a function whose
     parameters have no types.
     """
@@ -62,6 +64,7 @@ def tool(
             danger=danger,
             timeout_s=timeout_s,
             retriable=idempotent,
+            deed=deed,
         )
         return DeclaredTool(function, Tool(spec, _runner(function, arguments), _operands(effects)))
 
@@ -100,8 +103,9 @@ class DeclaredTool:
             of = replace(run.context, idempotency_key=str(arguments[_OF]))
             return await undo({key: arguments[key] for key in arguments if key != _OF}, replace(run, context=of))
 
+        description = inspect.getdoc(function) or ""
         spec = replace(
-            self._tool.spec, name=name, description=inspect.getdoc(function) or "", retriable=True, parameters=_ANYTHING
+            self._tool.spec, name=name, description=description, retriable=True, parameters=_ANYTHING, deed=""
         )
         self._undoing = Tool(spec, run_undo, self._tool.operands, internal=True)
         self._tool = replace(self._tool, undo=_planner(name))

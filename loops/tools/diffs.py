@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from loops.engine.text.truncation import quoted
+
 _HEADER = re.compile(r"@@(?: -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?)?(?: \.\.\.)? ?@@")
 _MOST_LINES = 40_000
 _ADDED = -1
@@ -130,13 +132,13 @@ def _nearest(text: str, search: str) -> str:
             return f"Line {number} starts the same but for blanks or the lines after it: {block}"
     close = difflib.get_close_matches(wanted, lines, n=1, cutoff=0.6)
     if close:
-        return f"The nearest line is {lines.index(close[0]) + 1}: {close[0][:200]!r}"
-    return f"Nothing like {wanted[:120]!r} was found; read the file again."
+        return f"The nearest line is {lines.index(close[0]) + 1}: {quoted(close[0], 200)}"
+    return f"Nothing like {quoted(wanted, 120)} was found; read the file again."
 
 
 def _block(lines: Sequence[str], number: int, search: str) -> str:
     count = min(search.count("\n") + 1, 12)
-    return repr("\n".join(lines[number - 1 : number - 1 + count])[:600])
+    return quoted("\n".join(lines[number - 1 : number - 1 + count]), 600)
 
 
 def _hunks(diff: str) -> list[_Hunk]:
@@ -156,7 +158,7 @@ def _hunks(diff: str) -> list[_Hunk]:
 def _hunk(number: int, header: str, body: list[str]) -> _Hunk:
     match = _HEADER.match(header)
     if match is None:
-        raise DiffError(f"hunk {number}: bad header {header[:80]!r}")
+        raise DiffError(f"hunk {number}: bad header {quoted(header, 80)}")
     start, old_count, _, new_count = match.groups()
     if start is None:
         return _Hunk(number, None, *_sides(number, body))
@@ -175,7 +177,7 @@ def _sides(number: int, body: list[str]) -> tuple[tuple[str, ...], tuple[tuple[i
             continue
         mark, rest = (line[0], line[1:] + "\n") if line else (" ", "\n")
         if mark not in " +-":
-            raise DiffError(f"hunk {number}: a line must start with ' ', '+' or '-', this one does not: {line[:80]!r}")
+            raise DiffError(f"hunk {number}: a line starts with ' ', '+' or '-', this one does not: {quoted(line, 80)}")
         if mark in " -":
             before.append(rest)
         if mark in " +":
@@ -236,10 +238,10 @@ def _mismatch(lines: Sequence[str], wanted: Sequence[str], hint: int) -> str:
     best = max(candidates, key=lambda place: (_agreement(lines, wanted, place), -abs(place - hint)), default=0)
     for offset, line in enumerate(wanted):
         if best + offset >= len(lines):
-            return f"The file ends at line {len(lines)}, but the diff expects {line[:200]!r} after it."
+            return f"The file ends at line {len(lines)}, but the diff expects {quoted(line, 200)} after it."
         found = lines[best + offset].rstrip("\r\n")
         if found != line:
-            return f"Line {best + offset + 1} is {found[:200]!r}, but the diff expects {line[:200]!r}."
+            return f"Line {best + offset + 1} is {quoted(found, 200)}, but the diff expects {quoted(line, 200)}."
     return "The lines stand before the end of the hunk above it; order the hunks by line."
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from loops.engine.ports import OnOutput
+from loops.engine.text.truncation import shortened
 from loops.engine.values import ArtifactRef, FailureKind, Json, ToolResult
 from loops.tools.diffs import DiffError
 from loops.tools.fence import LeaseOver
@@ -87,7 +88,7 @@ def _quiet(on_output: OnOutput) -> OnOutput:
 
 
 def _failure(error: str, kind: FailureKind = FailureKind.SYSTEMATIC, fault: str = "") -> ToolResult:
-    text = clean_text(error)[:2_000]
+    text = shortened(clean_text(error), 2_000)
     return ToolResult(ok=False, content=f"error: {text}", error=text, kind=kind, fault=fault)
 
 

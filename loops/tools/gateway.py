@@ -14,6 +14,7 @@ from typing import Any
 
 from loops import masking
 from loops.engine.ports import CallContext, Judgement, OnOutput, Verified
+from loops.engine.text.truncation import quoted, shortened
 from loops.engine.values import (
     Access,
     Compensation,
@@ -123,8 +124,7 @@ class ToolGateway:
 
     async def execute(self, call: ToolCall, context: CallContext, on_output: OnOutput) -> ToolResult:
         """Run one judged call. A tool's own failure is a result with ok False; cancelling kills its whole tree."""
-        refusal = self._refusal(call, context)
-        result = refusal or await self._perform(call, context, on_output)
+        result = await self._perform(call, context, on_output)
         ended: dict[str, Json] = {"error": result.error, "exit_code": result.exit_code}
         planted = {name: result.data[name] for name in ("restored", "taken") if "taken" in result.data}
         self._audit("executed", call, context, ok=result.ok, duration_ms=result.duration_ms, **ended, **planted)
@@ -133,7 +133,7 @@ class ToolGateway:
     async def look(self, call: ToolCall, context: CallContext) -> dict[str, Json]:
         """SHA-256 of what stands where the call writes, by path; empty for a call that writes no files by name."""
         found = self._registry.get(call.name)
-        if found is None or self._malformed(call, found):
+        if found is None or found.tool.spec.reversibility is Reversibility.PURE or self._malformed(call, found):
             return {}
         try:
             with self._workspace(context) as workspace:
@@ -201,7 +201,7 @@ class ToolGateway:
         found = self._found(call, context)
         if found is None:
             names = ", ".join(spec.name for spec in self.specs())
-            reason = f"unknown tool {clean_text(call.name)[:80]!r}; the tools are: {names}"
+            reason = f"unknown tool {quoted(clean_text(call.name), 80)}; the tools are: {names}"
             return self._denied(call, reason, invalid=True)
         if reasons := self._malformed(call, found):
             return self._denied(call, *reasons, invalid=True)
@@ -242,6 +242,7 @@ class ToolGateway:
             reversibility=reversibility.value,
             view={**found.tool.preview(call.arguments, run), **shown, **command_inputs.shown(subject)},
             operation=spec.operation,
+            deed=spec.deed,
         )
 
     def _deny(
@@ -253,7 +254,8 @@ class ToolGateway:
         paths = touched(found.tool.operands(call.arguments, run))
         other = alternatives(self.specs(), self._rules, spec, context.agent_type, paths)
         reasons = (verdict.reason for verdict in denied)
-        refusal = self._denied(call, *reasons, risk=spec.danger.value, operation=spec.operation, alternatives=other)
+        declared = {"risk": spec.danger.value, "operation": spec.operation, "deed": spec.deed}
+        refusal = self._denied(call, *reasons, alternatives=other, **declared)
         if denied != [verdicts[0]] or spec.loop_breaking:
             return refusal
         try:
@@ -289,7 +291,7 @@ class ToolGateway:
 
     def _malformed(self, call: ToolCall, found: Registered) -> list[str]:
         if call.error:
-            return [clean_text(call.error)[:500]]
+            return [shortened(clean_text(call.error), 500)]
         if not found.tool.internal and (held := masking.signs_in(masking.known().value(call.arguments))):
             return [masking.REFUSED.format(names=", ".join(held))]
         if reasons := problems(call.arguments, self._limits.arguments_depth):
@@ -299,21 +301,31 @@ class ToolGateway:
             return [f"the arguments have {size} bytes; the limit is {self._limits.arguments_bytes}"]
         return found.validator.errors(call.arguments)
 
-    def _refusal(self, call: ToolCall, context: CallContext) -> ToolResult | None:
-        """Why this call may not run even if somebody asks; None when it may (after its gate, where it has one)."""
+    async def _perform(self, call: ToolCall, context: CallContext, on_output: OnOutput) -> ToolResult:
+        """In the folder in which the call was looked at once more: it is opened once for both."""
         found = self._found(call, context)
         if found is None:
-            return _failed(f"unknown tool {clean_text(call.name)[:80]!r}")
+            return _failed(f"unknown tool {quoted(clean_text(call.name), 80)}")
         if found.tool.spec.loop_breaking:
             return _failed(f"{call.name} ends the step and is not executed")
         if reasons := self._malformed(call, found):
             return _failed("; ".join(reasons))
         try:
-            with self._workspace(context) as workspace:
-                run = self._run(context, workspace)
-                verdicts = self._verdicts(call, context, found, run)
-                denied = [verdict.reason for verdict in verdicts if verdict.access is Access.DENY]
-                return _failed("denied: " + "; ".join(denied)) if denied else self._changed(call, context, found, run)
+            opened = self._workspace(context)
+        except (PathRefused, OSError) as error:
+            return _failed(error)
+        with opened as workspace:
+            run = self._run(context, workspace, on_output)
+            if refusal := self._refusal(call, context, found, run):
+                return refusal
+            return await perform(found.tool, call.arguments, run, self._bound.pop(_key(call, context), None))
+
+    def _refusal(self, call: ToolCall, context: CallContext, found: Registered, run: ToolRun) -> ToolResult | None:
+        """Why this call may not run even if somebody asks; None when it may (after its gate, where it has one)."""
+        try:
+            verdicts = self._verdicts(call, context, found, run)
+            denied = [verdict.reason for verdict in verdicts if verdict.access is Access.DENY]
+            return _failed("denied: " + "; ".join(denied)) if denied else self._changed(call, context, found, run)
         except (ArgumentError, PathRefused, OSError) as error:
             return _failed(error)
 
@@ -325,17 +337,6 @@ class ToolGateway:
         if not (changed := scripts or command_inputs.changed(bound, run)):
             return None
         return _failed(f"changed since it was approved: {', '.join(changed)}; ask again", FailureKind.CRITICAL)
-
-    async def _perform(self, call: ToolCall, context: CallContext, on_output: OnOutput) -> ToolResult:
-        found = self._registry.get(call.name)
-        assert found is not None
-        try:
-            opened = self._workspace(context)
-        except (PathRefused, OSError) as error:  # something else stands there by now
-            return _failed(error)
-        with opened as workspace:
-            run = self._run(context, workspace, on_output)
-            return await perform(found.tool, call.arguments, run, self._bound.pop(_key(call, context), None))
 
     def _subject(
         self, call: ToolCall, context: CallContext, found: Registered, workspace: Workspace, *, binds: bool = True
@@ -354,7 +355,7 @@ class ToolGateway:
     def _workspace(self, context: CallContext) -> Workspace:
         made, fence = self._folders.is_made(context.workspace), Fence(context.lease_ends)
         workspace = Workspace(context.workspace, self._limits, fence, made=made)
-        tidy(workspace.beneath, self._limits.protected)
+        tidy(workspace.beneath)
         return workspace
 
     def _run(self, context: CallContext, workspace: Workspace, on_output: OnOutput = lambda s, c: None) -> ToolRun:

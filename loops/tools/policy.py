@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from loops.engine.values import UNDECLARED, Access, Reversibility, ToolSpec
 from loops.tools.globs import literal_length, matches
@@ -73,7 +74,7 @@ def evaluate(
     hosts: Sequence[str] = (),
 ) -> Verdict:
     """The strictest verdict over all (path, host) the call touches, with the rule that gave it named."""
-    usable = [rule for rule in rules if _concerns(rule, spec, agent_type)]
+    usable = [rule for rule in rules if _concerns(rule, spec.name, spec.operation, agent_type)]
     subjects: list[tuple[str, str]] = [(path, "") for path in paths] + [("", host) for host in hosts]
     verdicts = [_one(usable, spec, path, host) for path, host in subjects or [("", "")]]
     worst = max(verdicts, key=lambda verdict: _STRICTNESS[verdict.access])
@@ -84,7 +85,7 @@ def evaluate(
 
 def may_ask(rules: Sequence[AccessRule], spec: ToolSpec, agent_type: str) -> bool:
     """False only when every call of the tool would be denied: then the model is not shown it."""
-    usable = [rule for rule in rules if _concerns(rule, spec, agent_type)]
+    usable = [rule for rule in rules if _concerns(rule, spec.name, spec.operation, agent_type)]
     if _one(usable, spec, "", "").access is not Access.DENY:
         return True
     return any(rule.access is not Access.DENY for rule in usable if rule.paths or rule.hosts)
@@ -102,12 +103,9 @@ def may_allow(rule: AccessRule) -> bool:
     return bool(literal_length(rule.tool) or literal_length(rule.operation))
 
 
-def _concerns(rule: AccessRule, spec: ToolSpec, agent_type: str) -> bool:
-    return (
-        matches(rule.agent_type, agent_type)
-        and matches(rule.tool, spec.name)
-        and matches(rule.operation, spec.operation)
-    )
+@lru_cache(maxsize=4096)  # asked of every rule for every call, and nothing of it comes from a model
+def _concerns(rule: AccessRule, tool: str, operation: str, agent_type: str) -> bool:
+    return matches(rule.agent_type, agent_type) and matches(rule.tool, tool) and matches(rule.operation, operation)
 
 
 def _one(rules: Iterable[AccessRule], spec: ToolSpec, path: str, host: str) -> Verdict:

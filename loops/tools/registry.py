@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import Formatter
 from types import ModuleType
 from typing import Any
 
@@ -150,6 +151,8 @@ class ToolRegistry:
             raise RegistrationError(f"{spec.name!r} is taken")
         try:
             validator = Validator(spec.parameters)
+            if unknown := _not_parameters(spec):
+                raise ValueError(f"its deed names {', '.join(unknown)}, and it has no such parameter")
             schema: dict[str, Json] = {"name": spec.name, "parameters": spec.parameters, "version": spec.version}
             schema |= {"description": spec.description, "server": spec.server, "operation": spec.operation}
             self._tools[spec.name] = Registered(tool, validator, digest(schema))
@@ -217,6 +220,7 @@ def _undeclarable(tool: Tool) -> str:
         "description": str,
         "operation": str,
         "server": str,
+        "deed": str,
         "reversibility": Reversibility,
         "danger": Danger,
         "default_access": Access,
@@ -228,6 +232,13 @@ def _undeclarable(tool: Tool) -> str:
         if not isinstance(getattr(spec, name), kind):
             return f"its {name} is {getattr(spec, name)!r}"
     return "" if callable(tool.run) and spec.timeout_s > 0 else "it cannot be run, or has no time to"
+
+
+def _not_parameters(spec: ToolSpec) -> list[str]:
+    """What its deed has in braces and its schema has not. Raises ValueError for braces that do not match."""
+    properties = spec.parameters.get("properties")
+    known = properties if isinstance(properties, Mapping) else {}
+    return [name for _, name, _, _ in Formatter().parse(spec.deed) if name is not None and name not in known]
 
 
 def _good_name(name: object) -> bool:

@@ -21,8 +21,7 @@ class Validator:
     def __init__(self, schema: Mapping[str, Json]) -> None:
         if schema.get("type") != "object":
             raise BadSchema("the parameters of a tool are an object")
-        json_schema.check(schema)
-        self._schema = schema
+        self._schema = json_schema.check(schema)
 
     def errors(self, arguments: Mapping[str, Json]) -> list[str]:
         try:

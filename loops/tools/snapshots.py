@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from loops.engine.encoding import canonical
 from loops.tools.output import clean_text, sha256_hex
 from loops.tools.registry import ToolRun
-from loops.tools.sandbox.protected_files import is_placeholder
+from loops.tools.sandbox.protected_files import placeholders
 from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.workspace import SKIPPED, Workspace
 
@@ -133,7 +133,7 @@ def _paths(workspace: Workspace) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _held(workspace: Workspace, path: str) -> bool:
-    return path in workspace.limits.protected and is_placeholder(workspace.beneath, path)
+    return path in workspace.limits.protected and bool(placeholders(workspace.beneath, [path]))
 
 
 def _safely(workspace: Workspace, path: str, status: os.stat_result) -> str:

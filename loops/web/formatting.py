@@ -11,6 +11,7 @@ from loops.engine.end_reasons import EXPLANATIONS
 from loops.engine.state.limits import FIELD_OF
 from loops.engine.state.limits import LIMITS as TABLE
 from loops.engine.state.needs import STANDSTILLS
+from loops.engine.text.arguments import telling
 from loops.models import Run
 from loops.storage.status import WAITING_FOR_RESOURCE
 
@@ -119,11 +120,7 @@ def pretty(value: Any) -> str:
 def one_line(value: Any, longest: int = 120) -> str:
     """The most telling argument of a call in one line."""
     if isinstance(value, dict):
-        for key in ("command", "path", "file_path", "pattern", "query", "url", "question", "result", "text"):
-            if isinstance(value.get(key), str) and value[key].strip():
-                value = value[key]
-                break
-        else:
-            value = ", ".join(f"{key}: {item}" for key, item in value.items() if not isinstance(item, dict | list))
+        plain = (f"{key}: {item}" for key, item in value.items() if not isinstance(item, dict | list))
+        value = telling(value) or ", ".join(plain)
     text = " ".join(str(value if value is not None else "").split())
     return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -1,7 +1,8 @@
 """``make trace-step``: how many files and functions of ours one ordinary step crosses that reads a file (SPEC X9).
 
 The step of a real run: real journal, gates and tools, a scripted model. It lasts from one request to the model to the
-next; every function that Python enters in any thread meanwhile counts once, and so does its file.
+next; every function that Python enters in any thread meanwhile counts once, and so does its file. ``ARGS=--functions``
+lists them with the number of their calls.
 """
 
 from __future__ import annotations
@@ -30,20 +31,21 @@ def main(arguments: list[str]) -> int:
     reading = [step for step in steps if READING in {(file, name) for file, name, _ in step}]
     assert reading, "no step read a file"
     step = min(reading[-2:], key=len)
-    print(f"one ordinary step that reads a file crosses {len(_files(step))} files and {len(step)} functions of ours")
+    crossed = f"{len(_files(step))} files and {len(step)} functions of ours, in {step.total():,} calls"
+    print(f"one ordinary step that reads a file crosses {crossed}")
     for folder, count in Counter(str(Path(file).parent) for file in _files(step)).most_common():
         functions = sum(str(Path(file).parent) == folder for file, _, _ in step)
         print(f"  {folder:<32} {count:>3} files {functions:>4} functions")
     if "--functions" in arguments:
-        for file, name, line in sorted(step, key=lambda each: (each[0], each[2])):
-            print(f"  {file}:{line} {name}")
+        for (file, name, line), calls in step.most_common():
+            print(f"  {calls:>5} {file}:{line} {name}")
     return 0
 
 
 @contextmanager
-def traced() -> Iterator[list[set[tuple[str, str, int]]]]:
-    """Sets of (file, qualified name, line), one for each request to a model."""
-    steps: list[set[tuple[str, str, int]]] = [set()]
+def traced() -> Iterator[list[Counter[tuple[str, str, int]]]]:
+    """How often each (file, qualified name, line) was called, for each request to a model."""
+    steps = [Counter[tuple[str, str, int]]()]
     known: dict[CodeType, tuple[str, str, int] | None] = {}
 
     def entered(frame: FrameType, event: str, _: Any) -> None:
@@ -56,8 +58,8 @@ def traced() -> Iterator[list[set[tuple[str, str, int]]]]:
             known[code] = (file, code.co_qualname, code.co_firstlineno) if inside else None
         if (found := known[code]) is not None:
             if found[:2] == REQUEST:
-                steps.append(set())
-            steps[-1].add(found)
+                steps.append(Counter())
+            steps[-1][found] += 1
 
     threading.setprofile(entered)
     sys.setprofile(entered)
@@ -68,7 +70,7 @@ def traced() -> Iterator[list[set[tuple[str, str, int]]]]:
         threading.setprofile(None)
 
 
-def _files(step: set[tuple[str, str, int]]) -> set[str]:
+def _files(step: Counter[tuple[str, str, int]]) -> set[str]:
     return {file for file, _, _ in step}
 
 

@@ -127,22 +127,21 @@ def clean_json(value: Any, cut: int = 0, levels: int = SHOWN_LEVELS) -> Any:
 
 
 def _must_be_plain(value: Any) -> None:
-    kind = type(value)
-    if kind is str or value is None or kind is bool:
-        return
-    if kind is int:
-        if not -_SAFE < value < _SAFE:
-            raise _NotPlain
-    elif kind is dict:
-        for key, item in value.items():
-            if type(key) is not str or not key.isascii() or key.startswith("$"):
+    left = [value]
+    while left:
+        one = left.pop()
+        kind = type(one)
+        if kind is dict:
+            if not all(type(key) is str and key.isascii() and not key.startswith("$") for key in one):
                 raise _NotPlain
-            _must_be_plain(item)
-    elif kind is list or kind is tuple:
-        for item in value:
-            _must_be_plain(item)
-    else:
-        raise _NotPlain
+            left += one.values()
+        elif kind is list or kind is tuple:
+            left += one
+        elif kind is int:
+            if not -_SAFE < one < _SAFE:
+                raise _NotPlain
+        elif kind is not str and one is not None and kind is not bool:
+            raise _NotPlain
 
 
 def _mapped(value: Any) -> Any:

@@ -22,9 +22,12 @@ from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
+from loops.engine.text.arguments import telling
+from loops.engine.text.truncation import shortened
 from loops.engine.values import Compensation, Json
 
 GATE = "rollback_choice"
+SUMMARY_CHARS = 200
 RESTORE = "restore_files"
 LEDGER = (
     "Forked",
@@ -169,8 +172,7 @@ def _begun(fact: f.ToolIntended) -> Undo:
 
 def _summary(fact: f.ToolIntended) -> str:
     """One line: the tool and what it was about."""
-    about = next((str(fact.arguments[name]) for name in ("command", "path", "url") if fact.arguments.get(name)), "")
-    return f"{fact.tool} {about}".strip()[:200]
+    return shortened(f"{fact.tool} {telling(fact.arguments)}".strip(), SUMMARY_CHARS)
 
 
 def _learnt(found: dict[str, Undo], name: str, told: Compensation | None, ok: bool | None = None) -> None:
@@ -214,7 +216,7 @@ def obstacle(undo: Undo, undos: Sequence[Undo]) -> tuple[str, str]:
         return NOTHING, "the call failed, so there is nothing to take back"
     stuck = _stuck(undo, undos)
     if stuck and not _free(compensation, stuck):
-        return "blocked", f"a later change of {', '.join(sorted(stuck))[:200]} could not be undone"
+        return "blocked", f"a later change of {shortened(', '.join(sorted(stuck)), 200)} could not be undone"
     return "", ""
 
 

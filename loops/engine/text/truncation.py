@@ -18,3 +18,8 @@ def shortened(text: str, most: int, of: int = 0) -> str:
         return text
     said = f"… ({max(of, len(text)):,} characters)"
     return f"{text[: most - len(said)]}{said}"
+
+
+def quoted(text: str, most: int) -> str:
+    """``text`` in quotation marks, with control characters escaped, for a sentence about it: ``shortened``."""
+    return repr(shortened(text, most))

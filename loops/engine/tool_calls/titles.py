@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+from loops.engine.text.arguments import telling
 from loops.engine.values import ToolCall
-
-SENTENCES = {
-    "write_file": "Write {path}",
-    "apply_diff": "Change {path}",
-    "delete_file": "Delete {path}",
-    "move_file": "Move {path} to {target}",
-    "make_directory": "Make the folder {path}",
-    "read_file": "Read {path}",
-    "run_tests": "Run the tests",
-}
-TELLING = ("path", "source", "url")
-"""Arguments that say what a call of any other tool does."""
 
 _SETS_UP = re.compile(
     r"(?P<step>(?:cd|export|set|unset|umask|ulimit|source|\.)(?:[ \t]+[\w./~=:,@%+-]*)+|\w+=[\w./~:,@%+-]*)"
@@ -28,10 +18,11 @@ _SETS_UP = re.compile(
 DEED_CHARS = 200
 
 
-def deed(call: ToolCall, resolved: str = "") -> str:
+def deed(call: ToolCall, declared: str = "", resolved: str = "") -> str:
     """The call in one line: the deed first, what it is set up by after it. Nothing of a short command is left out.
 
-    ``resolved`` is the command that the tool made of the arguments, where they do not hold all of it.
+    ``declared`` is ``ToolSpec.deed``, ``resolved`` the command that the tool made of the arguments, where they do not
+    hold all of it.
     """
     arguments = call.arguments
     if line := resolved.strip() or _command(arguments):
@@ -39,11 +30,10 @@ def deed(call: ToolCall, resolved: str = "") -> str:
         where = f" in {arguments['directory']}" if arguments.get("directory") not in (None, "", ".") else ""
         after = f", after {', '.join(f'`{one}`' for one in before)}" if before else ""
         return f"Run `{_one_line(what)}`{where}{after}"
-    try:
-        return SENTENCES[call.name].format_map({name: _one_line(str(value)) for name, value in arguments.items()})
-    except (KeyError, IndexError, ValueError):
-        main = next((str(arguments[name]) for name in TELLING if name in arguments), "")
-        return f"{call.name} {_one_line(main)}".strip()
+    with suppress(KeyError):  # an argument that may be left out
+        if declared:
+            return declared.format_map({name: _one_line(str(value)) for name, value in arguments.items()})
+    return f"{call.name} {_one_line(telling(arguments))}".strip()
 
 
 def _command(arguments: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from html import escape, unescape
 
 from loops.engine import prompts
+from loops.engine.text.truncation import quoted
 from loops.engine.values import ToolSpec
 
 MAX_TAG = 1000
@@ -295,7 +296,7 @@ class Scanner:
             self._start("")
         body = "".join(self._body).strip()
         if self._arguments and body and not self._error:
-            self._error = f"unexpected text between the arguments: {body[:60]!r}"
+            self._error = f"unexpected text between the arguments: {quoted(body, 60)}"
         arguments, source = tuple(self._arguments), "".join(self._source)
         self._out.append(XmlCall(self._index, self._name, arguments, source, self._error, cut, body))
         self._index += 1

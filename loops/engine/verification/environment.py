@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from loops.engine.failures.words import is_disk_full
+from loops.engine.text.truncation import shortened
 from loops.engine.values import ToolResult
 
 LOOKED_AT = 4_000
@@ -61,9 +62,8 @@ def obstacle(result: ToolResult, is_ours: Callable[[str], bool] = bool) -> Obsta
     if is_disk_full(said):
         return Obstacle("disk_full", "There is no space left to work in.", "Make room on the disk of the workspace.")
     if result.exit_code is None:
-        return Obstacle(
-            "not_run", f"It could not be run: {result.error[:300]}", "See what keeps commands from running here."
-        )
+        why = shortened(result.error, 300)
+        return Obstacle("not_run", f"It could not be run: {why}", "See what keeps commands from running here.")
     return _missing(result.exit_code, said) or _uninstalled(result, said, is_ours)
 
 

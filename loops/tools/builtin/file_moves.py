@@ -102,6 +102,7 @@ TOOLS = (
     Tool(
         ToolSpec(
             name="move_file",
+            deed="Move {path} to {target}",
             description="Move or rename a file or folder inside the workspace; the target must not exist.",
             parameters=schema(("path", "target"), path=PATH, target=PATH),
             operation="write",
@@ -119,6 +120,7 @@ TOOLS = (
     Tool(
         ToolSpec(
             name="make_directory",
+            deed="Make the folder {path}",
             description="Make a folder, with those above it.",
             parameters=schema(("path",), path=PATH),
             operation="write",
@@ -135,6 +137,7 @@ TOOLS = (
     Tool(
         ToolSpec(
             name="delete_file",
+            deed="Delete {path}",
             description="Delete a file or an empty folder. The content is kept for a rollback.",
             parameters=schema(("path",), path=PATH),
             operation="delete",

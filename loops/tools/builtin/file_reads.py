@@ -170,6 +170,7 @@ TOOLS = (
     Tool(
         ToolSpec(
             name="list_files",
+            deed="List {path}",
             description="List files and folders of the workspace with sizes; folders end with /.",
             parameters=schema(path=PATH, glob=_GLOB, recursive={"type": "boolean", "description": "Default true."}),
             operation="read",
@@ -184,6 +185,7 @@ TOOLS = (
     Tool(
         ToolSpec(
             name="read_file",
+            deed="Read {path}",
             description="Read a text file. Long files come in pieces: pass offset (first line) and limit (lines).",
             parameters=schema(
                 ("path",),
@@ -203,6 +205,7 @@ TOOLS = (
     Tool(
         ToolSpec(
             name="search_files",
+            deed="Search for {pattern}",
             description="Search file contents with a regular expression (RE2). Answers path:line: text.",
             parameters=schema(
                 ("pattern",),

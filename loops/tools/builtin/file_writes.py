@@ -107,6 +107,7 @@ TOOLS = (
     Tool(
         ToolSpec(
             name="write_file",
+            deed="Write {path}",
             description="Create a file or replace its whole content. For a small change use apply_diff.",
             parameters=schema(("path", "content"), path=PATH, content=string("The whole new content.")),
             operation="write",
@@ -125,6 +126,7 @@ TOOLS = (
     Tool(
         ToolSpec(
             name="apply_diff",
+            deed="Change {path}",
             description=(
                 "Change parts of a text file. Preferred: edits, each with a search text that occurs exactly once and "
                 "its replacement, applied in order. Or: diff, a unified diff of this one file. All of it applies, or "

@@ -118,6 +118,7 @@ TOOLS = (
     Tool(
         ToolSpec(
             name="run_tests",
+            deed="Run the tests",
             description="Run the project's tests in the sandbox. Without a command: the project's own, else pytest.",
             parameters=schema(
                 command=string("A bash command line instead of the project's.", minLength=1, maxLength=10_000),

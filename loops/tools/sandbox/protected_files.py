@@ -134,27 +134,27 @@ def _replaced(path: str, now: Files, before: Files, cleaning: Cleanup) -> Iterat
             yield Taken(place, "what the command made of it; it is as it was", cleaning.keep(entry.data))
 
 
-def is_placeholder(root: SafeDirectory, path: str) -> bool:
-    """Does nothing stand at ``path`` but what a command's mount needed?"""
-    with suppress(OSError, PathRefused):
-        status = root.stat(path)
-        if status is not None and stat.S_ISREG(status.st_mode) and status.st_size == len(PLACEHOLDER):
-            return root.read(path, len(PLACEHOLDER))[0] == PLACEHOLDER
-    return False
+def placeholders(root: SafeDirectory, paths: Iterable[str]) -> list[str]:
+    """Those of ``paths`` where nothing stands but what a command's mount needed."""
+    found = []
+    for path in paths:
+        with suppress(OSError, PathRefused):  # nearly always nothing is there, or something of another size
+            glance = os.stat(path, dir_fd=root.fd, follow_symlinks=False)
+            if glance.st_size == len(PLACEHOLDER) and root.read(path, len(PLACEHOLDER))[0] == PLACEHOLDER:
+                found.append(path)
+    return found
 
 
 def remove_placeholders(root: SafeDirectory, protected: Iterable[str]) -> None:
     """Take them away; for whoever holds the workspace alone."""
-    for path in protected:
-        if is_placeholder(root, path):
-            with suppress(OSError, PathRefused), root.opened(os.path.dirname(path) or ".", os.O_RDONLY) as parent:
-                os.unlink(os.path.basename(path), dir_fd=parent)
+    for path in placeholders(root, protected):
+        with suppress(OSError, PathRefused), root.opened(os.path.dirname(path) or ".", os.O_RDONLY) as parent:
+            os.unlink(os.path.basename(path), dir_fd=parent)
 
 
-def tidy(root: SafeDirectory, protected: Iterable[str]) -> None:
+def tidy(root: SafeDirectory) -> None:
     """Remove what a killed worker left, unless a command runs in the workspace now, whose mounts stand on it."""
-    left = [path for path in protected if is_placeholder(root, path)]
-    if not left:
+    if not (left := placeholders(root, PROTECTED)):
         return
     with suppress(OSError), root.opened(".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

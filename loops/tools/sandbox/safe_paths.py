@@ -13,6 +13,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from loops.engine.text.truncation import quoted
+
 _OPENAT2 = 437  # the same on x86_64 and aarch64
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
@@ -74,10 +76,10 @@ def relative(path: str) -> str:
     if path == "/workspace" or path.startswith("/workspace/"):
         path = path[len("/workspace/") :] or "."
     if path.startswith(("/", "~")) or "://" in path or path.lower().startswith("file:"):
-        raise PathRefused(f"{path[:80]!r} is not a path inside the workspace; use a relative path", escape=True)
+        raise PathRefused(f"{quoted(path, 80)} is not a path inside the workspace; use a relative path", escape=True)
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise PathRefused(f"{path[:80]!r} contains '..'; name the file from the workspace's top", escape=True)
+        raise PathRefused(f"{quoted(path, 80)} contains '..'; name the file from the workspace's top", escape=True)
     if any(len(part.encode()) > 255 for part in parts):
         raise PathRefused("a file name is longer than 255 bytes")
     return "/".join(parts) or "."
@@ -127,7 +129,8 @@ class SafeDirectory:
             return openat2(self.fd, relative(path), flags, resolve=resolve)
         except OSError as error:
             if error.errno in (errno.EXDEV, errno.ELOOP):
-                raise PathRefused(f"{path[:80]!r} leads outside the workspace or through a link", escape=True) from None
+                why = f"{quoted(path, 80)} leads outside the workspace or through a link"
+                raise PathRefused(why, escape=True) from None
             raise
 
     def check_place(self) -> None:

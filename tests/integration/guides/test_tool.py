@@ -39,7 +39,7 @@ def test_a_run_asks_reserves_and_takes_it_back(packages: None, worker_with_packa
         house = House(server)
         run = house.submit()
         gate = house.gate(run, "tool_approval")
-        assert gate.tool == "reserve_room"
+        assert (gate.tool, gate.title) == ("reserve_room", "Reserve the blue room")
         assert not list(rooms.iterdir()), "nothing happens before the decision"
         assert list(run.tool_calls.filter(ok=True).values_list("tool", flat=True)) == ["room_status"]
         house.say(gate, "approve")

@@ -65,6 +65,11 @@ def test_a_broken_package_is_named_and_adds_nothing(
         {"timeout_s": "30"},
         {"timeout_s": 0},
         {"retriable": "no"},
+        {"deed": None},
+        {"deed": "Pay {amount}"},
+        {"deed": "Pay {0}"},
+        {"deed": "Pay {customer.name}"},
+        {"deed": "Pay {customer"},
     ],
     ids=str,
 )

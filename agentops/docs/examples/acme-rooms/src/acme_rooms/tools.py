@@ -25,7 +25,13 @@ def room_status(run: ToolRun, room: Room) -> str:
     return f"{room} is reserved" if taken else f"{room} is free"
 
 
-@tool(operation="reserve", reversibility=Reversibility.COMPENSABLE, danger=Danger.MEDIUM, idempotent=True)
+@tool(
+    operation="reserve",
+    reversibility=Reversibility.COMPENSABLE,
+    danger=Danger.MEDIUM,
+    idempotent=True,
+    deed="Reserve the {room} room",
+)
 def reserve_room(run: ToolRun, room: Room, hours: Hours = 1) -> str:
     """Reserve a meeting room."""
     mine = _service() / f"{room}.{run.context.idempotency_key}"
