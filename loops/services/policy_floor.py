@@ -18,7 +18,7 @@ from loops.engine.limits.ceilings import (
     loosened,
     strictest,
 )
-from loops.engine.state.limits import LIMITS
+from loops.engine.state.limits import DEFAULTS, LIMITS
 from loops.models import ComplexityProfile, Fork, Membership, Policy, Run
 from loops.querysets import ADMINISTER, can
 from loops.services import audit
@@ -28,9 +28,9 @@ REFUSED, HELD = "policy.loosening_refused", "policy.loosening_held"
 
 
 def amounts(profile: ComplexityProfile) -> dict[str, int]:
-    """The limits of a profile in the units of a run. It leaves the price of a model open: that is asked for where a
-    person set a limit on money."""
-    whole = {name: getattr(profile, name) for name in LIMITS if hasattr(profile, name)}
+    """The limits of a profile in the units of a run; what it has no field for is as everywhere. It leaves the price of
+    a model open: that is asked for where a person set a limit on money."""
+    whole = {name: getattr(profile, name, getattr(DEFAULTS, name)) for name in LIMITS}
     return {**whole, "max_cost_microusd": int(profile.max_cost_usd * MICRO), "allow_unknown_cost": 1}
 
 

@@ -30,8 +30,10 @@ def test_pages_use_only_icons_of_the_sprite():
     sprite = Path(finders.find("vendor/lucide-static@1.62.0/sprite.svg")).read_text()
     drawn = set(re.findall(r'<symbol id="([^"]+)"', sprite))
     used = {name for path in TEMPLATES for name in re.findall(r'{% icon "([^"]+)"', path.read_text())}
+    from gates.policy.kinds import GATE_KINDS
     from loops.web import formatting, notes
 
+    used |= {icon for kind in GATE_KINDS.values() for icon in (kind.icon, kind.labels.icon)}
     used |= {icon for _, icon in formatting.STATES.values()}
     used |= set(re.findall(r'_(?:say|by)\("\w+", "([a-z-]+)"', Path(notes.__file__).read_text()))
     assert used - drawn == set()

@@ -20,7 +20,7 @@ from loops.engine import facts as f
 from loops.engine.effects import AskRollback, Effect, Rest, RollBack
 from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
-from loops.engine.state.lifecycle import Phase
+from loops.engine.state.lifecycle import HOPELESS, Phase
 from loops.engine.state.run import RunState
 from loops.engine.text.arguments import telling
 from loops.engine.text.truncation import shortened
@@ -107,7 +107,7 @@ def may_continue(state: RunState) -> bool:
     """May a person have it go on instead? A failed run as often as its limits may be extended (SPEC A6)."""
     if state.can_be_reentered:
         return True
-    hopeless = state.end_reason in ("global_cap", "workspace_unusable", "could_not_begin", "journal_unreadable")
+    hopeless = state.end_reason in HOPELESS
     return state.phase is Phase.FAIL and not hopeless and state.extensions < state.limits.max_extensions
 
 

@@ -46,6 +46,8 @@ TERMINAL = frozenset({Phase.COMMIT, Phase.FAIL, Phase.HALT})
 RETRIABLE = frozenset({"internal_error", "loop_failed", "model_unavailable", "checks_not_run"})
 """Reason codes of failures that AgentOps, its machine or a provider caused (SPEC E6): a person may have the run go on
 from there."""
+HOPELESS = frozenset({"global_cap", "depth_cap", "workspace_unusable", "could_not_begin", "journal_unreadable"})
+"""Reason codes of ends that would only come again: nothing that is left can be extended."""
 
 _FORWARD = {
     (Phase.PLAN, Event.PLAN_READY): Phase.DECOMPOSE,

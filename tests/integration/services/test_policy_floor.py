@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from drf_spectacular.generators import SchemaGenerator
 
 from agentops.ops import policy_floor
 from gates.services import InvalidDecision
+from loops.engine.state.limits import DEFAULTS, LIMITS
 from loops.models import AuditEvent, Membership, Policy, PolicyVersion, Run, Task
+from loops.services import policy_floor as policy_floor_rules
 from loops.services.forks import InvalidTask, fork_run
 from loops.services.tasks import run_spec
 from tests import fakes
@@ -43,6 +46,16 @@ LOOSER: dict[str, Any] = {
     "max_extensions": 21,
 }
 """One more than the profiles that are shipped give at most, or never."""
+
+
+def test_a_limit_that_profiles_have_no_field_for_is_as_everywhere() -> None:
+    assert policy_floor_rules.amounts(SimpleNamespace(max_cost_usd=2, max_steps=7)) == {  # type: ignore[arg-type]
+        **{name: getattr(DEFAULTS, name) for name in LIMITS},
+        "max_steps": 7,
+        "max_cost_microusd": 2_000_000,
+        "allow_unknown_cost": 1,
+    }
+    assert LOOSER.keys() >= LIMITS.keys() - {"allow_unknown_cost"}, "each limit has its case here"
 
 
 def client_of(person: Any) -> Client:

@@ -14,7 +14,7 @@ from loops.engine import end_reasons
 from loops.engine.end_reasons import END_REASONS, EXPLANATIONS, When, as_markdown
 from loops.engine.end_reports import REPORT_KINDS
 from loops.engine.ports import ModelError
-from loops.engine.state.lifecycle import Event, Phase, transition
+from loops.engine.state.lifecycle import HOPELESS, RETRIABLE, Event, Phase, transition
 from loops.engine.state.spec import ConfidenceTerms
 from loops.engine.state.thresholds import OFF, THRESHOLDS
 from loops.engine.values import FailureKind, StopReason, ToolResult, Usage
@@ -201,6 +201,12 @@ def test_explanations_are_all_different() -> None:
 
 
 @pytest.mark.spec("D1")
+def test_what_a_person_may_do_about_an_end_is_said_of_ends_that_there_are() -> None:
+    assert EXPLANATIONS.keys() >= HOPELESS | RETRIABLE
+    assert not HOPELESS & RETRIABLE
+    assert {row.code for row in END_REASONS if row.when is When.CAP} <= HOPELESS, "caps that nobody raises"
+
+
 def test_the_documentation_holds_the_table() -> None:
     assert as_markdown() in DOCUMENT.read_text()
 

@@ -359,7 +359,8 @@ def test_what_a_file_tool_quotes_is_no_trouble_of_a_service() -> None:
     quoted = "hunk 1 does not fit. Line 1 is 'raise Forbidden(401)', but the diff expects 'pass'."
     assert classify(Failure(Source.TOOL, quoted, tool="apply_diff")).rule == "file_tool_failed"
     assert classify(Failure(Source.TOOL, quoted, tool="mcp_x")).kind is UNRECOVERABLE
-    assert {spec.name for spec in builtin_registry().specs()} >= set(FILE_TOOLS)
+    of_files = {"read", "write", "delete"}
+    assert {spec.name for spec in builtin_registry().specs() if spec.operation in of_files} == set(FILE_TOOLS)
 
 
 def test_a_signal_counts_as_its_exit_code() -> None:

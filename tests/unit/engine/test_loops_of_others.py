@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import logging
 from pathlib import Path
@@ -13,6 +14,7 @@ from loops.engine import facts as f
 from loops.engine import strategies
 from loops.engine.state.lifecycle import Phase
 from loops.engine.strategies.react import React
+from loops.engine.strategies.third_party import _ITS_WORD
 from tests import acme
 from tests.fakes import Tools, World, says
 
@@ -178,3 +180,24 @@ def test_a_loop_may_answer_for_what_ends_a_step(installed: Any) -> None:
     world = World([says("", ("converse", {"message": "I begin."}))], loop="odd")
     assert world.drive() == "message"
     assert [fact.tool for fact in world.journal.of(f.ToolCompleted)] == ["converse"]
+
+
+def recorded_by(module: Path) -> set[str]:
+    """The facts that a module makes, where it makes effects that record some."""
+    calls = [node.func for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Call)]
+    names = {
+        call.id if isinstance(call, ast.Name) else call.attr
+        for call in calls
+        if hasattr(call, "id") or hasattr(call, "attr")
+    }
+    return names & f.KINDS.keys() if "Record" in names else set()
+
+
+@pytest.mark.spec("B1")
+def test_what_every_step_records_is_a_loops_to_record() -> None:
+    """A loop of a package hands on what the call cycle wants: one fact that is forgotten there ends its runs."""
+    engine = Path(strategies.__file__).parents[1]
+    of_verification = {engine / "decide.py", *(engine / "verification").iterdir()}
+    recorded = set[str]().union(*(recorded_by(file) for file in set(engine.rglob("*.py")) - of_verification))
+    assert {"LimitReached", "ToolRefused", "LoopBroken"} <= recorded
+    assert recorded <= {kind.__name__ for kind in _ITS_WORD} | {"ToolCompleted"}
