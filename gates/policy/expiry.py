@@ -16,7 +16,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The part of a project's policy that concerns waiting."""
+    """The part of a project's policy that concerns waiting: how long a gate may, and when it is late. A project without
+    a policy has these; what new policies begin with are the defaults of ``Policy`` in ``loops/models/policies.py``."""
 
     expiry_minutes: int = 7 * 24 * 60
     sla_minutes: int = 60

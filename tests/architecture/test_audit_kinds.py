@@ -54,7 +54,8 @@ def texts(node: ast.expr) -> Iterator[str]:
 def test_every_kind_has_words_and_every_word_is_used() -> None:
     found = {kind for tree in trees() for kind in (*written(tree), *named(tree))}
     steered = {f"run.{kind}{end}" for kind in STEERED for end in ("", "_refused")}
-    assert found | steered == set(AUDIT_KINDS), "its line belongs into loops/models/audit_kinds.py"
+    assert found | steered <= AUDIT_KINDS.keys(), "its line belongs into loops/models/audit_kinds.py"
+    assert AUDIT_KINDS.keys() <= found | steered, f"nothing that is seen here writes it: {', '.join(WRITERS)}"
 
 
 def test_a_new_kind_is_noticed() -> None:

@@ -7,9 +7,11 @@ verification, repair, commit) is the lifecycle's and the same for all.
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from importlib.resources.abc import Traversable
 from typing import Any, Protocol
 
@@ -103,8 +105,8 @@ def _load() -> None:
         if _loaded:
             return
         _loaded = True
-        from loops.engine.strategies import react  # noqa: F401 - registers itself
-
+        for module in pkgutil.iter_modules(__path__):  # loops of ours register themselves
+            import_module(f"{__name__}.{module.name}")
         _broken[:] = packages.load(ENTRY_POINTS, "execution loop", _take)
 
 

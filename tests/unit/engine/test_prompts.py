@@ -19,7 +19,7 @@ import pytest
 
 import loops
 from loops.engine import facts as f
-from loops.engine import prompts
+from loops.engine import prompts, strategies
 from loops.engine.context_window.conversation import extend
 from loops.engine.context_window.pruning import NOTE_ROOM
 from loops.engine.context_window.transcript import Transcript
@@ -70,12 +70,13 @@ def test_every_text_is_said_by_somebody_who_fills_all_its_places(name: str) -> N
         assert given == TODAY.templates[name].places
 
 
+@pytest.mark.parametrize("loop", strategies.names())
 @pytest.mark.parametrize("agent", [AgentRef("1", "coder", "{{instructions}}", "Say {{agent_name}}."), spec().agent])
-def test_the_places_of_prompts_are_filled(agent: AgentRef) -> None:
-    system, version = system_prompt(spec(agent=agent))
+def test_the_places_of_prompts_are_filled(agent: AgentRef, loop: str) -> None:
+    system, version = system_prompt(spec(agent=agent, loop=loop))
     assert agent.name in system
     assert PLACE.findall(system.replace(agent.name, "").replace(agent.instructions or "None.", "")) == []
-    assert version == PROMPTS.templates["react"].version
+    assert version == PROMPTS.templates[loop].version
     summary, _ = summary_prompt("{{words}}")
     assert PLACE.findall(summary) == ["{{words}}"]
     assert PLACE.findall(classifier_prompt()[0]) == []
