@@ -100,8 +100,7 @@ def _answer(group: str, name: str, check: Callable[[], Finding]) -> Check:
         return Check(group, name, *check())
     except Exception as error:  # any transport's or server's error is an answer too
         detail = shortened(next(iter(str(error).strip().splitlines()), ""), 300)
-        said = f"does not answer ({type(error).__name__})"
-        return Check(group, name, ERROR, said, UNREACHED.get(group, ""), detail)
+        return Check(group, name, ERROR, f"does not answer ({type(error).__name__})", UNREACHED.get(group, ""), detail)
 
 
 def _one(statement: str, params: Sequence[Any] = ()) -> Any:
