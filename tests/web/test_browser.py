@@ -18,6 +18,7 @@ from loops.models import Run, Task
 from tests import factories as make
 from tests.web import story
 from tests.web.browsing import Line, faults, intercept, until
+from tests.web.feed import publish
 from tests.web.test_pages import HOSTILE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -61,11 +62,6 @@ def open_page(browser, site, house):
     for context in contexts:
         context.close()
     assert broken == []
-
-
-def tell(broker, run):
-    message = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}
-    broker.publish("agentops:feed", json.dumps(message))
 
 
 def test_pages_have_no_accessibility_faults_and_fit(house, open_page, theme, width):
@@ -122,7 +118,7 @@ LOADED_AFTER = "performance.getEntriesByType('navigation')[0].loadEventEnd"
 
 
 @pytest.mark.spec("R1", "R2")
-def test_steps_appear_live_and_no_later_than_a_page_that_loads_twice(house, open_page, broker):
+def test_steps_appear_live_and_no_later_than_a_page_that_loads_twice(house, open_page):
     page = open_page(reverse("run", args=[house.run.pk]), who="viewer")
     loading = [page.reload() and page.evaluate(LOADED_AFTER) for _ in range(3)]
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
@@ -135,7 +131,7 @@ def test_steps_appear_live_and_no_later_than_a_page_that_loads_twice(house, open
     }""")
     for number in range(7, 27):
         make.step(house.run, number)
-        tell(broker, house.run)
+        publish(house.run)
         time.sleep(0.05)
     expect(page.locator("#step-26")).to_be_visible()
     delays = page.evaluate("Object.entries(window.delays).filter(([n]) => n > 6).map(([, ms]) => ms)")
@@ -146,7 +142,7 @@ def test_steps_appear_live_and_no_later_than_a_page_that_loads_twice(house, open
 
 
 @pytest.mark.spec("K3", "R1")
-def test_a_comparison_follows_the_run_that_is_at_work(house, open_page, broker):
+def test_a_comparison_follows_the_run_that_is_at_work(house, open_page):
     other = make.run(house.run.task)
     story.begin(other)
     page, heard = open_page("/", who="viewer"), []
@@ -156,14 +152,14 @@ def test_a_comparison_follows_the_run_that_is_at_work(house, open_page, broker):
     expect(page.get_by_text("Thinking of 9")).to_have_count(0)
     page.evaluate("window.kept = 'not loaded again'")
     make.step(other, 9)
-    tell(broker, other)
+    publish(other)
     expect(page.get_by_text("Thinking of 9")).to_be_visible()
     make.step(other, 10)  # right after it: what comes too soon to be shown at once is shown all the same
-    tell(broker, other)
+    publish(other)
     expect(page.get_by_text("Thinking of 10")).to_be_visible()
     for run in (house.run, other):
         story.end(run, Phase.COMMIT, "criteria_met", result="done")
-    tell(broker, other)
+    publish(other)
     expect(page.locator("#comparison[hx-trigger]")).to_have_count(0)
     expect(page.get_by_text("Both results are identical.")).to_be_visible()
     assert page.evaluate("window.kept") == "not loaded again"
@@ -183,7 +179,7 @@ def test_buttons_can_be_pressed_while_their_list_looks_again(house, open_page):
 
 
 @pytest.mark.spec("R2")
-def test_a_page_that_was_offline_catches_up_without_a_reload(house, open_page, broker):
+def test_a_page_that_was_offline_catches_up_without_a_reload(house, open_page):
     page = open_page("/", who="viewer")
     line = Line(page)
     page.goto(reverse("run", args=[house.run.pk]))
@@ -192,7 +188,7 @@ def test_a_page_that_was_offline_catches_up_without_a_reload(house, open_page, b
     line.cut()
     until(page, lambda: line.refused, "the page to dial")
     make.step(house.run, 7)
-    tell(broker, house.run)
+    publish(house.run)
     assert page.locator("#step-7").count() == 0
     line.mend()
     expect(page.locator("#step-7")).to_be_visible()
@@ -224,7 +220,7 @@ def test_streamed_text_shows_and_gives_way_to_its_card(house, open_page, broker)
     expect(page.locator("#step-7 .streamed")).to_have_text(said)
     story.answer(house.run, 7, said)
     house.run.steps.filter(step_number=7).update(reasoning=said)
-    tell(broker, house.run)
+    publish(house.run)
     expect(page.locator("#step-7 .said")).to_contain_text("I look at <b>the rules</b> first.")
     expect(page.locator("#step-7 .streamed")).to_have_count(0)
 
@@ -243,7 +239,7 @@ def test_until_its_first_piece_a_model_reads(house, open_page, broker):
 
     def redraw(word):
         make.fact(house.run, story.f.MessageReceived(text=word, by="ana"), step=7)
-        tell(broker, house.run)
+        publish(house.run)
         expect(page.locator("#step-7")).to_contain_text(word)
 
     hear("m1", "Of another request.")
@@ -256,7 +252,7 @@ def test_until_its_first_piece_a_model_reads(house, open_page, broker):
     assert working.text_content() == "The model is answering"
 
 
-def test_an_answer_being_typed_survives_live_updates(house, open_page, broker):
+def test_an_answer_being_typed_survives_live_updates(house, open_page):
     gate = make.gate(house.run, kind="question", call_id="q", title="Which currency?", step_number=6, tool="",
                      view={"question": "Which currency?"})  # fmt: skip
     page = open_page(reverse("run", args=[house.run.pk]), who="reviewer")
@@ -264,7 +260,7 @@ def test_an_answer_being_typed_survives_live_updates(house, open_page, broker):
     field.fill("Euro, because")
     make.step(house.run, 7)
     make.fact(house.run, story.f.MessageReceived(text="Hurry", by="ana"), step=6)
-    tell(broker, house.run)
+    publish(house.run)
     expect(page.locator("#step-6")).to_contain_text("Hurry")
     expect(field).to_have_value("Euro, because")
     expect(field).to_be_focused()
@@ -306,24 +302,24 @@ def test_the_theme_is_kept(open_page):
     expect(page.locator("html")).to_have_class("dark")
 
 
-def test_a_list_refreshes_under_ones_hands_without_losing_the_selection(house, open_page, broker):
+def test_a_list_refreshes_under_ones_hands_without_losing_the_selection(house, open_page):
     page = open_page("/runs/", who="operator")
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
     page.locator("input[name=run]").first.check()
     other = make.run(make.task(house.project, title="Another one", created_by=house.operator))
-    tell(broker, other)
+    publish(other)
     expect(page.locator("#runs")).to_contain_text("Another one")
     expect(page.locator(f'input[value="{house.run.pk}"]')).to_be_checked()
 
 
-def test_hostile_text_does_nothing_in_a_browser(house, open_page, broker):
+def test_hostile_text_does_nothing_in_a_browser(house, open_page):
     page = open_page(reverse("run", args=[house.run.pk]), who="viewer")
     asked, dialogs = [], []
     page.on("request", lambda request: asked.append(request.url))
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     make.tool_call(house.run, 7, arguments={"path": HOSTILE}, output=HOSTILE, error=HOSTILE)
     make.step(house.run, 7, said=HOSTILE, reasoning=HOSTILE)
-    tell(broker, house.run)
+    publish(house.run)
     expect(page.locator("#step-7")).to_contain_text("alert(1)")
     page.wait_for_timeout(300)
     assert dialogs == []

@@ -18,6 +18,7 @@ from loops.models import Run, Step
 from loops.storage.rows import DATA_CHARS, SHOWN_CHARS
 from tests import factories as make
 from tests.web import browsing
+from tests.web.feed import publish
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("R1", "R2")]
 
@@ -34,13 +35,6 @@ ALL_THAT_IS_SHOWN = """async () => {
         return copy.outerHTML.replace(/\\s+/g, " ");
     });
 }"""
-
-
-def publish(run: Run) -> None:
-    run.refresh_from_db()
-    with redis.Redis.from_url(settings.REDIS_URL) as broker:
-        pointer = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}
-        broker.publish("agentops:feed", json.dumps(pointer))
 
 
 def written(lines: int) -> dict[str, Any]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import redis
-from django.conf import settings
 from django.urls import reverse
 from playwright.sync_api import expect
 
@@ -17,6 +14,7 @@ from loops.models import Run, Step
 from loops.web.live import messages
 from tests import factories as make
 from tests.web.browsing import let_all_come, slow, wait_for_answer
+from tests.web.feed import publish
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("R2", "R3")]
 
@@ -92,13 +90,6 @@ def test_a_link_on_the_page_brings_its_step_and_gaps_close(desk: Any) -> None:
 ASKS = {"press": "button => button.click()", "address": "() => { location.hash = '#step-30'; }"}
 
 
-def hear(run: Run) -> None:
-    """The page is told that something happened, once for everything since it last was."""
-    with redis.Redis.from_url(settings.REDIS_URL) as broker:
-        pointer = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}
-        broker.publish("agentops:feed", json.dumps(pointer))
-
-
 def missed(desk: Any) -> Run:
     """A page with five steps and one in progress, that hears next of the ninety-ninth."""
     run: Run = desk.world.run
@@ -113,7 +104,7 @@ def missed(desk: Any) -> Run:
             make.step(run, number)
         else:
             make.fact(run, make.f.StepCompleted(step=6, success=True), step=6)
-    hear(run)
+    publish(run)
     expect(desk.locator("li[data-gap]")).to_contain_text("44 steps not shown: 6 to 49")
     return run
 
@@ -138,7 +129,7 @@ def test_what_a_gap_was_asked_for_comes_although_the_same_stretch_is_missed_agai
         wait_for_answer(desk, answers)
         for number in range(6, 100):
             make.fact(run, make.f.MessageReceived(text=f"Hurry {number}.", by="ana"), step=number)
-        hear(run)
+        publish(run)
         expect(desk.locator("[data-run-socket]")).to_have_attribute("data-seq", str(run.head_seq))
         let_all_come(desk, answers)
     expect(desk.locator("li[data-gap]")).to_have_count(0)
@@ -154,7 +145,7 @@ def test_news_may_be_longer_than_a_message(desk: Any) -> None:
     expect(desk.locator("#live")).to_have_attribute("data-state", "live")
     for number in range(1, 31):
         make.step(run, number, reasoning="I think about it once more. " * 100)
-    hear(run)
+    publish(run)
     expect(desk.locator("#step-30")).to_be_visible()
     assert sum(heard) > messages.LONGEST >= max(heard)
 

@@ -12,6 +12,7 @@ import pytest
 import redis
 from django.conf import settings
 from django.core.management import call_command
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -24,6 +25,7 @@ from loops.web import open_gates
 from loops.web.limits_bar import working_seconds
 from tests import factories as make
 from tests.web.conftest import House
+from tests.web.feed import publish
 
 ELSEWHERE = "/srv/repo is not on worker two"
 LATER = "model sonnet: next try at 12:30:00 UTC"
@@ -134,11 +136,10 @@ def test_a_place_in_the_line_is_live(live_site: str, house: House, page: Any, na
     if name != "run":
         return
     expect(page.locator("#none-yet")).to_contain_text("1 before it")
-    Run.objects.filter(pk=run.pk).update(status="thinking", **make.waiting(""))
-    make.step(run, 1, success=None)
-    with redis.Redis.from_url(settings.REDIS_URL) as broker:
-        message = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}
-        broker.publish("agentops:feed", json.dumps(message))
+    with transaction.atomic():
+        Run.objects.filter(pk=run.pk).update(status="thinking", **make.waiting(""))
+        make.step(run, 1, success=None)
+    publish(run)
     expect(page.locator("#run-head")).to_contain_text("Thinking")
     expect(page.locator("#run-head [data-since]")).to_have_count(1)
     expect(page.locator("#none-yet")).to_have_count(0)

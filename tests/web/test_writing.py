@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-import redis
-from django.conf import settings
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import expect
@@ -17,6 +15,7 @@ from tests import factories as make
 from tests.integration.gates.builders import open_gate
 from tests.web import story
 from tests.web.browsing import let_all_come, settled, slow, wait_for_answer
+from tests.web.feed import publish
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q7")]
 
@@ -235,11 +234,10 @@ def trace(live_site: str, house: Any, page: Any) -> Any:
 
 def news(run: Any, number: int) -> None:
     """A note in the step of the gate, and a step after it."""
-    make.fact(run, story.f.MessageReceived(text=f"Hurry {number}", by="ana"), step=6)
-    make.step(run, number)
-    with redis.Redis.from_url(settings.REDIS_URL) as broker:
-        message = {"t": "facts", "run": str(run.pk), "project": run.project_id, "seq": run.head_seq}
-        broker.publish("agentops:feed", json.dumps(message))
+    with transaction.atomic():
+        make.fact(run, story.f.MessageReceived(text=f"Hurry {number}", by="ana"), step=6)
+        make.step(run, number)
+    publish(run)
 
 
 def test_a_reason_being_written_on_the_page_of_a_run_survives_its_news(trace: Any, house: Any) -> None:
