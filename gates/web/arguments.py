@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loops.engine.text.truncation import shortened
+from loops.engine.encoding import strict_json
 
 PREFIX = "arg-"
 _LINES = (3, 24)
@@ -167,8 +167,8 @@ def _newlines(text: str, given: Any) -> str:
 
 def _number(kind: str, text: str) -> int | float:
     try:
-        number = json.loads(text, parse_constant=_refuse)
-    except ValueError:
+        number = strict_json.read(text)
+    except strict_json.NotJson:
         number = None
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ValueError("Give a number.")
@@ -179,17 +179,6 @@ def _number(kind: str, text: str) -> int | float:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(shortened(f"This is not JSON: {error}", 200)) from error
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key appears twice")
-    return result
+        return strict_json.read(text)
+    except strict_json.NotJson as error:
+        raise ValueError(f"This cannot be used: {error}.") from error

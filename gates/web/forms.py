@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from gates.policy.kinds import Verdict
 from gates.policy.payloads import limit_name
 from gates.services import BulkItem, InvalidDecision
 from gates.web import arguments
+from loops.engine.encoding import strict_json
 
 
 def read(gate: Gate, typed: Mapping[str, str]) -> dict[str, Any]:
@@ -48,8 +48,8 @@ def _arguments(gate: Gate, typed: Mapping[str, str]) -> dict[str, Any]:
 
 def _number(text: str) -> float | int:
     try:
-        number = json.loads(text)
-    except ValueError:
+        number = strict_json.read(text)
+    except strict_json.NotJson:
         number = None
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise InvalidDecision({"extend": ["Give a number."]})

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from loops.engine.encoding.strict_json import NotJson
 from loops.engine.tool_calls.xml_calls import (
     ArgumentPiece,
     CallStart,
@@ -31,7 +32,7 @@ from loops.engine.values import (
     ToolCall,
     ToolSpec,
 )
-from loops.llm.arguments import BadArguments, parse_arguments, parse_json
+from loops.llm.arguments import parse_arguments, parse_json
 from loops.llm.conversation import blocks_of, result_content
 from loops.llm.text import clean_text
 
@@ -128,7 +129,7 @@ def _coerced(pairs: Sequence[tuple[str, str]], schema: Mapping[str, Json] | None
     for name, text in pairs:
         try:
             arguments[name] = _value(text, known.get(name))
-        except BadArguments as bad:
+        except NotJson as bad:
             return {}, f'argument "{name}" must be JSON here: {bad}'
     return arguments, ""
 
@@ -146,7 +147,7 @@ def _value(text: str, schema: Any) -> Json:
     if stripped[:1] in ("{", "["):
         try:
             return parse_json(stripped)
-        except BadArguments:
+        except NotJson:
             return text
     return text
 

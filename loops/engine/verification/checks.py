@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from loops.engine import json_schema
+from loops.engine.encoding import strict_json
 from loops.engine.facts import Check
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import RunSpec
@@ -21,9 +20,9 @@ def check_schema(spec: RunSpec, result: str) -> Check | None:
         return None
     text = "The result satisfies the output schema"
     try:
-        document = json.loads(result)
-    except (ValueError, RecursionError) as error:
-        return Check(text=text, status="failed", method="schema", detail=f"not JSON: {error}")
+        document = strict_json.read(result)
+    except strict_json.NotJson as error:
+        return Check(text=text, status="failed", method="schema", detail=str(error))
     try:
         errors = json_schema.faults(dict(spec.output_schema), document, keep=_FAULTS_SHOWN + 1)
     except json_schema.Unjudgeable as error:

@@ -12,6 +12,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 
+from loops.engine.encoding import strict_json
 from loops.management.run_follower import RunFollower
 from loops.management.terminal import TerminalCommand
 from loops.models import Agent, ModelConfig, Project, Run, Workspace
@@ -86,7 +87,7 @@ class Command(TerminalCommand):
             criteria=[_criterion(text) for text in options["criterion"]],
             limits={name: int(amount) for name, amount in options["limit"]},
             complexity=options["complexity"],
-            output_schema=json.loads(Path(options["schema"]).read_text()) if options["schema"] else None,
+            output_schema=_schema(options["schema"]) if options["schema"] else None,
             idempotency_key=options["key"],
         )
         self.stdout.write(str(made.run.pk))
@@ -210,6 +211,15 @@ def _declare_fork(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", default=None, help="idempotency key: the same key never makes two forks of a run")
     parser.add_argument("--watch", action="store_true", help="follow the fork to its end")
     parser.add_argument("--json", action="store_true", help="with --watch: one JSON line a fact")
+
+
+def _schema(path: str) -> Any:
+    try:
+        return strict_json.read(Path(path).read_bytes())
+    except OSError as error:
+        raise CommandError(f"--schema {path}: {error.strerror}") from error
+    except strict_json.NotJson as error:
+        raise CommandError(f"--schema {path}: {error}") from error
 
 
 def _criterion(text: str) -> dict[str, str]:

@@ -9,7 +9,8 @@ import pytest
 from django.test import Client
 
 from gates.services import InvalidDecision, bulk
-from loops.api.parsers import MAX_BYTES, MAX_DEPTH
+from loops.api.parsers import MAX_BYTES
+from loops.engine.encoding.strict_json import MAX_DEPTH
 from loops.models import MailboxItem
 from loops.services import forks, steering, submission
 from loops.services.submission import InvalidTask, clean

@@ -57,6 +57,25 @@ def test_refusals_are_one_line(world, arguments, message):
     assert not Task.objects.exists()
 
 
+@pytest.mark.spec("T3", "X5")
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "No such file or directory"),
+        (b"{", "not valid JSON"),
+        (b'{"type": "object", "type": "string"}', "given twice"),
+        (b"\xff", "not UTF-8"),
+    ],
+)
+def test_a_schema_that_cannot_be_read_is_refused_in_one_line(world, tmp_path, data, message):
+    file = tmp_path / "schema.json"
+    if data is not None:
+        file.write_bytes(data)
+    with pytest.raises(CommandError, match=f"--schema {file}: .*{message}"):
+        submit(world, "--schema", str(file))
+    assert not Task.objects.exists()
+
+
 @pytest.mark.spec("T3", "K1")
 def test_stop_and_message_reach_the_mailbox(world):
     run = world.run()

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from loops.driver.verification import DETAIL_CHARS, _ends
+from loops.engine.encoding.strict_json import MAX_DEPTH
 from loops.engine.rollback.plan import ATTEMPTS_AT_MOST, Undo, obstacle
 from loops.engine.values import Access, Compensation
 from loops.engine.verification.diagnosis import DETAIL_AT_MOST, _indented
-from loops.llm.arguments import MAX_DEPTH, parse_arguments
+from loops.llm.arguments import parse_arguments
 from loops.templatetags.loops import FACT_CHARS, register
 from loops.tools import diffs, file_changes, rollback
 from loops.tools.builtin import commands
@@ -94,7 +95,7 @@ def test_arguments_that_cannot_be_taken_say_why() -> None:
     assert "nested deeper than 64 levels" in parse_arguments(nested(MAX_DEPTH + 1))[1]
     assert parse_arguments('{"a": 9007199254740992}')[1] == ""
     said = parse_arguments('{"a": 9007199254740993}')[1]
-    assert "the integer 9007199254740993 is beyond 2**53; write it as a string" in said
+    assert "the integer 9007199254740993 at $.a is beyond 2**53; write it as a string" in said
 
 
 def test_the_detail_of_a_check_says_what_is_left_out_and_ends_as_it_ended() -> None:
