@@ -375,6 +375,18 @@ def test_whoever_extends_all_the_same_reads_why_not(world: World) -> None:
     assert not Decision.objects.exists()
 
 
+@pytest.mark.spec("D3", "X5")
+@pytest.mark.parametrize(
+    "typed", ["NaN", "Infinity", "9" * 5_000, "true", "[40]", "many", ""], ids=lambda text: text[:9]
+)
+def test_an_extension_that_is_no_number_comes_back_at_its_field(world: World, typed: str) -> None:
+    view = {"limit": "max_steps", "used": 8, "bound": 8, "least": 9, "extensions_used": 0, "extensions_allowed": 20}
+    gate = open_gate(world, "limit_reached", view=view)
+    answer = post(browser(world.reviewer), gate, verdict="extend", extend=typed)
+    assert (answer.status_code, "Give a number." in text(answer)) == (422, True)
+    assert not Decision.objects.exists()
+
+
 ASKED = [
     *((kind, "") for kind in Gate.Kind.values),
     *(("loop_detected", f"?{query}") for query in ("risk=medium", "whose=open", "whose=claimed", "whose=decided")),
