@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.text.truncation import shortened
 from loops.models import Run
 from loops.services import access, steering
 from loops.storage import reader
+from loops.web import notes
 
 PAUSE = 0.25
 AT_ONCE = 200
 LONGEST = 160
 SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "RunStarted": lambda fact: f"starts: {fact['spec']['goal']}",
-    "PhaseEntered": lambda fact: f"phase {fact.get('phase', '')}",
     "ModelAnswered": lambda fact: fact.get("text") or "(calls only)",
-    "ModelFailed": lambda fact: f"model failed: {fact.get('message', '')}",
     "ToolIntended": lambda fact: f"runs {fact['tool']} {json.dumps(fact.get('arguments'), ensure_ascii=False)}",
     "ToolCompleted": lambda fact: f"{fact['tool']}: {'done' if fact['result'].get('ok') else 'failed'}",
     "ToolRefused": lambda fact: f"{fact['tool']} did not run: {fact.get('message', '')}",
@@ -27,23 +27,8 @@ SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "GateDecided": lambda fact: (
         f"{fact.get('by') or 'the clock'} decided: {fact.get('verdict', '')} {fact.get('reason', '')}"
     ),
-    "MessageReceived": lambda fact: f"{fact.get('by') or 'somebody'} says: {fact.get('text', '')}",
-    "LimitWarned": lambda fact: f"limit near: {fact['limit']}, {fact['used']} of {fact['bound']}",
-    "LimitReached": lambda fact: f"limit reached: {fact['limit']}, {fact['used']} of {fact['bound']}",
-    "LoopDetected": lambda fact: f"loop detected: {fact.get('evidence', '')}",
-    "LoopBroken": lambda fact: f"is helped out of it: {str(fact.get('skipped') or fact.get('rung')).replace('_', ' ')}",
-    "StallDetected": lambda fact: f"the monitor: {fact.get('evidence', '')}",
-    "TurnAwaited": lambda fact: f"waits for its turn at {fact['model']}: {fact['before']} before it",
-    "TurnTaken": lambda fact: f"has its turn at {fact['model']}",
-    "WorkspaceAwaited": lambda fact: f"waits for its folder: {fact['why']}",
-    "WorkspaceFound": lambda _: "its folder is here again",
-    "ModelAwaited": lambda fact: f"waits for a model: {fact['model']} cannot be reached ({fact.get('reason', '')})",
-    "ModelAwaitEnded": lambda _: "asks again",
-    "StopRequested": lambda _: "is told to stop",
-    "RunPaused": lambda fact: f"is paused by {fact.get('by') or 'somebody'} {fact.get('reason', '')}".rstrip(),
-    "RunResumed": lambda _: "goes on",
-    "RunEnded": lambda fact: f"ends: {fact.get('reason', '')}",
 }
+"""What stands on the page as a card or the row of a call; for all others the terminal has the words of the page."""
 
 
 class Output(Protocol):
@@ -66,7 +51,7 @@ class RunFollower:
         """Print facts until the run has ended; returns its last status."""
         while True:
             try:
-                if self._read_on():
+                if self.print_news():
                     return self._farewell()
                 time.sleep(PAUSE)
             except KeyboardInterrupt:
@@ -74,7 +59,7 @@ class RunFollower:
                     return str(self.run.status)
                 self._stop()
 
-    def _read_on(self) -> bool:
+    def print_news(self) -> bool:
         """Print what is new. True when the run had ended before the last look found nothing more."""
         self.run.refresh_from_db(fields=["status", "end_reason"])
         ended = self.run.is_ended
@@ -87,9 +72,8 @@ class RunFollower:
     def _print(self, row: Mapping[str, Any]) -> None:
         if self.as_json:
             self.out.write(json.dumps({**row, "at": row["at"].isoformat()}))
-        elif show := SHOWN.get(row["kind"]):
-            text = " ".join(show(row["fact"]).split())
-            self.out.write(f"{row['at']:%H:%M:%S}  {row['seq']:>5}  {text[:LONGEST]}")
+        elif text := " ".join(_words(row["kind"], row["fact"]).split()):
+            self.out.write(f"{row['at']:%H:%M:%S}  {row['seq']:>5}  {shortened(text, LONGEST)}")
 
     def _stop(self) -> None:
         self.stopped = True
@@ -107,3 +91,8 @@ class RunFollower:
         if not self.as_json:
             self.out.write(f"{self.run.get_status_display()} ({self._why_ended()})")
         return str(self.run.status)
+
+
+def _words(kind: str, fact: Mapping[str, Any]) -> str:
+    """Of a fact in one line; "" for one that says nothing to people."""
+    return SHOWN[kind](fact) if kind in SHOWN else notes.in_a_line(kind, fact)

@@ -42,6 +42,15 @@ def note_of(seq: int, kind: str, at: datetime, stored: bytes) -> Note | None:
     return Note(seq=seq, at=at, kind=kind, **said) if said else None
 
 
+def in_a_line(kind: str, body: Body) -> str:
+    """The same words for terminals; "" when there is nothing to say."""
+    note = _SAY[kind](body) if kind in _SAY else None
+    if not note:
+        return ""
+    title = f"{note['title']}, by {note['by']}" if note.get("by") else note["title"]
+    return f"{title}: {note['text']}" if note.get("text") else title
+
+
 def text_of(value: Any) -> str:
     """A field that may have been moved out of the fact because it is long."""
     if isinstance(value, dict) and "#blob" in value:

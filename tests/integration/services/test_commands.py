@@ -118,7 +118,8 @@ def test_watch_follows_to_the_end(world):
     run = world.run(Run.Status.INTERRUPTED)
     record(run, RunPaused(by="operator"), StopRequested(by="operator"), ENDED)
     shown = agentops("--as", "viewer", "watch", run.pk)
-    assert "is told to stop" in shown
+    assert "Paused, by operator" in shown
+    assert "Stop requested, by operator" in shown
     assert shown.endswith("Interrupted (no reason given)")
     Run.objects.filter(pk=run.pk).update(status=Run.Status.COMPLETED, end_reason="unproven")
     assert "Completed (unproven: Finished, not proven" in agentops("--as", "viewer", "watch", run.pk)
