@@ -21,13 +21,13 @@ def monitor() -> Finding:
 
 
 def embeddings() -> Finding:
-    """By what circles are found: word pairs always, and meanings where a model for it can be asked."""
+    """By what loops are found: word pairs always, and meanings where a model for it can be asked."""
     if not settings.MONITOR_EMBEDDINGS:
-        return OK, "Circles are found by word pairs, without embeddings"
+        return OK, "Loop detection: text similarity, without embeddings"
     if (told := alerts.embeddings()) is None:
         return OK, f"The embedding model {settings.MONITOR_EMBEDDINGS} was not needed yet"
     works, said = told
     if not works:
         todo = f"see the model {settings.MONITOR_EMBEDDINGS} in Admin and the server behind it"
         return WARNING, f"No embeddings{alerts.INSTEAD}; {said}", todo
-    return OK, f"Circles are found by word pairs, and by {said}"
+    return OK, f"Loop detection: text similarity, and {said}"

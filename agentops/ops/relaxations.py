@@ -33,7 +33,7 @@ def switches() -> Finding:
     on = {name: means for name, (is_on, means) in SWITCHES.items() if is_on()}
     if on:
         return WARNING, f"Switched on: {', '.join(on)}", f"unset it: {'; '.join(on.values())}"
-    return OK, "No switch weakens what is promised"
+    return OK, "No unsafe switches are set"
 
 
 def proxies() -> Finding:

@@ -167,8 +167,8 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             "lock",
             (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
             Labels(
-                approve="Grant this one call",
-                reject="Leave it refused",
+                approve="Allow once",
+                reject="Keep blocked",
                 rejected="The agent reads this and continues without the call.",
             ),
             shows=frozenset({"alternatives", "specialist"}),

@@ -149,7 +149,7 @@ class ModelForm(forms.ModelForm):
     provider = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
     send_there = forms.BooleanField(
         required=False,
-        label="Send it there",
+        label="Allow this address",
         widget=UnfoldBooleanWidget,
         help_text="Tick it where the address is not the provider's own: the value of the variable is sent to it, or it "
         "leads into your own network. Who allowed it is kept under Allowed addresses.",
@@ -201,7 +201,7 @@ class ModelForm(forms.ModelForm):
         except ValueError as error:
             raise ValidationError({"api_key_env": str(error)}) from error
         if asked and not given.get("send_there"):
-            raise ValidationError({"send_there": f"{asked} Tick “Send it there” if that is meant."})
+            raise ValidationError({"send_there": f"{asked} Tick “Allow this address” if that is meant."})
         self.has_to_be_allowed = bool(asked)
         return given
 

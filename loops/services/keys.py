@@ -18,7 +18,7 @@ from loops.llm.addresses import is_inward, is_private
 from loops.models import ModelAddress, ModelConfig
 from loops.services import audit
 
-TO_ALLOW = "A superuser can allow it in Admin, Models: open the model, tick “Send it there”, and save."
+TO_ALLOW = "A superuser can allow it in Admin, Models: open the model, tick “Allow this address”, and save."
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ Body = Mapping[str, Any]
 MOST = 10
 METHODS = {  # four of them by older versions, whose runs are still looked at
     "repeated_result": "the same result again and again",
-    "alternating": "round and round",
+    "alternating": "the same steps in turn",
     "identical_errors": "the same error again and again",
     "repeated_call": "the same call, and nothing new",
-    "recurring": "nearly the same, with other steps between",
-    "semantic": "nearly the same again and again",
+    "recurring": "a similar step, with others between",
+    "semantic": "similar steps again and again",
     "repeated_round": "the same result, refused for the same reason",
     "same_meaning": "the same again and again in other words",
-    "nothing_new": "only what it knew already",
+    "nothing_new": "nothing new learned",
     "progress_stall": "no progress",
     "hung_worker": "its worker hangs",
     "silent": "its worker is silent",

@@ -140,7 +140,7 @@ def _confidence(body: Body) -> dict[str, Any]:
     lines = [f"{_TRIGGERS.get(body['trigger'], body['trigger'])}.", text_of(body.get("reason"))]
     if body.get("raw_score") is not None and body["raw_score"] > score:
         lines.append(f"The model rated it higher; the measured score caps it{_measured(body)}.")
-    lines += [f"No judgement of a model: {body['problem']}"] if body.get("problem") else []
+    lines += [f"Model rating failed: {body['problem']}"] if body.get("problem") else []
     look = "bad" if score < threshold else "good"
     return _say(look, "gauge", f"Confidence {in_a_word(score, threshold)}, {how}", text="\n".join(lines))
 

@@ -30,7 +30,7 @@ def rollback(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         except NotPossible as refusal:
             messages.error(request, str(refusal))
             return redirect("run-rollback", run.pk)
-        messages.success(request, "Rollback ordered. The page of the run says what was undone.")
+        messages.success(request, "Rollback started. This page lists what was undone.")
         return redirect("run", run.pk)
     try:
         preview, why_not = service.preview(run), ""

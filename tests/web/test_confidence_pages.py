@@ -240,7 +240,7 @@ def test_the_threshold_says_that_it_is_no_probability(house: House) -> None:
 def test_the_card_of_a_blocked_permission_shows_the_ways_out(world: World) -> None:
     gate = open_gate(world, "permission_blocked", view=BLOCKED)
     page = browser(world.reviewer).get(f"/review/{gate.pk}/").content.decode()
-    for part in ("move_file (allowed)", "Cleaner (janitor)", "Grant this one call", "Guidance"):
+    for part in ("move_file (allowed)", "Cleaner (janitor)", "Allow once", "Guidance"):
         assert part in page
 
 

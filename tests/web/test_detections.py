@@ -37,7 +37,7 @@ def test_the_timeline_says_how_why_and_which_steps(house: Any) -> None:
     skipped = f.LoopBroken(rung="another_model", method="semantic", skipped="no other model is configured for this run")
     make.fact(house.run, skipped, step=5)
     page = text_of(house.client("operator").get(reverse("run", args=[house.run.pk])))
-    assert "Loop detected: nearly the same again and again" in page
+    assert "Loop detected: similar steps again and again" in page
     assert "4 steps did nearly the same" in page
     assert "by monitor" in page
     assert page.count('href="#step-4"') == 1
@@ -87,7 +87,7 @@ def test_outsiders_see_nothing(house: Any) -> None:
     [
         ("identical_errors", "the same error again and again"),
         ("repeated_call", "the same call, and nothing new"),
-        ("recurring", "nearly the same, with other steps between"),
+        ("recurring", "a similar step, with others between"),
     ],
 )
 def test_what_an_older_version_found_is_said_in_words(house, method, said):

@@ -331,7 +331,7 @@ def test_a_providers_own_words_are_on_the_card_of_a_rollback_and_no_markup(world
         ("tool_approval", "Reject", "tries to do better"),
         ("limit_reached", "End the run", "The run ends here"),
         ("long_task", "Halt the run", "can be resumed"),
-        ("permission_blocked", "Leave it refused", "continues without the call"),
+        ("permission_blocked", "Keep blocked", "continues without the call"),
         ("question", "Do not answer", "continues without an answer"),
     ],
 )

@@ -159,7 +159,7 @@ def test_a_person_rolls_back_from_the_card_and_reads_what_came_of_it(
     expect(page.get_by_role("heading", name="Roll back")).to_be_visible()
     expect(page.get_by_text("by_command").first).to_be_visible()
     page.get_by_role("button", name="Roll back").click()
-    expect(page.get_by_text("Rollback ordered").first).to_be_visible()
+    expect(page.get_by_text("Rollback started").first).to_be_visible()
     story.drive()
     assert look(story.folder) == story.was
     page.goto(f"/runs/{story.run.pk}/")
@@ -172,7 +172,7 @@ def test_a_person_orders_it_from_the_page_of_the_run(story: Story, open_page: Ca
     page.get_by_role("link", name="Roll back").click()
     expect(page.get_by_role("heading", name="Roll this run back")).to_be_visible()
     page.get_by_role("button", name="Roll back").click()
-    expect(page.get_by_text("Rollback ordered")).to_be_visible()
+    expect(page.get_by_text("Rollback started")).to_be_visible()
     story.drive()
     assert look(story.folder) == story.was
     assert Gate.objects.get(run=story.run, kind="rollback_choice").status == "void"

@@ -29,4 +29,4 @@ def test_the_page_says_what_holds_without_a_rule(house):
 def test_whoever_submits_a_task_reads_that_the_unnamed_is_asked_for(house):
     house.project.access_rules.all().delete()
     page = house.client("operator").get(reverse("new-task")).content.decode()
-    assert "before anything that no rule of the matrix names" in page
+    assert "before anything not covered by a rule" in page

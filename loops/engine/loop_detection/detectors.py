@@ -25,7 +25,7 @@ def repeated_result(window: Window, thresholds: Thresholds = THRESHOLDS) -> Find
     same = _with_the_result_of_the_newest(window, thresholds)
     if len(same) < often:
         return None
-    return Finding("repeated_result", f"{len(same)} steps got exactly the same result", _steps(same), 0.8)
+    return Finding("repeated_result", f"{len(same)} steps returned the same result", _steps(same), 0.8)
 
 
 def semantic(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
@@ -41,8 +41,8 @@ def semantic(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | N
             return None
         actions, outcomes = min(actions, action), min(outcomes, outcome)
     evidence = (
-        f"{in_row} steps in a row did nearly the same ({actions:.0%} of word pairs) "
-        f"and learnt nearly the same ({outcomes:.0%})"
+        f"the last {in_row} steps are alike: {actions:.0%} of word pairs in what they did, "
+        f"{outcomes:.0%} in what they got"
     )
     return Finding("semantic", evidence, _steps(last), round(min(actions, outcomes), 2))
 
@@ -55,7 +55,7 @@ def repeated_round(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findi
     same = [seen for seen in rounds if _nearly_the_same(seen, rounds[-1], thresholds)]
     if len(same) < many:
         return None
-    return Finding("repeated_round", f"{len(same)} results were nearly the same and failed alike", _steps(same), 0.8)
+    return Finding("repeated_round", f"{len(same)} results are alike and failed in the same way", _steps(same), 0.8)
 
 
 def nothing_new(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
@@ -67,7 +67,7 @@ def nothing_new(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding 
     if not all(told):
         return None
     earlier = [seen.step for seen in told if seen]
-    evidence = f"the last {in_row} steps learnt only what the steps {', '.join(map(str, earlier))} had told already"
+    evidence = f"the last {in_row} steps returned only what steps {', '.join(map(str, earlier))} had returned before"
     last = [seen.step for seen in steps[-in_row:]]
     return Finding("nothing_new", evidence, tuple(sorted({*earlier, *last})), 0.7)
 

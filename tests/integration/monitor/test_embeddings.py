@@ -184,4 +184,4 @@ def test_without_embeddings_nothing_is_asked_and_nothing_said() -> None:
     paraphrasing()
     assert Monitor(EAGER).look() == 0
     assert said() == []
-    assert (shown().status, shown().said) == ("ok", "Circles are found by word pairs, without embeddings")
+    assert (shown().status, shown().said) == ("ok", "Loop detection: text similarity, without embeddings")

@@ -143,7 +143,7 @@ def test_a_circle_seen_from_outside_becomes_a_fact_with_its_evidence() -> None:
     assert owned.own(run.run).drive([]) == "gate:question"
     detected = told(run.run, f.LoopDetected)[0]
     assert (detected.method, detected.by, detected.steps) == ("semantic", "monitor", (1, 2, 3, 4))
-    assert "4 steps in a row" in detected.evidence
+    assert "the last 4 steps are alike" in detected.evidence
 
 
 @pytest.mark.spec("F2", "F3")
