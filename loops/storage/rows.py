@@ -324,7 +324,7 @@ def _outcomes(rows: Rows, state: RunState) -> None:
             "tool": clean(one.call.name),
             "ok": one.ok,
             "attempt": one.attempt,
-            "error": shortened(clean(one.error), 300),
+            "error": clean(one.error)[:300],
         }
         for one in state.calls
         if one.status == "done"
