@@ -65,7 +65,7 @@ def live(desk: Any, run: Run) -> list[str]:
 def long_step(desk: Any) -> tuple[Run, Step, Any]:
     """Of a live page: a step under way whose body was fetched."""
     run = desk.world.run
-    make.tool_call(run, 1, tool="write_file", data=written(2_000))
+    make.tool_call(run, 1, tool="write_file", data=written(900))
     step = make.step(run, 1, success=None)
     live(desk, run)
     body = desk.locator("#step-1 .step-body")
