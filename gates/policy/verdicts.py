@@ -42,7 +42,7 @@ SAID: dict[Verdict, str] = {
     Verdict.REJECT: "rejected",
     Verdict.RESPOND: "answered",
     Verdict.EXTEND: "extended",
-    Verdict.ROLL_BACK: "rollback ordered",
+    Verdict.ROLL_BACK: "rollback started",
     Verdict.KEEP: "kept",
     Verdict.CONTINUE: "continued",
     Verdict.EXPIRE: "expired",
