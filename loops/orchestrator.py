@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from loops.engine import ports as p
+from loops.engine.encoding import strict_json
 from loops.engine.encoding.codec import to_plain
 from loops.engine.text.truncation import cut, quoted, shortened
 from loops.engine.values import Json, ModelRequest, ModelRole, ToolCall, ToolResult
@@ -82,8 +83,8 @@ def parse_confidence(text: str) -> tuple[float | None, float | None, str, str]:
     """(score, progress, reason, problem) of the confidence role's answer; a number that is none from 0 to 1 is None."""
     found = _OBJECT.search(text)
     try:
-        answer = json.loads(found.group()) if found else None
-    except (ValueError, RecursionError):
+        answer = strict_json.read(found.group()) if found else None
+    except strict_json.NotJson:
         answer = None
     if not isinstance(answer, dict):
         return None, None, "", f"The answer is no JSON object: {quoted(text, 200)}"

@@ -151,8 +151,7 @@ class ToolRegistry:
             raise RegistrationError(f"{spec.name!r} is taken")
         try:
             validator = Validator(spec.parameters)
-            if unknown := _not_parameters(spec):
-                raise ValueError(f"its deed names {', '.join(unknown)}, and it has no such parameter")
+            _check_deed(spec)
             schema: dict[str, Json] = {"name": spec.name, "parameters": spec.parameters, "version": spec.version}
             schema |= {"description": spec.description, "server": spec.server, "operation": spec.operation}
             self._tools[spec.name] = Registered(tool, validator, digest(schema))
@@ -234,11 +233,13 @@ def _undeclarable(tool: Tool) -> str:
     return "" if callable(tool.run) and spec.timeout_s > 0 else "it cannot be run, or has no time to"
 
 
-def _not_parameters(spec: ToolSpec) -> list[str]:
-    """What its deed has in braces and its schema has not. Raises ValueError for braces that do not match."""
+def _check_deed(spec: ToolSpec) -> None:
+    """Raises ValueError for anything in braces but the plain name of a parameter: people are asked in these words."""
     properties = spec.parameters.get("properties")
     known = properties if isinstance(properties, Mapping) else {}
-    return [name for _, name, _, _ in Formatter().parse(spec.deed) if name is not None and name not in known]
+    for _, name, form, conversion in Formatter().parse(spec.deed):
+        if name is not None and (name not in known or form or conversion):
+            raise ValueError(f"its deed may have names of its parameters in braces, and not {name!r}")
 
 
 def _good_name(name: object) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
+from loops.engine.encoding import strict_json
 from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.fingerprints import exact_part, result_mark
 from loops.engine.failures.actions import first_decision
@@ -51,9 +53,9 @@ def parse_answer(text: str) -> FailureKind | None:
     or a code fence. None for anything else."""
     inner = text[:LONGEST_ANSWER].strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
-        answer = json.loads(inner)
+        answer: Any = strict_json.read(inner)
         return FailureKind(answer["kind"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 

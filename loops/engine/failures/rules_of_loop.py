@@ -123,7 +123,7 @@ LOOP_RULES = (
     Rule(
         "lease_over",
         _TRANSIENT,
-        "The worker lost its lease; another one goes on with the same call.",
+        "The worker was too late to act within its lease; nothing was done.",
         words=("the lease of this run",),
         own_words=True,
         sources=(Source.SANDBOX, Source.TOOL, Source.LOOP),

@@ -49,7 +49,8 @@ LOOSER: dict[str, Any] = {
 
 
 def test_a_limit_that_profiles_have_no_field_for_is_as_everywhere() -> None:
-    assert policy_floor_rules.amounts(SimpleNamespace(max_cost_usd=2, max_steps=7)) == {  # type: ignore[arg-type]
+    profile: Any = SimpleNamespace(max_cost_usd=2, max_steps=7)
+    assert policy_floor_rules.amounts(profile) == {
         **{name: getattr(DEFAULTS, name) for name in LIMITS},
         "max_steps": 7,
         "max_cost_microusd": 2_000_000,

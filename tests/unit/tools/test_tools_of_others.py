@@ -69,12 +69,16 @@ def test_a_broken_package_is_named_and_adds_nothing(
         {"deed": "Pay {amount}"},
         {"deed": "Pay {0}"},
         {"deed": "Pay {customer.name}"},
+        {"deed": "Pay {customer[0]}"},
+        {"deed": "Pay {customer:d}"},
+        {"deed": "Pay {customer!r}"},
         {"deed": "Pay {customer"},
     ],
     ids=str,
 )
 def test_a_declaration_that_guards_cannot_read_is_refused(declared: dict[str, object]) -> None:
     """A word in place of a Reversibility would be none of them, and pass every guard."""
+    takes = {"type": "object", "properties": {"customer": {"type": "string"}}}
     with pytest.raises(RegistrationError):
-        ToolRegistry().add(Tool(ToolSpec("x", "", OBJECT, **declared)))  # type: ignore[arg-type]
-    ToolRegistry().add(Tool(ToolSpec("x", "", OBJECT, reversibility=Reversibility.PURE)))
+        ToolRegistry().add(Tool(ToolSpec("x", "", takes, **declared)))  # type: ignore[arg-type]
+    ToolRegistry().add(Tool(ToolSpec("x", "", takes, reversibility=Reversibility.PURE, deed="Pay {customer} {{all}}")))
