@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -220,6 +221,23 @@ def test_a_folder_with_the_number_of_what_is_gone_is_not_taken_for_it(person: Pe
     person.does("rm -rf .git/hooks; chmod -R a+rwX .git", person.folder)
     person.desk.shell("rm -rf .git; for i in $(seq 300); do mkdir work$i; echo x > work$i/config; done")
     assert all((person.folder / f"work{number}/config").exists() for number in range(1, 301))
+
+
+def test_no_other_folder_gets_the_number_of_the_repository_while_a_command_runs(person: Person) -> None:
+    """One would be taken for it, and what is gone would not be said: so they are held until all is as it was."""
+
+    def held() -> list[str]:
+        links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        paths = [str(link.readlink()) for link in links]
+        gone = [path for path in paths if path.startswith(f"{person.folder}/") and path.endswith(" (deleted)")]
+        return sorted(path.removeprefix(f"{person.folder}/") for path in gone)
+
+    with SafeDirectory(str(person.folder)) as root:
+        looked = survey.survey(root.fd, survey.Names.of(()))
+        shutil.rmtree(person.folder / ".git")
+        assert held() == [".git (deleted)", ".git/objects (deleted)"]
+        del looked
+        assert held() == [], "and then let go"
 
 
 @both_levels

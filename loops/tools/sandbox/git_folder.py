@@ -1,8 +1,8 @@
 """The folder ``.git`` of a workspace after a command: put back where it was, and told of where it is gone (SPEC I7).
 
-Git keeps too much there to be remembered before each command. So the folder is known again by its number (st_dev,
-st_ino) and put back from wherever a command moved it in the workspace; of one that was deleted, the settings and what
-else is protected are written again (protected_files.py), and a person is told of the rest.
+Git keeps too much there to be remembered before each command. So the folder is held open, known again by its number
+and put back from wherever a command moved it in the workspace; of one that was deleted, the settings and what else is
+protected are written again (protected_files.py), and a person is told of the rest.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ from contextlib import suppress
 
 from loops.tools.sandbox.planted_files import Cleanup, changing, open_up, remove
 from loops.tools.sandbox.safe_paths import SafeDirectory
-from loops.tools.sandbox.survey import Found, Names, Survey, walk
+from loops.tools.sandbox.survey import GIT, STORE, Found, Names, Survey, walk
 
-GIT = ".git"
 _NONE = Names.of(())
 
 
 def bring_back(root: SafeDirectory, before: Survey, cleaning: Cleanup) -> bool:
     """Put the folder back that stood at ``.git`` and does no more; was there need and could it be done? What the
     command put in its place takes the name that the folder had, and is judged there like everything else."""
-    if before.git is None or _mark(root.fd) == before.git:
+    if GIT not in before.held or _number(root.fd, GIT) == before.held[GIT].number:
         return False
-    moved: list[str] = []
+    number, moved = before.held[GIT].number, list[str]()
 
     def enters(found: Found) -> bool:
         if found.is_folder and found.path not in before.shut:
             open_up(found)
-        if not moved and found.is_folder and _is_the_same(found, before):
+        if not moved and found.is_folder and (found.status.st_dev, found.status.st_ino) == number:
             aside = f".agentops-{secrets.token_hex(8)}.tmp"
             changing(root.fd, lambda: changing(found.directory, lambda: _exchange(root.fd, found, aside)))
             moved.append(found.path)
@@ -42,16 +41,9 @@ def bring_back(root: SafeDirectory, before: Survey, cleaning: Cleanup) -> bool:
     return bool(moved)
 
 
-def _is_the_same(found: Found, before: Survey) -> bool:
-    """By its own number and that of what is in it: the number of a folder that is gone is given to the next one."""
-    if (found.status.st_dev, found.status.st_ino) != before.git:
-        return False
-    return before.store is not None and _mark(found.directory, f"{found.name}/objects") == before.store
-
-
 def tell(root: SafeDirectory, before: Survey, cleaning: Cleanup) -> None:
     """Where the commits of a repository are not what they were: nothing here could bring them back."""
-    if before.store is not None and _mark(root.fd, f"{GIT}/objects") != before.store:
+    if STORE in before.held and _number(root.fd, STORE) != before.held[STORE].number:
         cleaning.note_left(GIT, "what was committed here is gone; settings and hooks are as they were")
 
 
@@ -78,7 +70,7 @@ def _take_place(root: SafeDirectory, cleaning: Cleanup) -> None:
             changing(root.fd, lambda: remove(GIT, root.fd))
 
 
-def _mark(root: int, path: str = GIT) -> tuple[int, int] | None:
+def _number(root: int, path: str) -> tuple[int, int] | None:
     """(st_dev, st_ino) of a folder; None where none is."""
     with suppress(OSError):
         status = os.stat(path, dir_fd=root, follow_symlinks=False)

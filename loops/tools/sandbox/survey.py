@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ LARGEST_SETTINGS = 1 << 20
 LEADS = "gitdir: "
 """How a file ``.git`` begins that leads to a repository."""
 COMMON = "commondir"
+REPOSITORY = GIT, STORE = ".git", ".git/objects"
+"""The folder of a repository, and the one that its commits are in."""
 _RAISED = stat.S_ISUID | stat.S_ISGID
 _SPECIAL = (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR, stat.S_ISBLK)
 
@@ -95,6 +98,18 @@ class Found:
         return None
 
 
+class HeldFolder:
+    """A folder that is held open. It is known again by ``number`` (st_dev, st_ino), wherever it was moved: a file
+    system gives the number of a deleted folder to the next one, but not while somebody holds it."""
+
+    def __init__(self, found: Found) -> None:
+        """Raises OSError where it is gone by now."""
+        descriptor = os.open(found.name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=found.directory)
+        weakref.finalize(self, os.close, descriptor)
+        status = os.fstat(descriptor)
+        self.number = (status.st_dev, status.st_ino)
+
+
 Enters = Callable[[Found], bool]
 """Says of each name whether, if it is a folder, the walk goes in."""
 
@@ -112,10 +127,8 @@ class Survey:
     elsewhere: list[str] = field(default_factory=list)
     shut: set[str] = field(default_factory=set)
     """Folders that cannot be looked into."""
-    git: tuple[int, int] | None = None
-    """(st_dev, st_ino) of the folder ``.git`` of the workspace itself, if it has one."""
-    store: tuple[int, int] | None = None
-    """The same of ``.git/objects``."""
+    held: dict[str, HeldFolder] = field(default_factory=dict)
+    """``REPOSITORY`` of the workspace itself, as far as it is there."""
 
 
 def survey(directory: int, names: Names) -> Survey:
@@ -124,10 +137,9 @@ def survey(directory: int, names: Names) -> Survey:
 
     def enters(found: Found) -> bool:
         status = found.status
-        if found.is_folder and found.path == ".git":
-            result.git = (status.st_dev, status.st_ino)
-        if found.is_folder and found.path == ".git/objects":
-            result.store = (status.st_dev, status.st_ino)
+        if found.is_folder and found.path in REPOSITORY:
+            with suppress(OSError):
+                result.held[found.path] = HeldFolder(found)
         if found.steers and not any(found.path.startswith(f"{top}/") for top in result.steering[-1:]):
             result.steering.append(found.path)
         if found.settings:
