@@ -150,6 +150,8 @@ def test_a_day_of_work_on_a_repository(house: House, workspace: Any, enter: Any,
 
         watching.locator(".streamed[data-kind=thinking]").wait_for()
         watching.get_by_role("button", name="Pause").click()
+        expect(watching.locator("#toasts")).to_contain_text("Pause requested")
+        wait_until(lambda: Run.objects.get(pk=run.pk).status == "paused", "the pause", 120)
         resume = watching.get_by_role("button", name="Resume")
         resume.wait_for()
         printed = ToolCallRecord.objects.get(run=run, tool="run_command")
