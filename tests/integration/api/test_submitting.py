@@ -70,8 +70,13 @@ def test_fifty_posts_at_once_make_one_run(committed_world, api):
 
     @closing_connections
     def send(key):
+        """Once more where the server says to come back: on a busy machine the last of fifty wait too long."""
         client = api(committed_world.operator)
-        return client.post(URL, body, format="json", headers={"Idempotency-Key": key})
+        for _ in range(10):
+            answer = client.post(URL, body, format="json", headers={"Idempotency-Key": key})
+            if answer.status_code != 503:
+                break
+        return answer
 
     for key in ("one", "two"):
         with ThreadPoolExecutor(50) as pool:
