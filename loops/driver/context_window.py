@@ -5,9 +5,9 @@ from __future__ import annotations
 from loops.driver.session import RunSession
 from loops.engine import effects as e
 from loops.engine import facts as f
-from loops.engine.context_window.budget import tokens, window
 from loops.engine.encoding.codec import to_plain
 from loops.engine.encoding.replace import evolve
+from loops.engine.measures.context_budget import tokens, window
 
 
 def requested(session: RunSession, effect: e.CallModel, model: str) -> f.ModelRequested:

@@ -11,13 +11,13 @@ from loops.driver.session import RunSession
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine.context_window.budget import CAUTIOUS, estimate, rate, tokens
 from loops.engine.context_window.messages import Turn, message_of
 from loops.engine.context_window.pruning import Plan, heading, plan, pruned, with_summary
 from loops.engine.context_window.transcript import one_line, text_block
 from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.replace import evolve
-from loops.engine.limits.guards import tokens_left
+from loops.engine.measures.context_budget import CAUTIOUS, estimate, rate, tokens
+from loops.engine.measures.limits import tokens_left
 from loops.engine.values import ModelReply, ModelRequest, ModelRole
 
 SUMMARY_TOKENS = 1024

@@ -9,13 +9,13 @@ from loops.driver.ports import Ports
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.apply import apply
-from loops.engine.context_window.budget import is_small, window
 from loops.engine.context_window.conversation import extend
 from loops.engine.context_window.short_tools import shortened
 from loops.engine.context_window.transcript import Transcript
 from loops.engine.encoding.canonical import encode
 from loops.engine.encoding.codec import to_plain
 from loops.engine.encoding.replace import evolve
+from loops.engine.measures.context_budget import is_small, window
 from loops.engine.state.run import RunState
 from loops.engine.values import ToolSpec
 from loops.masking import known

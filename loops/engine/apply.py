@@ -17,6 +17,7 @@ import loops.engine.model_calls.reducers
 import loops.engine.people.decisions
 import loops.engine.people.reducers
 import loops.engine.permissions.reducers
+import loops.engine.progress.reducers
 import loops.engine.rollback.reducers
 import loops.engine.run.reducers
 import loops.engine.tool_calls.reducers
@@ -59,15 +60,18 @@ def initial(started: f.RunStarted) -> RunState:
 
 def apply(state: RunState, fact: f.Fact) -> RunState:
     """The state after ``fact``. Raises ImpossibleFact (or UndefinedTransition for a phase change)."""
-    handler = HANDLERS.get(type(fact))
-    if handler is None:
+    handlers = HANDLERS.get(type(fact))
+    if handlers is None:
         raise ImpossibleFact(f"{type(fact).__name__} has no meaning here")
     if state.is_ended and not isinstance(fact, _AFTER_THE_END):
         raise ImpossibleFact(f"{type(fact).__name__} after the end ({state.phase})")
+    folded = state
+    for handler in handlers:
+        folded = handler(folded, fact)
     active = state.active_us
     if not state.is_resting:
         active += max(0, fact.at - state.last_at)
-    return evolve(handler(state, fact), seq=state.seq + 1, last_at=max(fact.at, state.last_at), active_us=active)
+    return evolve(folded, seq=state.seq + 1, last_at=max(fact.at, state.last_at), active_us=active)
 
 
 def replay(history: Iterable[f.Fact]) -> RunState:

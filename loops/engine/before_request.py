@@ -13,8 +13,9 @@ from loops.engine.confidence import score
 from loops.engine.context_window import budget
 from loops.engine.effects import CallModel, Effect
 from loops.engine.failures import recovery
-from loops.engine.limits import guards, reached_limits
+from loops.engine.limits import reached_limits
 from loops.engine.loop_detection import guard
+from loops.engine.measures import limits
 from loops.engine.people import long_task
 from loops.engine.state.run import RunState
 
@@ -29,7 +30,7 @@ def next_effect(state: RunState) -> Effect | None:
 
 def ask(state: RunState) -> Effect:
     """The model, once nothing else stands before it."""
-    return CallModel(role=guard.actor(state), max_tokens=guards.answer_tokens(state), attempt=state.model_attempt + 1)
+    return CallModel(role=guard.actor(state), max_tokens=limits.answer_tokens(state), attempt=state.model_attempt + 1)
 
 
 BEFORE: tuple[Callable[[RunState], Effect | None], ...] = (

@@ -11,14 +11,14 @@ from loops.engine.effects import Effect, JudgeCall, OpenGate, Record, RecoverToo
 from loops.engine.encoding.fingerprints import error_signature
 from loops.engine.facts import Fact, ResultProposed, StepCompleted, ToolCompleted, ToolRefused
 from loops.engine.failures import second_opinion, step_failures
-from loops.engine.failures.blocked_calls import BREAKERS, objection, reflection
+from loops.engine.failures.blocked_calls import objection, reflection
 from loops.engine.loop_detection import guard
 from loops.engine.permissions.denials import after_denial
-from loops.engine.progress import measure
+from loops.engine.progress.score import measure
 from loops.engine.state.run import PendingCall, RunState
 from loops.engine.text.truncation import shortened
 from loops.engine.tool_calls import no_tool_call
-from loops.engine.values import Access, ToolResult
+from loops.engine.values import TURN_ENDING_TOOLS, Access, ToolResult
 
 VOIDED_AT_MOST = 3
 
@@ -79,7 +79,7 @@ def _surplus(state: RunState, pending: PendingCall) -> str:
         return prompts.fill("run_is_ending")
     position = state.calls.index(pending)
     for earlier in state.calls[:position]:
-        if earlier.call.name in BREAKERS and earlier.ok:
+        if earlier.call.name in TURN_ENDING_TOOLS and earlier.ok:
             return prompts.fill("answer_ended", tool=earlier.call.name)
     if position >= state.limits.calls_per_reply:
         return prompts.fill("too_many_calls", most=state.limits.calls_per_reply)

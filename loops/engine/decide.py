@@ -29,7 +29,7 @@ from loops.engine.apply import ImpossibleFact, apply, initial, replay
 from loops.engine.effects import AwaitModel, AwaitTurn, Effect, OpenGate, Record, Rest, RunChecks, Wait
 from loops.engine.end_reasons import When
 from loops.engine.facts import DiagnosisMade, Fact
-from loops.engine.limits.guards import extensions_left, extensions_of
+from loops.engine.measures.extensions import extensions_left, extensions_of
 from loops.engine.rollback import plan
 from loops.engine.run.phases import entered
 from loops.engine.state.lifecycle import Event, Phase

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from loops.engine.effects import End
-from loops.engine.limits import guards
+from loops.engine.measures import limits
 from loops.engine.state.failure import Recovery
 from loops.engine.state.lifecycle import Event
 from loops.engine.state.run import RunState
@@ -60,7 +60,7 @@ def user_stop(state: RunState) -> bool:
 
 
 def global_cap(state: RunState) -> bool:
-    return state.model_calls >= guards.HARD_CAP_MODEL_CALLS
+    return state.model_calls >= limits.HARD_CAP_MODEL_CALLS
 
 
 def depth_cap(state: RunState) -> bool:

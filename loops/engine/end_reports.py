@@ -8,7 +8,8 @@ from loops.engine.context_window import budget
 from loops.engine.encoding.codec import to_plain
 from loops.engine.end_reasons import END_REASONS, EXPLANATIONS
 from loops.engine.facts import Check
-from loops.engine.limits.guards import extensions_left, usage
+from loops.engine.measures.extensions import extensions_left
+from loops.engine.measures.limits import usage
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
 from loops.engine.text.truncation import shortened

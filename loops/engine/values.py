@@ -18,6 +18,9 @@ Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 Message = Mapping[str, Json]
 Block = Mapping[str, Json]
 
+TURN_ENDING_TOOLS = ("task_completion", "ask_question", "converse")
+"""They end an answer, and are never held up by what other calls did."""
+
 
 class Reversibility(StrEnum):
     """How far a call can be undone; fixed when the tool is registered (SPEC O1)."""

@@ -14,8 +14,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from loops.engine.failures.words import CHALLENGE_STATUS, CHALLENGES, RATE_LIMITED
 from loops.engine.ports import ModelError
+from loops.engine.text.failure_words import CHALLENGE_STATUS, CHALLENGES, RATE_LIMITED
 from loops.engine.text.truncation import shortened
 from loops.engine.values import FailureKind
 from loops.llm.context_overflow import is_too_long, sizes

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from loops.engine.facts import Fact, GateDecided, LoopDetected, RunStarted, StepCompleted
-from loops.engine.limits.guards import extended
 from loops.engine.loop_detection.finding import Finding
 from loops.engine.loop_detection.meaning import Meaning
 from loops.engine.loop_detection.reducers import seen_of
+from loops.engine.measures.limits import extended
 from loops.engine.state.limits import Limits
 from loops.engine.state.step_window import Window, observe
 from loops.monitor.policy import Policy

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from django.utils import timezone
 
-from loops.engine.context_window.budget import is_small
+from loops.engine.measures.context_budget import is_small
 from loops.engine.ports import ModelError
 from loops.engine.values import ModelEvent, ModelReply, ModelRequest, ModelRole, ToolSpec
 from loops.llm import prompts

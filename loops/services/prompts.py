@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loops.engine import prompts as engine_prompts
 from loops.engine import strategies
-from loops.engine.context_window.budget import is_small
+from loops.engine.measures.context_budget import is_small
 from loops.engine.state.spec import RunSpec
 from loops.llm import prompts
 

@@ -13,10 +13,10 @@ import uuid_utils
 
 from loops.engine import facts as f
 from loops.engine.apply import answer_call_id
-from loops.engine.context_window.budget import window
 from loops.engine.context_window.conversation import tool_content
 from loops.engine.encoding.canonical import clean, clean_json, encode, sha256
 from loops.engine.encoding.codec import to_plain
+from loops.engine.measures.context_budget import window
 from loops.engine.state.run import RunState
 from loops.engine.text.truncation import cut, shortened
 from loops.engine.values import ArtifactRef, ModelRole, Usage

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from loops.engine.encoding import canonical
 from loops.engine.encoding.codec import from_plain
-from loops.engine.limits.guards import extended
+from loops.engine.measures.limits import extended
 from loops.engine.state.limits import Limits
 from loops.models import Fact, Run, Step
 from loops.web import formatting, open_gates

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loops.engine.progress import REPORTED
+from loops.engine.state.measures import REPORTED
 from loops.engine.state.needs import NeedKind
 from loops.models import Run, Step
 from loops.web import formatting, open_gates

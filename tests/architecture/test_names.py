@@ -21,7 +21,7 @@ PRIVATE = {
     "beneath", "bell", "circle", "circles", "desk", "doubt", "everywhere", "fold", "hand", "leash", "mail", "mailbox",
     "noticed", "obeyed", "outlook", "reach", "rung", "said", "sight", "standing", "tail", "told", "words",
 }  # fmt: skip
-STORED = {"loops/engine/failures/words.py"}
+STORED = {"loops/engine/text/failure_words.py"}
 """A table of words, which is what it is called."""
 
 

@@ -77,7 +77,7 @@ def test_no_row_is_there_twice() -> None:
     assert [guard for guard, times in Counter(GUARDS).items() if times > 1] == []
 
 
-ROW = {"guard": "loops.engine.limits.guards.x", "row": "D1", "off": "returns 1", "tests": ["tests/unit/a.py::b"]}
+ROW = {"guard": "loops.engine.measures.limits.x", "row": "D1", "off": "returns 1", "tests": ["tests/unit/a.py::b"]}
 
 
 @pytest.mark.parametrize("change", [{"tests": []}, {"off": ""}, {"row": None}, {"was": "text of the source"}])
@@ -98,8 +98,8 @@ def test_a_row_is_read_as_it_stands() -> None:
     "guard",
     [
         Guard("loops.engine.nothing.here", "D1", "returns None"),
-        Guard("loops.engine.limits.guards.nothing_here", "D1", "returns None"),
-        Guard("loops.engine.limits.guards.reached", "D1", "never not_in_its_source"),
+        Guard("loops.engine.measures.limits.nothing_here", "D1", "returns None"),
+        Guard("loops.engine.measures.limits.reached", "D1", "never not_in_its_source"),
         Guard("loops.engine.people.stop_phrases.LONGEST", "D1", "is was"),
         Guard("loops.engine.people.stop_phrases.LONGEST", "D1", "never LONGEST"),
     ],
@@ -149,13 +149,13 @@ def _functions_of(file: str) -> dict[str, ast.AST]:
 
 
 def test_what_is_off_comes_back() -> None:
-    from loops.engine.limits import guards
+    from loops.engine.measures import limits as guards
     from loops.engine.people.stop_phrases import LONGEST, wants_to_stop
 
     with off(Guard("loops.engine.people.stop_phrases.wants_to_stop", "D1", "returns False")):
         assert not wants_to_stop("stop")
     assert wants_to_stop("stop")
-    with off(Guard("loops.engine.limits.guards.SMALLEST_ANSWER", "D1", "is was + 1")):
+    with off(Guard("loops.engine.measures.limits.SMALLEST_ANSWER", "D1", "is was + 1")):
         assert guards.SMALLEST_ANSWER == 257
     assert (guards.SMALLEST_ANSWER, LONGEST) == (256, 80)
 
@@ -171,7 +171,7 @@ ASKED = ("tests/unit/engine/test_loop_detection.py::test_a_circle_is_found_with_
     ("guard", "fault"),
     [
         (Guard(WISH, "E6", "returns False", OTHERS), "none of its tests is marked E6"),
-        (Guard("loops.engine.model_calls.backoff.CAP_S", "D1", "is 0", OTHERS), "nothing fails with it off"),
+        (Guard("loops.engine.failures.backoff.CAP_S", "D1", "is 0", OTHERS), "nothing fails with it off"),
         (Guard(WISH, "D1", "returns 1 + str()", OTHERS), "switching it off breaks the code: TypeError"),
         (Guard(CIRCLE, "F1", "returns None", ASKED), "test_loop_detection.py asks the very function that is off"),
         (Guard(WISH, "D1", "returns __import__('time').sleep(99)", OTHERS), "a time-out proves nothing"),

@@ -163,7 +163,7 @@ def overlooks() -> None:
 
     changed = type("CrewChanged", (Fact,), {})
     f.KINDS["CrewChanged"] = changed  # type: ignore[index]
-    HANDLERS[changed] = lambda state, fact: state
+    HANDLERS[changed] = (lambda state, fact: state,)
 
 
 def field() -> None:

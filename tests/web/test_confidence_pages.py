@@ -12,7 +12,7 @@ from gates.models import Decision, Gate
 from gates.services.disclosure import whole_proof
 from loops.engine import facts as f
 from loops.engine.confidence import score as confidence_score
-from loops.engine.progress import REPORTED
+from loops.engine.state.measures import REPORTED
 from loops.models import MailboxItem, Run
 from loops.services.progress import POINTS
 from loops.web.progress_chart import curve_of

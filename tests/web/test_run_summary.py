@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from loops.engine.progress import REPORTED
+from loops.engine.state.measures import REPORTED
 from loops.models import Run, Step
 from loops.web.limits_bar import Meter
 from loops.web.run_summary import outlook

@@ -6,16 +6,18 @@ from dataclasses import replace
 
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
-from loops.engine.reducers import means
-from loops.engine.state.measures import Confidence, StepSeen
-from loops.engine.state.run import RunState
+from loops.engine.reducers import decides, means
+from loops.engine.state.measures import StepSeen
+from loops.engine.state.run import OpenGate, RunState
+from loops.engine.values import TURN_ENDING_TOOLS
 
 STEPS_KEPT = 5
-ERROR_CHARS, REASON_CHARS = 300, 500
+ERROR_CHARS, REASON_CHARS, UNSURE_CHARS = 300, 500, 600
 TOOLS_KEPT = 8
 
 
-def with_step_seen(state: RunState, fact: f.StepCompleted) -> Confidence:
+@means(f.StepCompleted)
+def step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
     """The step that ends joins the few that a judge is shown."""
     seen = StepSeen(
         step=fact.step,
@@ -25,7 +27,16 @@ def with_step_seen(state: RunState, fact: f.StepCompleted) -> Confidence:
         progress=fact.progress,
         tools=tuple(pending.call.name[:60] for pending in state.calls[:TOOLS_KEPT]),
     )
-    return replace(state.confidence, latest=(*state.confidence.latest, seen)[-STEPS_KEPT:])
+    latest = (*state.confidence.latest, seen)[-STEPS_KEPT:]
+    return evolve(state, confidence=replace(state.confidence, latest=latest))
+
+
+@means(f.ModelAnswered)
+def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
+    """Whether it is unsure is its own word, in whatever language: of the tools that end an answer."""
+    said = (call.arguments.get("unsure") for call in fact.calls if call.name in TURN_ENDING_TOOLS)
+    unsure = next((word.strip()[:UNSURE_CHARS] for word in said if isinstance(word, str) and word.strip()), "")
+    return evolve(state, unsure=unsure)
 
 
 @means(f.ConfidenceAsked)
@@ -62,9 +73,10 @@ def confidence_checked(state: RunState, fact: f.ConfidenceChecked) -> RunState:
     )
 
 
-def confidence_decided(state: RunState, goes_on: bool) -> RunState:
+@decides("low_confidence")
+def confidence_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
     """A person let it go on: it is judged again after as many steps as ever, not at the next doubt."""
-    if not goes_on:
+    if not fact.continues:
         return evolve(state, confidence=replace(state.confidence, low=False), fatal="low_confidence")
     every = state.spec.confidence.every_steps
     return evolve(state, confidence=replace(state.confidence, low=False, quiet_until=state.step + every))

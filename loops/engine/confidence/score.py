@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from loops.engine.confidence.bands import CALIBRATED, SAID, band, in_a_word
 from loops.engine.effects import CheckConfidence, Effect, OpenGate
-from loops.engine.limits import guards
-from loops.engine.loop_detection import guard
+from loops.engine.measures import limits
+from loops.engine.state.loop_escalation import is_helped
 from loops.engine.state.measures import Confidence
 from loops.engine.state.run import RunState
 from loops.engine.values import Json
@@ -62,7 +62,7 @@ def due(state: RunState) -> str:
     seen, every = state.confidence, state.spec.confidence.every_steps
     if seen.asked:
         return "request"
-    if not every or state.step_is_open or state.step < seen.quiet_until or guard.is_helped(state):
+    if not every or state.step_is_open or state.step < seen.quiet_until or is_helped(state.circle, state.step):
         return ""
     since = state.step - seen.checked_at
     if since >= every:
@@ -75,7 +75,7 @@ def features(state: RunState) -> dict[str, float]:
     bounds, measured = state.limits, state.measured
     counts = measured.tests
     tests = counts.passed + counts.failed
-    shares = [used / bound for name, (used, bound) in guards.usage(state).items() if bound and name != "max_failures"]
+    shares = [used / bound for name, (used, bound) in limits.usage(state).items() if bound and name != "max_failures"]
     found = {
         "failures_in_row": _failed_in_row(state) / max(1, bounds.max_failures),
         "same_error": (_same_error(state) - 1) / (SAME_ERRORS - 1),

@@ -21,7 +21,6 @@ from loops.engine.context_window.transcript import (
 from loops.engine.encoding.canonical import encode
 from loops.engine.encoding.replace import evolve
 from loops.engine.facts.encoding import fact_bytes
-from loops.engine.people.decisions import CONTINUE_VERDICTS
 from loops.engine.prompts import Wording, of_journal
 from loops.engine.reducers import answer_call_id
 from loops.engine.state.spec import Criterion, RunSpec
@@ -115,7 +114,7 @@ def _decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
 
 def _question_decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
     wording = transcript.wording
-    if fact.verdict in CONTINUE_VERDICTS:
+    if fact.continues:
         answer = wording.fill("answered", answer=str(fact.payload.get("answer")))
         return outcome(transcript, fact.call_id, answer, False, person=True)
     none = wording.fill("not_answered", why=fact.reason) if fact.reason else wording.fill("not_answered_in_time")

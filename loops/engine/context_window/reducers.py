@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
-from loops.engine.context_window.budget import (
+from loops.engine.context_window.budget import after_answer, overflowed, refused_for_length
+from loops.engine.encoding.replace import evolve
+from loops.engine.measures.context_budget import (
     RICHEST,
     SMALLEST_ANSWER,
     budget,
@@ -12,12 +14,29 @@ from loops.engine.context_window.budget import (
     tokens,
     window,
 )
-from loops.engine.encoding.replace import evolve
 from loops.engine.reducers import means
 from loops.engine.state.run import RunState
+from loops.engine.values import StopReason
 
 AGAIN_AFTER = 10
 """One in so many tokens of the budget must come in before a pruning that was not enough is tried again."""
+
+
+@means(f.ModelAnswered)
+def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
+    """An answer that ended for want of room was too long a request."""
+    size, known = after_answer(state, fact.usage)
+    full = fact.stop is StopReason.CONTEXT_EXCEEDED
+    known = evolve(known, overflows=known.overflows if full else 0, learnt=known.learnt and full)
+    answered = evolve(state, context_tokens=size, windowing=known)
+    return overflowed(evolve(answered, fatal="")) if full else answered
+
+
+@means(f.ModelFailed)
+def model_failed(state: RunState, fact: f.ModelFailed) -> RunState:
+    if fact.code not in f.TOO_LONG:
+        return state
+    return refused_for_length(state, fact.model, fact.window, fact.counted)
 
 
 @means(f.ContextWarned)

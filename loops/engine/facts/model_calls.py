@@ -10,6 +10,9 @@ from loops.engine.facts.fact import Fact
 from loops.engine.values import Block, FailureKind, ModelRole, StopReason, ToolCall, Usage
 from loops.engine.values import Json as Json  # the hints of a Block name it, and are read here
 
+TOO_LONG = frozenset({"prompt_too_long", "context_length_exceeded", "request_too_large"})
+"""Codes of a provider that refuses a request for its length."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequested(Fact):

@@ -9,6 +9,8 @@ from typing import ClassVar
 from loops.engine.facts.fact import Fact
 from loops.engine.values import Json
 
+CONTINUE_VERDICTS = frozenset({"approve", "respond", "extend", "approve_with_edits"})
+
 
 @dataclass(frozen=True, kw_only=True)
 class GateOpened(Fact):
@@ -28,6 +30,11 @@ class GateDecided(Fact):
     payload: Mapping[str, Json] = field(default_factory=dict)
     call_id: str = ""
     by: str = ""
+
+    @property
+    def continues(self) -> bool:
+        """Does the run go on with what it was about to do?"""
+        return self.verdict in CONTINUE_VERDICTS
 
 
 @dataclass(frozen=True, kw_only=True)

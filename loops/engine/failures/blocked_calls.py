@@ -12,10 +12,8 @@ from loops.engine.facts import ReflectionGiven
 from loops.engine.failures.memory import fingerprint
 from loops.engine.failures.reflection import arguments_of
 from loops.engine.state.run import RunState
-from loops.engine.values import ToolCall
+from loops.engine.values import TURN_ENDING_TOOLS, ToolCall
 
-BREAKERS = ("task_completion", "ask_question", "converse")
-"""Tools that end an answer: never held up by what other calls did."""
 REFLECTION_CHARS = 40
 """Of text that says something; an "ok" is no reflection."""
 
@@ -30,7 +28,7 @@ def reflection(state: RunState) -> ReflectionGiven | None:
 
 def objection(state: RunState, call: ToolCall) -> tuple[str, str]:
     """(why, message) for a call that is not run because of what failed before; two empty strings for any other."""
-    if call.name in BREAKERS:
+    if call.name in TURN_ENDING_TOOLS:
         return "", ""
     if state.recovering.must_reflect:
         return "reflect_first", prompts.fill("reflect_first", errors=state.limits.reflect_after)

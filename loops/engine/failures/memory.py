@@ -10,7 +10,7 @@ from loops.engine.encoding.codec import to_plain
 from loops.engine.encoding.replace import evolve
 from loops.engine.facts import StepCompleted
 from loops.engine.failures.reflection import arguments_of, quoted
-from loops.engine.state.failure import Failure, Recovery, Source, of_result
+from loops.engine.state.failure import REPETITION, Failure, Source, of_result
 from loops.engine.state.recovery import ATTEMPTS_REMEMBERED, FAILED_REMEMBERED, Attempt, FailedCall, RecoveryState
 from loops.engine.state.run import PendingCall, RunState
 from loops.engine.values import ToolCall, ToolResult
@@ -19,8 +19,6 @@ TEXT_KEPT = 4_000
 """Characters of a failure's text that are kept for its classification, from both ends."""
 PATHS = ("path", "source", "target")
 PATH_SHOWN = 200
-REPETITION = "identical_errors"
-"""Code of a call that is sent back because it was made before, and what came of it is known."""
 REFUSED_BY = {
     "malformed": (Source.SCHEMA, "malformed"),
     "invalid": (Source.SCHEMA, "invalid"),
@@ -61,31 +59,29 @@ def failure_of_refusal(tool: str, why: str, message: str) -> Failure | None:
     return Failure(source=source, text=_ends(message), tool=tool, code=code)
 
 
-def after_outcome(state: RunState, call_id: str) -> RunState:
+def after_outcome(memory: RecoveryState, pending: PendingCall, ok: bool, error: str) -> RecoveryState:
     """A call was executed: what it changed lets everything be tried again; what failed is not tried again as it is."""
-    pending, memory = state.call(call_id), state.recovering
-    if pending.ok:
+    if ok:
         failed = () if pending.may_change else memory.failed
         if not memory.errors_in_row and failed is memory.failed:
-            return state
-        return evolve(state, recovering=evolve(memory, errors_in_row=0, failed=failed))
-    failed = _with_failed(memory, pending)
-    return evolve(state, recovering=evolve(memory, errors_in_row=memory.errors_in_row + 1, failed=failed))
+            return memory
+        return evolve(memory, errors_in_row=0, failed=failed)
+    failed = _with_failed(memory, pending.call, error)
+    return evolve(memory, errors_in_row=memory.errors_in_row + 1, failed=failed)
 
 
-def after_refusal(state: RunState, call_id: str, why: str) -> RunState:
+def after_refusal(memory: RecoveryState, pending: PendingCall, why: str, message: str) -> RecoveryState:
     """A call was not executed."""
-    pending, memory = state.call(call_id), state.recovering
-    if pending.failure is None:
-        return state
+    if why not in REFUSED_BY:
+        return memory
     failed = memory.failed
     if why in NOT_AGAIN:
-        failed = _with_failed(memory, pending)
+        failed = _with_failed(memory, pending.call, message)
     elif why == "identical":
         of_it = fingerprint(pending.call)
         failed = tuple(evolve(f, sent_back=f.sent_back + 1) if f.fingerprint == of_it else f for f in failed)
     errors = memory.errors_in_row + (why not in NO_ERROR)
-    return evolve(state, recovering=evolve(memory, errors_in_row=errors, failed=failed))
+    return evolve(memory, errors_in_row=errors, failed=failed)
 
 
 def after_step(state: RunState, fact: StepCompleted) -> RecoveryState:
@@ -103,31 +99,8 @@ def after_step(state: RunState, fact: StepCompleted) -> RecoveryState:
     return evolve(memory, failed_steps=memory.failed_steps + 1, attempts=attempts, reflected=False)
 
 
-def after_message(memory: RecoveryState) -> RecoveryState:
-    """A person spoke: anything may be tried again. What needs a person's decision still needs it."""
-    if memory == RecoveryState():
-        return memory
-    keeps = memory.next in (Recovery.ESCALATE, Recovery.FAIL_GRACEFULLY)
-    fresh = RecoveryState(
-        backtracks=memory.backtracks,
-        given_up=memory.given_up,
-        best_progress=memory.best_progress,
-        confirmed_at=memory.confirmed_at,
-    )
-    if not keeps:
-        return fresh
-    kept = {"attempts": memory.attempts, "next": memory.next, "why": memory.why, "rule": memory.rule}
-    return evolve(fresh, person_can_help=memory.person_can_help, **kept)
-
-
-def waited(state: RunState) -> RecoveryState:
-    """A wait has begun, and is not begun again."""
-    memory = state.recovering
-    return evolve(memory, wait_for=0) if memory.wait_for else memory
-
-
-def _with_failed(memory: RecoveryState, pending: PendingCall) -> tuple[FailedCall, ...]:
-    of_it, outcome = fingerprint(pending.call), quoted(pending.error)
+def _with_failed(memory: RecoveryState, call: ToolCall, error: str) -> tuple[FailedCall, ...]:
+    of_it, outcome = fingerprint(call), quoted(error)
     known = next((one for one in memory.failed if one.fingerprint == of_it), None)
     others = tuple(one for one in memory.failed if one is not known)
     made = FailedCall(of_it, outcome, times=known.times + 1 if known else 1)

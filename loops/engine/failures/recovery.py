@@ -5,8 +5,8 @@ from __future__ import annotations
 from loops.engine import prompts
 from loops.engine.effects import Effect, OpenGate, Record
 from loops.engine.facts import BackoffStarted, Backtracked, ReflectionForced
+from loops.engine.failures.backoff import delay_s
 from loops.engine.failures.reflection import files_of, summary_of
-from loops.engine.model_calls.backoff import delay_s
 from loops.engine.state.failure import Recovery
 from loops.engine.state.run import RunState
 from loops.engine.values import Json

@@ -4,17 +4,50 @@ from __future__ import annotations
 
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
-from loops.engine.failures.memory import after_message, fingerprint
+from loops.engine.failures import memory as remembered
+from loops.engine.failures.memory import fingerprint
 from loops.engine.failures.reflection import line_of
-from loops.engine.loop_detection.reducers import without_circle
-from loops.engine.reducers import CHARS_PER_TOKEN, ImpossibleFact, call_of, means
+from loops.engine.reducers import CHARS_PER_TOKEN, ImpossibleFact, call_of, decides, means, with_call
 from loops.engine.state.failure import Recovery, SecondOpinion, Source
+from loops.engine.state.fresh_start import confirmed
 from loops.engine.state.recovery import GIVEN_UP_REMEMBERED, RecoveryState
-from loops.engine.state.run import RunState
+from loops.engine.state.run import OpenGate, RunState
 from loops.engine.values import FailureKind
 
 _WEIGHT = ("", Recovery.CONTINUE, Recovery.BACKTRACK, Recovery.FAIL_GRACEFULLY, Recovery.ESCALATE)
 """Of several failures in one step the gravest decides."""
+
+
+@means(f.ToolCompleted)
+def tool_completed(state: RunState, fact: f.ToolCompleted) -> RunState:
+    pending, result = call_of(state, fact.call_id), fact.result
+    known = remembered.after_outcome(state.recovering, pending, result.ok, result.error)
+    failure = remembered.failure_of(fact.tool, result)
+    return evolve(with_call(state, fact.call_id, failure=failure), recovering=known)
+
+
+@means(f.ToolRefused)
+def tool_refused(state: RunState, fact: f.ToolRefused) -> RunState:
+    known = remembered.after_refusal(state.recovering, call_of(state, fact.call_id), fact.why, fact.message)
+    failure = remembered.failure_of_refusal(fact.tool, fact.why, fact.message)
+    return evolve(with_call(state, fact.call_id, failure=failure), recovering=known)
+
+
+@means(f.StepCompleted)
+def step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
+    plain = state.stopped_without_calls and not state.recovering.reflected
+    return evolve(
+        state,
+        plain_answers=state.plain_answers + 1 if plain else 0,
+        recovering=remembered.after_step(state, fact),
+        failures_in_row=0 if fact.success else state.failures_in_row + 1,
+    )
+
+
+@means(f.BackoffStarted)
+def backoff_started(state: RunState, fact: f.BackoffStarted) -> RunState:
+    """A wait has begun, and is not begun again."""
+    return evolve(state, recovering=evolve(state.recovering, wait_for=0)) if state.recovering.wait_for else state
 
 
 @means(f.FailureClassified)
@@ -76,14 +109,10 @@ def model_stopped(state: RunState, fact: f.ModelStopped) -> RunState:
     return state if fact.taken else evolve(state, fatal=state.fatal or "no_tool_call")
 
 
-def tried_anew(state: RunState) -> RunState:
-    """A person knows what failed and lets it go on: whatever failed or went in circles may be tried again."""
-    return evolve(without_circle(state), failures_in_row=0, recovering=after_message(state.recovering))
-
-
-def escalation_decided(state: RunState, goes_on: bool) -> RunState:
+@decides("escalation")
+def escalation_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
     """A person who lets it go on may have put right what failed: anything may be tried again."""
-    if not goes_on:
+    if not fact.continues:
         return evolve(state, fatal="escalated")
     memory = state.recovering
     fresh = RecoveryState(
@@ -95,15 +124,9 @@ def escalation_decided(state: RunState, goes_on: bool) -> RunState:
     return evolve(state, recovering=fresh, failures_in_row=0)
 
 
-def long_task_decided(state: RunState, goes_on: bool) -> RunState:
-    if not goes_on:
-        return evolve(state, fatal="not_confirmed")
-    return evolve(state, recovering=evolve(state.recovering, confirmed_at=state.step))
-
-
-def confirmed(state: RunState) -> RunState:
-    """A person granted more of something: that it may go on was part of it (SPEC D4)."""
-    return evolve(state, recovering=evolve(state.recovering, confirmed_at=state.step))
+@decides("long_task")
+def long_task_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
+    return confirmed(state) if fact.continues else evolve(state, fatal="not_confirmed")
 
 
 CUT_SHORT = "the question was cut short, and is not asked again"

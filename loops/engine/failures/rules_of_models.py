@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from loops.engine.failures.rule import Rule
-from loops.engine.failures.words import GRPC_BUSY, RATE_LIMITED, TLS_CUT
 from loops.engine.state.failure import Source
+from loops.engine.text.failure_words import GRPC_BUSY, RATE_LIMITED, TLS_CUT
 from loops.engine.values import FailureKind
 
 _TRANSIENT, _SYSTEMATIC, _UNRECOVERABLE = FailureKind.TRANSIENT, FailureKind.SYSTEMATIC, FailureKind.UNRECOVERABLE

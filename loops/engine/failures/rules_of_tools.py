@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from loops.engine.failures.rule import Rule
-from loops.engine.failures.words import (
+from loops.engine.state.failure import Source
+from loops.engine.text.failure_words import (
     CREDENTIALS_REPORTED,
     DISK_FULL,
     NAME_UNRESOLVED,
@@ -11,7 +12,6 @@ from loops.engine.failures.words import (
     SERIALISATION,
     UNREACHABLE,
 )
-from loops.engine.state.failure import Source
 from loops.engine.values import FailureKind
 
 _TRANSIENT, _SYSTEMATIC, _UNRECOVERABLE = FailureKind.TRANSIENT, FailureKind.SYSTEMATIC, FailureKind.UNRECOVERABLE

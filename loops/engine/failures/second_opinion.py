@@ -6,7 +6,6 @@ asked twice; what goes wrong with it leaves the verdict of the rule, and says wh
 
 from __future__ import annotations
 
-from loops.engine.context_window.budget import CAUTIOUS
 from loops.engine.effects import ClassifyFailure
 from loops.engine.failures.classify import classify
 from loops.engine.failures.llm_classifier import (
@@ -15,7 +14,8 @@ from loops.engine.failures.llm_classifier import (
     question,
     settle,
 )
-from loops.engine.limits.guards import tokens_left, usage
+from loops.engine.measures.context_budget import CAUTIOUS
+from loops.engine.measures.limits import tokens_left, usage
 from loops.engine.state.failure import (
     Classified,
     Failure,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
 from loops.engine.forks.prefix import BEGUN
-from loops.engine.loop_detection.reducers import without_circle
 from loops.engine.reducers import CHARS_PER_TOKEN, ImpossibleFact, means
 from loops.engine.state.clearance import Clearance
+from loops.engine.state.fresh_start import without_circle
 from loops.engine.state.measures import Denials
 from loops.engine.state.outage import NO_OUTAGE
 from loops.engine.state.recovery import NOTHING_FAILED

@@ -11,10 +11,10 @@ from loops.engine import prompts
 from loops.engine.effects import Effect, OpenGate, Record
 from loops.engine.encoding.fingerprints import action_mark, exact_part, outcome_mark, result_mark
 from loops.engine.facts import LoopBroken, LoopDetected, Reminded
-from loops.engine.failures.memory import REPETITION
-from loops.engine.limits.guards import extensions_left, extensions_of
 from loops.engine.loop_detection.detectors import INSIDE, detect
 from loops.engine.loop_detection.finding import Finding
+from loops.engine.measures.extensions import extensions_left, extensions_of
+from loops.engine.state.failure import REPETITION
 from loops.engine.state.loop_escalation import FRESH_STEPS, EscalationStep, next_rung, told, was_left
 from loops.engine.state.run import PendingCall, RunState
 from loops.engine.state.step_window import Window
@@ -118,11 +118,6 @@ def _sent_back(pending: PendingCall) -> bool:
     if pending.ok is not False or pending.since:
         return False
     return pending.failure is None or pending.failure.code == REPETITION
-
-
-def is_helped(state: RunState) -> bool:
-    """Was the run just told how to get out of a circle, and has not yet had its steps to do so?"""
-    return state.circle.rung > 0 and state.step < state.circle.broken_at + FRESH_STEPS
 
 
 def _loop_gate(state: RunState) -> OpenGate:

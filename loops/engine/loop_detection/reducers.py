@@ -5,10 +5,11 @@ from __future__ import annotations
 from loops.engine import facts as f
 from loops.engine.encoding.fingerprints import exact_part, result_mark
 from loops.engine.encoding.replace import evolve
-from loops.engine.progress import REPORTED
-from loops.engine.reducers import means
+from loops.engine.reducers import decides, means
+from loops.engine.state.fresh_start import tried_anew
 from loops.engine.state.loop_escalation import FRESH_STEPS, NO_CIRCLE, LoopEscalation, was_left
-from loops.engine.state.run import RunState
+from loops.engine.state.measures import REPORTED
+from loops.engine.state.run import OpenGate, RunState
 from loops.engine.state.step_window import Seen, observe
 
 PROOFS = frozenset({"checks", "tests", REPORTED})
@@ -57,16 +58,12 @@ def stall_detected(state: RunState, fact: f.StallDetected) -> RunState:
     return state
 
 
-def without_circle(state: RunState) -> RunState:
-    """What a person says is news: whatever went in circles before may be tried again."""
-    return evolve(state, loop_found="", recent=(), circle=NO_CIRCLE)
-
-
-def with_diagnosis(state: RunState, feedback: str) -> RunState:
+@means(f.DiagnosisMade)
+def diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
     """The last step handed in a result, and this is what came of it: a round of repair (CH15 15.9.3)."""
     if not state.recent:
         return state
-    proposed = evolve(state.recent[-1], outcome=result_mark(feedback), is_round=True)
+    proposed = evolve(state.recent[-1], outcome=result_mark(fact.feedback), is_round=True)
     return evolve(state, recent=(*state.recent[:-1], proposed))
 
 
@@ -83,7 +80,8 @@ def seen_of(fact: f.StepCompleted) -> Seen:
     )
 
 
-def with_step(state: RunState, fact: f.StepCompleted) -> RunState:
+@means(f.StepCompleted)
+def step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
     """One more step in the window. Progress takes a run off the ladder; what may have changed something, a
     command included, lets it try anything again."""
     circle = state.circle
@@ -92,3 +90,10 @@ def with_step(state: RunState, fact: f.StepCompleted) -> RunState:
     elif circle.refused and (fact.changed or any(pending.ok and pending.may_change for pending in state.calls)):
         circle = evolve(circle, refused=())
     return evolve(state, recent=observe(state.recent, seen_of(fact)), circle=circle)
+
+
+@decides("loop_detected")
+def loop_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
+    if not fact.continues or state.extensions >= state.limits.max_extensions:
+        return evolve(state, loop_found="", fatal="loop_detected")
+    return evolve(tried_anew(state), loop_found="", extensions=state.extensions + 1)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from loops.engine import facts as f
-from loops.engine.context_window.budget import TOO_LONG, after_answer, overflowed, refused_for_length
 from loops.engine.encoding.replace import evolve
-from loops.engine.failures.blocked_calls import BREAKERS
-from loops.engine.failures.memory import waited
 from loops.engine.reducers import ImpossibleFact, answer_call_id, means
 from loops.engine.state.outage import MAX_SECONDS_PARKED, NO_OUTAGE
 from loops.engine.state.run import PendingCall, RunState
-from loops.engine.values import StopReason, ToolCall
+from loops.engine.values import StopReason
 
 SAID_AT_MOST = 600
 """Characters of a provider's words that a state keeps."""
@@ -43,9 +39,8 @@ def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
         for position, call in enumerate(fact.calls)
     )
     usage = fact.usage
-    size, known = after_answer(state, usage)
-    full = fact.stop is StopReason.CONTEXT_EXCEEDED
-    answered = evolve(
+    full = fact.stop is StopReason.CONTEXT_EXCEEDED  # what follows is said by context_window
+    return evolve(
         state,
         requested=False,
         answered=True,
@@ -56,29 +51,18 @@ def model_answered(state: RunState, fact: f.ModelAnswered) -> RunState:
         stopped_without_calls=not calls,
         last_stop=fact.stop.value,
         last_text=fact.text,
-        unsure=_unsure(fact.calls),
         tokens=state.tokens + usage.total_tokens,
         cost_microusd=state.cost_microusd + (usage.cost_microusd or 0),
         cost_unknown=state.cost_unknown or usage.cost_microusd is None,
-        context_tokens=size,
-        windowing=evolve(known, overflows=known.overflows if full else 0, learnt=known.learnt and full),
-        fatal="refused" if fact.stop is StopReason.REFUSAL else "",
+        fatal=state.fatal if full else "refused" if fact.stop is StopReason.REFUSAL else "",
     )
-    return overflowed(answered) if full else answered
-
-
-def _unsure(calls: Sequence[ToolCall]) -> str:
-    """Its own word, in whatever language: of the tools that end a step."""
-    said = (call.arguments.get("unsure") for call in calls if call.name in BREAKERS)
-    return next((word.strip()[:SAID_AT_MOST] for word in said if isinstance(word, str) and word.strip()), "")
 
 
 @means(f.ModelFailed)
 def model_failed(state: RunState, fact: f.ModelFailed) -> RunState:
     """A failed probe uses up no attempt: it was made for everybody. There are as many probes as attempts."""
-    if fact.code in TOO_LONG:
-        failed = evolve(state, requested=False, model_attempt=fact.attempt)
-        return refused_for_length(failed, fact.model, fact.window, fact.counted)
+    if fact.code in f.TOO_LONG:  # what follows is said by context_window
+        return evolve(state, requested=False, model_attempt=fact.attempt)
     transient, most = fact.kind.value == "transient", state.limits.max_model_attempts
     said = f"{fact.model}: {fact.message[:SAID_AT_MOST]}" if fact.model else fact.message[:SAID_AT_MOST]
     outage = evolve(state.outage, why=fact.code, said=said, probes=state.outage.probes + fact.probe)
@@ -98,7 +82,7 @@ def model_interrupted(state: RunState, fact: f.ModelInterrupted) -> RunState:
 
 @means(f.BackoffStarted)
 def backoff_started(state: RunState, fact: f.BackoffStarted) -> RunState:
-    return evolve(state, wake_at=fact.until, recovering=waited(state))
+    return evolve(state, wake_at=fact.until)
 
 
 @means(f.BackoffEnded)

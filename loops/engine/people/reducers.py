@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
-from loops.engine.failures.memory import after_message
-from loops.engine.loop_detection.reducers import without_circle
 from loops.engine.reducers import CHARS_PER_TOKEN, ImpossibleFact, means, with_call
-from loops.engine.rollback.reducers import let_on
+from loops.engine.state.fresh_start import after_message, without_circle
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.outage import NO_OUTAGE, let_go
 from loops.engine.state.run import OpenGate, RunState
@@ -68,7 +66,7 @@ def resumed(state: RunState, fact: f.RunResumed) -> RunState:
     state = evolve(state, outage=let_go(state.outage), deaths=0)
     if not state.is_ended:
         return evolve(state, paused=False)
-    state = let_on(evolve(state, gate=None))  # whether to undo it is no question while it goes on
+    state = evolve(state, gate=None)  # whether to undo it is no question while it goes on
     if not state.can_be_reentered:
         raise ImpossibleFact(f"a run that ended in {state.phase} ({state.end_reason}) does not go on")
     if state.resume_phase is None:

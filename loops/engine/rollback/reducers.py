@@ -6,14 +6,17 @@ from dataclasses import replace
 
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
-from loops.engine.loop_detection.reducers import without_circle
-from loops.engine.reducers import ImpossibleFact, means, with_call
+from loops.engine.reducers import ImpossibleFact, decides, means, with_call
+from loops.engine.state.fresh_start import without_circle
 from loops.engine.state.lifecycle import RETRIABLE, Phase
 from loops.engine.state.recovery import NOTHING_FAILED
-from loops.engine.state.run import RunState
+from loops.engine.state.run import OpenGate, RunState
+
+VERDICTS = {"roll_back": "wanted", "continue": "continued"}
 
 
-def let_on(state: RunState) -> RunState:
+@means(f.RunResumed)
+def resumed(state: RunState, fact: f.RunResumed) -> RunState:
     """A person read why it failed and wants it to go on all the same: what stopped it is asked again, afresh."""
     if state.rollback != "continued" or state.phase is not Phase.FAIL or state.end_reason in RETRIABLE:
         return state
@@ -28,6 +31,12 @@ def let_on(state: RunState) -> RunState:
         failures_in_row=0,
         recovering=NOTHING_FAILED,
     )
+
+
+@decides("rollback_choice")
+def rollback_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
+    """Whatever is not "roll_back" keeps the work, the passing of time too."""
+    return evolve(state, rollback=VERDICTS.get(fact.verdict, "settled"))
 
 
 @means(f.UndoLearnt)

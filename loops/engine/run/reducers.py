@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from loops.engine import facts as f
-from loops.engine.confidence.reducers import with_step_seen
 from loops.engine.encoding.replace import evolve
-from loops.engine.failures.memory import after_step as recovering_after_step
-from loops.engine.loop_detection.reducers import with_step
-from loops.engine.progress import after_step
 from loops.engine.reducers import ImpossibleFact, means
 from loops.engine.state.lifecycle import TERMINAL, Phase, transition
 from loops.engine.state.run import PendingCall, RunState
@@ -53,18 +49,7 @@ def _without_gate(state: RunState, pending: PendingCall) -> PendingCall:
 def step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
     if any(pending.status != "done" for pending in state.calls):
         raise ImpossibleFact("a step was completed while a call of it was open")
-    return evolve(
-        with_step(state, fact),
-        answered=False,
-        calls=(),
-        plain_answers=state.plain_answers + 1 if state.stopped_without_calls and not state.recovering.reflected else 0,
-        recovering=recovering_after_step(state, fact),
-        failures_in_row=0 if fact.success else state.failures_in_row + 1,
-        progress=fact.progress,
-        progress_method=fact.progress_method,
-        measured=after_step(state.measured, fact.progress, fact.step),
-        confidence=with_step_seen(state, fact),
-    )
+    return evolve(state, answered=False, calls=())
 
 
 @means(f.RunEnded)

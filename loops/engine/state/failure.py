@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from loops.engine.values import FailureKind, ToolResult
 
+REPETITION = "identical_errors"
+"""Code of a call that is sent back because it was made before, and what came of it is known."""
+
 
 class Source(StrEnum):
     """Who reported the failure."""

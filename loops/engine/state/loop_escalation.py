@@ -52,6 +52,11 @@ def was_left(circle: LoopEscalation, step: int) -> bool:
     return step - circle.broken_at > LEFT_AFTER
 
 
+def is_helped(circle: LoopEscalation, step: int) -> bool:
+    """Was the run just told how to get out of a circle, and has not yet had its steps to do so?"""
+    return circle.rung > 0 and step < circle.broken_at + FRESH_STEPS
+
+
 def told(rung: EscalationStep, evidence: str, goal: str) -> str:
     """What the model is told on this rung."""
     match rung:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+REPORTED = "tests (command)"
+"""How progress was measured that only a command of the agent's own reports."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:

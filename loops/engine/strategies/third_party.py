@@ -13,10 +13,9 @@ from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import strategies
 from loops.engine.apply import apply
-from loops.engine.failures.blocked_calls import BREAKERS
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.run import RunState
-from loops.engine.values import Access
+from loops.engine.values import TURN_ENDING_TOOLS, Access
 
 REASON = "loop_failed"
 _EFFECTS = (
@@ -112,7 +111,7 @@ def _fault_of_facts(facts: tuple[f.Fact, ...], state: RunState) -> str:
 
 def _is_its_word(fact: f.Fact, state: RunState) -> bool:
     if isinstance(fact, f.ToolCompleted):  # of a tool that ends a step, and runs nothing
-        return any(each.call.id == fact.call_id and each.call.name in BREAKERS for each in state.calls)
+        return any(each.call.id == fact.call_id and each.call.name in TURN_ENDING_TOOLS for each in state.calls)
     if isinstance(fact, f.PhaseEntered) and state.phase not in _ITS_PHASES:
         return False
     return isinstance(fact, _ITS_WORD)

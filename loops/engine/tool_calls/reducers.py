@@ -5,8 +5,6 @@ from __future__ import annotations
 from loops.engine import facts as f
 from loops.engine.encoding.fingerprints import shortened
 from loops.engine.encoding.replace import evolve
-from loops.engine.failures.memory import after_outcome, after_refusal, failure_of, failure_of_refusal
-from loops.engine.progress import after_call
 from loops.engine.reducers import CHARS_PER_TOKEN, means, with_call
 from loops.engine.state.run import RunState
 from loops.engine.values import ToolResult
@@ -60,14 +58,12 @@ def completed(state: RunState, fact: f.ToolCompleted) -> RunState:
         status="done",
         ok=result.ok,
         error=result.error,
-        failure=failure_of(fact.tool, result),
         said=None if fact.tool == "converse" else _told(result),
         changed=result.ok and _changed(state, fact),
     )
     return evolve(
-        after_outcome(state, fact.call_id),
+        state,
         context_tokens=state.context_tokens + (len(result.content) + len(result.error)) // CHARS_PER_TOKEN,
-        measured=after_call(state.measured, fact.tool, result),
         files_changed=state.files_changed + (1 if result.ok and data.get("diff") else 0),
         awaiting_message=fact.tool == "converse" and result.ok,
     )
@@ -91,7 +87,5 @@ def _changed(state: RunState, fact: f.ToolCompleted) -> bool:
 @means(f.ToolRefused)
 def refused(state: RunState, fact: f.ToolRefused) -> RunState:
     said = shortened(fact.message)
-    failure = failure_of_refusal(fact.tool, fact.why, fact.message)
-    state = with_call(state, fact.call_id, status="done", ok=False, error=fact.message, said=said, failure=failure)
-    state = after_refusal(state, fact.call_id, fact.why)
+    state = with_call(state, fact.call_id, status="done", ok=False, error=fact.message, said=said)
     return evolve(state, context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from loops.engine import prompts
 from loops.engine.effects import Effect, Record
 from loops.engine.facts import Check, LimitReached
-from loops.engine.limits import guards
-from loops.engine.limits.reached_limits import limit_gate
+from loops.engine.measures import limits
+from loops.engine.measures.extensions import limit_gate
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
 from loops.engine.values import Json
@@ -29,7 +29,7 @@ def ask_for_more(state: RunState) -> Effect | None:
         return replace(gate, view={**gate.view, "result": state.result, "criteria": failed})
     if not repair_budget(state):
         return None
-    used, bound = guards.usage(state)["max_repairs"]
+    used, bound = limits.usage(state)["max_repairs"]
     return Record((LimitReached(limit="max_repairs", used=used, bound=bound),))
 
 

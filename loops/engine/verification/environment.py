@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from loops.engine.failures.words import is_disk_full
+from loops.engine.text.failure_words import is_disk_full
 from loops.engine.text.truncation import shortened
 from loops.engine.values import ToolResult
 

@@ -6,11 +6,9 @@ from dataclasses import replace
 
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
-from loops.engine.loop_detection.reducers import with_diagnosis
-from loops.engine.progress import measure
-from loops.engine.reducers import CHARS_PER_TOKEN, means, with_call
+from loops.engine.reducers import CHARS_PER_TOKEN, CHECK, CHECKS_NOT_RUN, decides, means, with_call
 from loops.engine.state.clearance import Cleared
-from loops.engine.state.run import RunState
+from loops.engine.state.run import OpenGate, RunState
 from loops.engine.verification.checks import judged
 
 
@@ -40,15 +38,13 @@ def check_cleared(state: RunState, fact: f.CommandCleared) -> RunState:
 @means(f.ChecksCompleted)
 def checks_completed(state: RunState, fact: f.ChecksCompleted) -> RunState:
     clearance = replace(state.clearance.moved(fact.found, fact.left), asked="", again=0)
-    checked = evolve(state, checking=False, checks=fact.checks, clearance=clearance)
-    found = measure(checked)
-    return evolve(checked, progress=found.score, progress_method=found.method)
+    return evolve(state, checking=False, checks=fact.checks, clearance=clearance)
 
 
 @means(f.DiagnosisMade)
 def diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
     return evolve(
-        with_diagnosis(state, fact.feedback),
+        state,
         result=None,
         checks=None,
         failed_checks=judged(state),
@@ -58,3 +54,33 @@ def diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
         plain_answers=0,
         context_tokens=state.context_tokens + len(fact.feedback) // CHARS_PER_TOKEN,
     )
+
+
+@decides("final_review")
+def review_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
+    if not fact.continues:
+        reason = fact.reason or ("nobody decided in time" if fact.verdict == "expire" else "rejected without a reason")
+        return evolve(state, review_rejection=reason)
+    edited = fact.payload.get("result")
+    result = edited if isinstance(edited, str) else state.result
+    return evolve(state, reviewed=True, approver=fact.by, result=result)
+
+
+@decides(CHECKS_NOT_RUN)
+def environment_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
+    """Put right: the checks run again, and no repair was spent. An answer instead gives the work back to the agent."""
+    if fact.continues and fact.verdict == "respond":
+        return evolve(state, review_rejection=str(fact.payload.get("answer") or "the checks could not run"))
+    if not fact.continues or state.extensions >= state.limits.max_extensions:
+        return evolve(state, fatal="checks_not_run")
+    return evolve(state, checks=None, extensions=state.extensions + 1)
+
+
+@decides(CHECK)
+def check_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
+    """Whether a criterion's command may run. Where it may not, its criterion is not proven, and nobody failed."""
+    late = "nobody decided in time" if fact.verdict == "expire" else "rejected without a reason"
+    refused = "" if fact.continues else fact.reason or late
+    clearance = state.clearance
+    said = clearance.now(Cleared(clearance.asked, clearance.stands, gate.id, refused=refused))
+    return evolve(state, clearance=replace(clearance, asked="", said=said))

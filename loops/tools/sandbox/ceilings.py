@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from loops.engine.failures.words import is_disk_full
+from loops.engine.text.failure_words import is_disk_full
 from loops.tools.limits import MIB, Limits
 
 READ_OF_ERRORS = 16 * 1024

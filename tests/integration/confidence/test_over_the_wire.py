@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 
-from loops.engine.limits.guards import usage
+from loops.engine.measures.limits import usage
 from loops.llm import prompts
 from loops.models import Agent, ModelCall, ModelConfig, Run
 from loops.runs.drive import drive

@@ -8,7 +8,7 @@ import pytest
 from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from anthropic.types import Model
 
-from loops.engine.limits import guards
+from loops.engine.measures import limits as guards
 from loops.engine.values import Usage
 from loops.llm.prices import cost_microusd
 from loops.models import ModelConfig

@@ -215,7 +215,7 @@ class TestPermission:
             return replace(as_forked(state, fact), calls=state.calls)
 
         approved = approved_in(waiting)
-        monkeypatch.setitem(apply.HANDLERS, f.Forked, keeping)
+        monkeypatch.setitem(apply.HANDLERS, f.Forked, (keeping,))
         mine = forked(waiting)
         assert mine.drive([fakes.done()], ledger.tools("pay")) == "ended"
         assert ledger.of(mine.run) == {"pay 2": 1}

@@ -24,7 +24,7 @@ from loops.engine.context_window.conversation import extend
 from loops.engine.context_window.transcript import Transcript
 from loops.engine.end_reasons import EXPLANATIONS
 from loops.engine.end_reports import REPORT_KINDS
-from loops.engine.limits.guards import SMALLEST_ANSWER
+from loops.engine.measures.limits import SMALLEST_ANSWER
 from loops.engine.state.lifecycle import TERMINAL, Phase
 from loops.engine.state.limits import Limits
 from loops.engine.state.run import RunState

@@ -144,7 +144,7 @@ def _play(case: Case, **changed: Any) -> World:
 @pytest.fixture(autouse=True)
 def small_cap(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "global_cap" in request.node.name:
-        monkeypatch.setattr("loops.engine.limits.guards.HARD_CAP_MODEL_CALLS", 4)
+        monkeypatch.setattr("loops.engine.measures.limits.HARD_CAP_MODEL_CALLS", 4)
 
 
 @pytest.mark.spec("D1", "D4", "E4", "A5", "E7", "X5")
@@ -167,7 +167,7 @@ def test_without_the_cause_the_same_run_ends_otherwise(code: str, monkeypatch: p
     """The control: what stops the run is this cause and nothing else."""
     without = dict(CASES[code].without)
     if cap := without.pop("cap", None):
-        monkeypatch.setattr("loops.engine.limits.guards.HARD_CAP_MODEL_CALLS", cap)
+        monkeypatch.setattr("loops.engine.measures.limits.HARD_CAP_MODEL_CALLS", cap)
     if code == "low_confidence":
         without["spec"] = {"confidence": ConfidenceTerms()}
     assert _play(CASES[code], **without).state.end_reason != code

@@ -11,7 +11,7 @@ import pytest
 from loops.engine.end_reasons import EXPLANATIONS
 from loops.engine.end_reports import report
 from loops.engine.facts import RunEnded
-from loops.engine.limits import guards
+from loops.engine.measures import limits as guards
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
 from loops.engine.values import ToolResult

@@ -16,10 +16,10 @@ from loops.driver import failures as asking
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.apply import ImpossibleFact, apply, replay
-from loops.engine.context_window.budget import CAUTIOUS
 from loops.engine.encoding.codec import from_plain, to_plain
 from loops.engine.failures import second_opinion
 from loops.engine.failures.llm_classifier import question
+from loops.engine.measures.context_budget import CAUTIOUS
 from loops.engine.state.failure import (
     Failure,
     Recovery,

@@ -142,7 +142,7 @@ def test_control_a_fork_that_kept_its_calls_would_run_what_was_approved(monkeypa
     def keeping(state: RunState, fact: f.Forked) -> RunState:
         return replace(as_forked(state, fact), calls=state.calls)
 
-    monkeypatch.setitem(engine_apply.HANDLERS, f.Forked, keeping)
+    monkeypatch.setitem(engine_apply.HANDLERS, f.Forked, (keeping,))
     assert isinstance(decide(forked(*POINTS["a gate approved"])), RunTool)
 
 

@@ -11,19 +11,9 @@ from hypothesis import strategies as st
 
 from loops.engine.decide import decide
 from loops.engine.effects import CallModel, End
-from loops.engine.limits import guards
-from loops.engine.limits.guards import (
-    LimitHit,
-    answer_tokens,
-    extended,
-    least,
-    reached,
-    suggested,
-    tokens_left,
-    usage,
-    warnings,
-)
-from loops.engine.limits.reached_limits import limit_gate
+from loops.engine.measures import limits as guards
+from loops.engine.measures.extensions import least, limit_gate, suggested
+from loops.engine.measures.limits import LimitHit, answer_tokens, extended, reached, tokens_left, usage, warnings
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.limits import Limits
 from loops.engine.state.recovery import RecoveryState

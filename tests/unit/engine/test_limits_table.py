@@ -9,7 +9,7 @@ import pytest
 from gates.policy import payloads
 from loops.engine.encoding.codec import from_plain
 from loops.engine.end_reasons import END_REASONS
-from loops.engine.limits import guards
+from loops.engine.measures import limits as guards
 from loops.engine.state.limits import DEFAULTS, EXTENDABLE, FIELD_OF, LIMITS, Limits
 from loops.engine.state.thresholds import Thresholds
 from tests.unit.engine.test_limits import state

@@ -13,8 +13,7 @@ import pytest
 from loops.engine import facts as f
 from loops.engine.apply import apply
 from loops.engine.confidence.score import due
-from loops.engine.loop_detection import guard
-from loops.engine.state.loop_escalation import EscalationStep, LoopEscalation
+from loops.engine.state.loop_escalation import EscalationStep, LoopEscalation, is_helped
 from loops.engine.state.recovery import RecoveryState
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import ConfidenceTerms
@@ -115,4 +114,4 @@ def test_confidence_waits_until_what_was_told_had_its_steps(step: int, judged: b
     state = replace(state, spec=replace(state.spec, confidence=JUDGED))
     assert bool(due(state)) is judged
     assert bool(due(replace(state, confidence=replace(state.confidence, asked=True))))
-    assert guard.is_helped(state) is not judged
+    assert is_helped(state.circle, state.step) is not judged

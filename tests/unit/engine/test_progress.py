@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
-from loops.engine import progress
 from loops.engine.apply import replay
 from loops.engine.encoding.codec import from_plain, to_plain
 from loops.engine.facts import Check
+from loops.engine.progress import score as progress
 from loops.engine.state.measures import NOT_MEASURED, Counts, Measured
 from loops.engine.state.run import RunState
 from loops.engine.values import ToolResult

@@ -17,10 +17,10 @@ from loops.engine.apply import apply
 from loops.engine.decide import decide
 from loops.engine.effects import OpenGate
 from loops.engine.failures import step_failures
+from loops.engine.failures.backoff import delay_s
 from loops.engine.failures.blocked_calls import REFLECTION_CHARS
 from loops.engine.failures.memory import fingerprint
 from loops.engine.failures.reflection import CUT_HERE, quoted
-from loops.engine.model_calls.backoff import delay_s
 from loops.engine.state.failure import (
     Failure,
     Recovery,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import fields, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
-from loops.engine.apply import ImpossibleFact, apply, replay
+from loops.engine.apply import HANDLERS, ImpossibleFact, apply, replay
 from loops.engine.encoding import canonical
 from loops.engine.encoding.codec import from_plain, to_plain
 from loops.engine.state.lifecycle import Event, Phase, UndefinedTransition
@@ -138,6 +139,31 @@ def test_a_checkpoint_and_the_facts_after_it_are_the_whole_history(plan: adversa
     for fact in journal.facts[at + 1 :]:
         state = apply(state, fact)
     assert state == journal.states[-1]
+
+
+@pytest.mark.spec("J2")
+@examples(usual=25, full=600)
+@given(adversary.plans)
+def test_in_which_order_abilities_hear_of_a_fact_means_nothing(plan: adversary.Plan) -> None:
+    """But that the one whose fact it is comes last."""
+    journal = run_of(plan).journal
+    for state, fact, after in zip(journal.states, journal.facts[1:], journal.states[1:], strict=False):
+        *others, own = HANDLERS[type(fact)]
+        for order in itertools.permutations(others) if len(others) > 1 else ():
+            folded = state
+            for handler in (*order, own):
+                folded = handler(folded, fact)
+            assert replace(after, seq=0, last_at=0, active_us=0) == replace(folded, seq=0, last_at=0, active_us=0)
+
+
+def test_the_ability_whose_fact_it_is_comes_last() -> None:
+    shared = {kind: handlers for kind, handlers in HANDLERS.items() if len(handlers) > 1}
+    assert {f.StepCompleted, f.ToolCompleted, f.ModelAnswered} <= shared.keys()
+    for kind, handlers in shared.items():
+        ability = kind.__module__.removeprefix("loops.engine.facts.")
+        abilities = [handler.__module__.split(".")[2] for handler in handlers]
+        assert abilities[-1] == ability, kind
+        assert len({*abilities}) == len(abilities), f"an ability says twice what {kind.__name__} means"
 
 
 @pytest.mark.spec("A4", "J7")

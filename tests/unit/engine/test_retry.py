@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.engine.model_calls.backoff import BASE_S, CAP_S, LONGEST_WISH_S, delay_s
+from loops.engine.failures.backoff import BASE_S, CAP_S, LONGEST_WISH_S, delay_s
 from tests.unit.engine.effort import examples
 
 ATTEMPTS = st.integers(1, 10_000)

@@ -16,7 +16,7 @@ from hypothesis import given
 from loops.driver import interrupts
 from loops.engine import call_cycle
 from loops.engine.encoding.codec import from_plain, to_plain
-from loops.engine.limits import guards as limits_guards
+from loops.engine.measures import limits as limits_guards
 from loops.engine.ports import Verified
 from loops.engine.state.limits import Limits
 from loops.engine.state.run import RunState

@@ -10,7 +10,7 @@ import pytest
 
 from gates.policy.payloads import LIMITS, Invalid, cleaned, extensions_left
 from loops.engine import facts as f
-from loops.engine.limits.guards import LABELS
+from loops.engine.measures.limits import LABELS
 from loops.engine.state.thresholds import OFF
 from loops.engine.values import ToolResult, Usage
 from tests.fakes import Tools, World, done, says

@@ -7,7 +7,7 @@ import pytest
 from gates.policy.kinds import Kind
 from gates.policy.payloads import Invalid, cleaned, confirmation_word
 from gates.policy.verdicts import ALLOWED
-from loops.engine.limits import guards
+from loops.engine.measures import limits as guards
 
 pytestmark = pytest.mark.spec("Q4")
 GOOD: dict[str, dict[str, Any]] = {

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeGuard, TypeVar
 
-from loops.engine.state.measures import Counts, Measured
+from loops.engine.state.measures import REPORTED, Counts, Measured
 from loops.engine.state.run import RunState
 from loops.engine.values import Json, ToolResult
 
@@ -29,7 +29,6 @@ MODEL_AT_MOST = 0.3
 """An opinion proves less than any file."""
 COVERAGE_SHARE = 0.1
 """Of the score of tests, once their coverage is known."""
-REPORTED = "tests (command)"
 FILES_REMEMBERED = 32
 """More files than this change no score any more: so many reach ``ARTIFACTS_AT_MOST``."""
 MOST_TESTS = 10**7

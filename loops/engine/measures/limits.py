@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from loops.engine.context_window.budget import SMALLEST_ANSWER, answer_room
+from loops.engine.measures.context_budget import SMALLEST_ANSWER, answer_room
 from loops.engine.state.limits import EXTENDABLE, FIELD_OF, Limits
 from loops.engine.state.run import RunState
 from loops.engine.values import Json
 
-ROOM_FOR_WORDS = 1_024
-"""Tokens: what a decision and the warnings after it add to the conversation."""
 LARGEST_ANSWER = 32_768
 """Tokens, thinking included. What one model may write at most stands in its own settings."""
 LARGEST_BOUND = 2**53
@@ -33,7 +31,6 @@ class LimitHit:
 LABELS: Mapping[str, str] = {name: row.unit for name, row in EXTENDABLE.items()}
 REASON_OF: Mapping[str, str] = {name: row.ends_as or name for name, row in EXTENDABLE.items()}
 """Reason code of a run that reached the limit and was not extended."""
-_SUGGESTED_FACTOR = 1.5
 
 
 def usage(state: RunState) -> dict[str, tuple[int, int]]:
@@ -117,28 +114,6 @@ def warnings(state: RunState) -> tuple[LimitHit, ...]:
         if used >= bound * state.limits.warn_at:
             found.append(LimitHit(name, used, bound))
     return tuple(found)
-
-
-def suggested(state: RunState, hit: LimitHit) -> int:
-    """A new bound to offer: half as much again, and always one that lets it go on."""
-    return max(int(hit.bound * _SUGGESTED_FACTOR), hit.used + max(1, hit.bound // 4), least(state, hit))
-
-
-def least(state: RunState, hit: LimitHit) -> int:
-    """The smallest bound with which the run goes on: with less, whoever extends it would be asked again at once."""
-    if hit.limit == "max_tokens":
-        return max(hit.bound + 1, state.tokens + state.context_tokens + SMALLEST_ANSWER + ROOM_FOR_WORDS)
-    return max(hit.bound, hit.used) + 1
-
-
-def extensions_left(state: RunState) -> int:
-    """How often people may still let it go on past a bound, or out of a loop (SPEC A6)."""
-    return max(0, state.limits.max_extensions - state.extensions)
-
-
-def extensions_of(state: RunState) -> dict[str, Json]:
-    """What a gate says whose approval counts as an extension: so many were granted, so many may be."""
-    return {"extensions_used": state.extensions, "extensions_allowed": state.limits.max_extensions}
 
 
 def extended(limits: Limits, payload: Mapping[str, Json], *, unpriced: bool = False) -> Limits:

@@ -1,0 +1,1 @@
+"""How far a run is: measured after every call and step."""
