@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentops.ops.finding import OK, WARNING, Finding
-from loops.engine import json_schema
+from loops.engine.encoding import json_schema
 from loops.models import Run
 
 LOOKED_AT = 500

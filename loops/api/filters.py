@@ -7,7 +7,7 @@ from typing import Any
 import django_filters as filters
 from django.db import models
 
-from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.ends.reasons import EXPLANATIONS
 from loops.models import Agent, Run, Task
 from loops.querysets import RunQuerySet
 

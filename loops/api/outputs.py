@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.ends.reasons import EXPLANATIONS
 from loops.models import Agent, Detection, ModelConfig, Project, Run, Step, Task, ToolCallRecord
 from loops.services import models
 from loops.services.keys import Book

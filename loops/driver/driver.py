@@ -31,7 +31,7 @@ from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.context_window.transcript import Transcript
 from loops.engine.decide import decide
-from loops.engine.end_reports import REPORT_KINDS, report
+from loops.engine.ends.reports import REPORT_KINDS, report
 from loops.engine.state.lifecycle import Phase, transition
 from loops.engine.state.run import RunState
 from loops.engine.strategies import third_party

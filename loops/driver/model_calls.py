@@ -14,11 +14,11 @@ from loops.driver.session import RunSession
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine.breakers import MODEL
 from loops.engine.encoding.canonical import encode
 from loops.engine.encoding.replace import evolve
 from loops.engine.facts import TOO_LONG
 from loops.engine.failures.backoff import delay_s
+from loops.engine.failures.breakers import MODEL
 from loops.engine.measures.context_budget import is_small, window
 from loops.engine.model_calls.thinking_signature import signed
 from loops.engine.state.run import RunState

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from loops.driver.session import RunSession
 from loops.engine import effects as e
 from loops.engine import facts as f
-from loops.engine.breakers import MODEL, Refusal, model_is_at_fault
+from loops.engine.failures.breakers import MODEL, Refusal, model_is_at_fault
 from loops.engine.ports import ModelError
 from loops.engine.values import ModelRole
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from loops.engine import breakers as b
 from loops.engine import ports as p
+from loops.engine.failures import breakers as b
 from loops.engine.model_calls import turns as t
 from loops.engine.state.spec import RunSpec
 

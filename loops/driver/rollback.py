@@ -20,8 +20,8 @@ from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine.end_reasons import EXPLANATIONS
-from loops.engine.end_reports import failure_behind
+from loops.engine.ends.reasons import EXPLANATIONS
+from loops.engine.ends.reports import failure_behind
 from loops.engine.rollback import plan as rb
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState

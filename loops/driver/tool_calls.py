@@ -14,9 +14,9 @@ from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine import prompts
-from loops.engine.breakers import TOOL, Refusal, told, tool_fault
 from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
+from loops.engine.failures.breakers import TOOL, Refusal, told, tool_fault
 from loops.engine.state.clearance import words_of
 from loops.engine.values import FailureKind, Json, ToolCall, ToolResult, ToolSpec
 from loops.streams import OutputStream

@@ -1,4 +1,4 @@
-"""``apply``: fold one fact into the state. One small function a kind of fact, one module for each module of facts.
+"""``apply``: fold one fact into the state, by what it means to each ability that it concerns (``reducers``).
 
 ``apply`` refuses a fact that cannot have happened (``ImpossibleFact``) and leaves the state alone.
 """

@@ -24,10 +24,10 @@ is Rest, and the driver gives the run back.
 
 from __future__ import annotations
 
-from loops.engine import end_reasons
 from loops.engine.apply import ImpossibleFact, apply, initial, replay
 from loops.engine.effects import AwaitModel, AwaitTurn, Effect, OpenGate, Record, Rest, RunChecks, Wait
-from loops.engine.end_reasons import When
+from loops.engine.ends import reasons as end_reasons
+from loops.engine.ends.reasons import When
 from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.measures.extensions import extensions_left, extensions_of
 from loops.engine.rollback import plan

@@ -22,7 +22,7 @@ from loops.engine.context_window.transcript import Transcript
 from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import from_plain, to_plain
 from loops.engine.encoding.replace import evolve
-from loops.engine.end_reports import REPORT_KINDS, report
+from loops.engine.ends.reports import REPORT_KINDS, report
 from loops.engine.rollback import plan
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.run import RunState

@@ -12,7 +12,7 @@ from loops.engine.apply import apply, initial
 from loops.engine.encoding.canonical import encode
 from loops.engine.encoding.codec import from_plain
 from loops.engine.encoding.replace import evolve
-from loops.engine.end_reports import REPORT_KINDS, report
+from loops.engine.ends.reports import REPORT_KINDS, report
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import RunSpec

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from loops.engine import breakers as b
+from loops.engine.failures import breakers as b
 from loops.engine.state.needs import NeedKind
 from loops.models import Breaker, BreakerEvent, Membership, Run
 from loops.querysets import OPERATE

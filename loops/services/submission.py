@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loops.engine import json_schema
-from loops.engine.encoding import canonical
+from loops.engine.encoding import canonical, json_schema
 from loops.engine.limits import complexity
 from loops.engine.state.limits import FIELD_OF, LIMITS
 from loops.engine.text.truncation import shortened

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import connection
 
-from loops.engine.end_reports import REPORT_KINDS
+from loops.engine.ends.reports import REPORT_KINDS
 
 NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 REPORTS = tuple(REPORT_KINDS.values())

@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 
-from loops.engine import breakers as b
+from loops.engine.failures import breakers as b
 from loops.engine.text.truncation import shortened
 from loops.ids import new_id
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loops.engine import json_schema
-from loops.engine.json_schema import BadSchema
+from loops.engine.encoding import json_schema
+from loops.engine.encoding.json_schema import BadSchema
 from loops.engine.values import Json
 from loops.tools.output import clean_text
 

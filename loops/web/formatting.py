@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.ends.reasons import EXPLANATIONS
 from loops.engine.state.limits import FIELD_OF
 from loops.engine.state.limits import LIMITS as TABLE
 from loops.engine.state.needs import STANDSTILLS

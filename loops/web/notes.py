@@ -10,7 +10,7 @@ from typing import Any
 from loops.engine.confidence.bands import in_a_word
 from loops.engine.confidence.score import in_words
 from loops.engine.encoding import canonical
-from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.ends.reasons import EXPLANATIONS
 from loops.engine.state.lifecycle import LABELS as PHASES
 from loops.engine.state.lifecycle import Phase
 from loops.web import formatting, loop_detection

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from loops.engine.before_request import BEFORE
-from loops.engine.end_reasons import END_REASONS
+from loops.engine.ends.reasons import END_REASONS
 from loops.engine.loop_detection.detectors import DETECTORS
+from loops.engine.strategies.before_request import BEFORE
 from loops.monitor.rules import LOOKS
 from tests.controls.guards import GUARDS, ROOT, Guard, Unreadable, read
 from tests.controls.switch import Stale, check, off

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from importlib.resources.abc import Traversable
 
-from loops.engine import before_request, call_cycle
 from loops.engine.effects import Effect, Record
 from loops.engine.run.phases import entered
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.run import RunState
-from loops.engine.strategies import register
+from loops.engine.strategies import before_request, call_cycle, register
 
 
 @register

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from loops.engine import json_schema
-from loops.engine.encoding import strict_json
+from loops.engine.encoding import json_schema, strict_json
 from loops.engine.facts import Check
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import RunSpec

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from loops.engine.encoding import canonical
-from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.ends.reasons import EXPLANATIONS
 from loops.engine.facts import Reminded, RunEnded
 from loops.engine.state.lifecycle import Phase
 from loops.models import AuditEvent, Fact, ProvenanceRecord, Run, Step, ToolCallRecord

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gates.models import Gate
-from loops.engine import breakers as b
 from loops.engine import facts as f
+from loops.engine.failures import breakers as b
 from loops.ids import new_id
 from loops.llm import transport_errors
 from loops.models import AuditEvent, Breaker

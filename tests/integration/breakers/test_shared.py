@@ -13,8 +13,8 @@ import psycopg
 import pytest
 from django.db import connection
 
-from loops.engine import breakers as b
 from loops.engine.encoding.replace import evolve
+from loops.engine.failures import breakers as b
 from loops.models import Breaker, BreakerEvent, BreakerRule, Run
 from loops.storage import journal
 from loops.storage.breakers import Holder, PgBreakers, change_row

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from loops.driver import Ports
-from loops.engine import breakers as b
+from loops.engine.failures import breakers as b
 from tests import fakes
 
 MAIN = "scripted"

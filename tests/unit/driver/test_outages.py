@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from loops.engine import breakers as b
 from loops.engine import facts as f
+from loops.engine.failures import breakers as b
 from loops.engine.ports import ModelError
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.outage import MAX_SECONDS_PARKED

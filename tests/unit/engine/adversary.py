@@ -22,8 +22,8 @@ from loops.engine import ports as p
 from loops.engine.apply import apply, replay
 from loops.engine.context_window.conversation import extend
 from loops.engine.context_window.transcript import Transcript
-from loops.engine.end_reasons import EXPLANATIONS
-from loops.engine.end_reports import REPORT_KINDS
+from loops.engine.ends.reasons import EXPLANATIONS
+from loops.engine.ends.reports import REPORT_KINDS
 from loops.engine.measures.limits import SMALLEST_ANSWER
 from loops.engine.state.lifecycle import TERMINAL, Phase
 from loops.engine.state.limits import Limits

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.before_request import BEFORE, next_effect
 from loops.engine.decide import decide
 from loops.engine.effects import CallModel, CheckConfidence, Effect, End, OpenGate, PruneContext, Record
 from loops.engine.encoding.fingerprints import mark, result_mark
@@ -21,6 +20,7 @@ from loops.engine.state.recovery import RecoveryState
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import ConfidenceTerms
 from loops.engine.state.step_window import Seen
+from loops.engine.strategies.before_request import BEFORE, next_effect
 from tests.fakes import spec
 
 SPEC = replace(spec(windows={"scripted": 10_000}), confidence=ConfidenceTerms(every_steps=99))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.engine import breakers as b
-from loops.engine.breakers import Breaker, Rule, Status
+from loops.engine.failures import breakers as b
+from loops.engine.failures.breakers import Breaker, Rule, Status
 from loops.engine.values import FailureKind, ToolResult
 from tests.unit.engine.effort import examples
 

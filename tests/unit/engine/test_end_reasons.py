@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from loops.engine import end_reasons
-from loops.engine.end_reasons import END_REASONS, EXPLANATIONS, When, as_markdown
-from loops.engine.end_reports import REPORT_KINDS
+from loops.engine.ends import reasons as end_reasons
+from loops.engine.ends.reasons import END_REASONS, EXPLANATIONS, When, as_markdown
+from loops.engine.ends.reports import REPORT_KINDS
 from loops.engine.ports import ModelError
 from loops.engine.state.lifecycle import HOPELESS, RETRIABLE, Event, Phase, transition
 from loops.engine.state.spec import ConfidenceTerms

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from loops.engine.end_reasons import EXPLANATIONS
-from loops.engine.end_reports import report
+from loops.engine.ends.reasons import EXPLANATIONS
+from loops.engine.ends.reports import report
 from loops.engine.facts import RunEnded
 from loops.engine.measures import limits as guards
 from loops.engine.state.lifecycle import Phase

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.ends.reasons import EXPLANATIONS
 from loops.engine.facts import Check
 from loops.engine.state.lifecycle import Phase
 from loops.engine.values import ToolResult

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
-from loops.engine.end_reasons import EXPLANATIONS
+from loops.engine.ends.reasons import EXPLANATIONS
 from loops.engine.failures.classify import classify
 from loops.engine.state.failure import Failure, Source
 from loops.engine.state.lifecycle import Phase

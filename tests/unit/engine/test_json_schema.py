@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loops.engine import json_schema as js
+from loops.engine.encoding import json_schema as js
 from loops.engine.verification.checks import check_schema
 from tests.fakes import spec as spec_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from loops.engine import facts as f
 from loops.engine.apply import ImpossibleFact, apply
-from loops.engine.end_reasons import END_REASONS
+from loops.engine.ends.reasons import END_REASONS
 from loops.engine.state.lifecycle import (
     LABELS,
     TABLE,

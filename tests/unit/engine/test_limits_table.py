@@ -8,7 +8,7 @@ import pytest
 
 from gates.policy import payloads
 from loops.engine.encoding.codec import from_plain
-from loops.engine.end_reasons import END_REASONS
+from loops.engine.ends.reasons import END_REASONS
 from loops.engine.measures import limits as guards
 from loops.engine.state.limits import DEFAULTS, EXTENDABLE, FIELD_OF, LIMITS, Limits
 from loops.engine.state.thresholds import Thresholds

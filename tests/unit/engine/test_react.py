@@ -9,7 +9,6 @@ import pytest
 
 from loops.engine import facts as f
 from loops.engine import prompts
-from loops.engine.call_cycle import VOIDED_AT_MOST
 from loops.engine.decide import decide
 from loops.engine.effects import CallModel, Effect, End, JudgeCall, OpenGate, Record, RecoverTool, Rest, RunTool, Wait
 from loops.engine.facts import Check
@@ -21,6 +20,7 @@ from loops.engine.state.run import OpenGate as Gate
 from loops.engine.state.run import PendingCall, RunState
 from loops.engine.state.step_window import Seen
 from loops.engine.strategies import UnknownLoop, get, names
+from loops.engine.strategies.call_cycle import VOIDED_AT_MOST
 from loops.engine.strategies.react import React
 from loops.engine.values import Access, StopReason, ToolCall, ToolResult
 from tests.fakes import Tools, World, done, says, spec

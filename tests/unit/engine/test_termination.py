@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 
 from loops.driver import interrupts
-from loops.engine import call_cycle
 from loops.engine.encoding.codec import from_plain, to_plain
 from loops.engine.measures import limits as limits_guards
 from loops.engine.ports import Verified
 from loops.engine.state.limits import Limits
 from loops.engine.state.run import RunState
 from loops.engine.state.thresholds import OFF
+from loops.engine.strategies import call_cycle
 from tests.unit.engine.adversary import Answer, Endless, Killed, Plan, World, check_end, plans
 from tests.unit.engine.effort import examples
 

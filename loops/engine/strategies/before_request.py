@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from loops.engine import end_reasons
 from loops.engine.confidence import score
 from loops.engine.context_window import budget
 from loops.engine.effects import CallModel, Effect
+from loops.engine.ends import reasons as end_reasons
 from loops.engine.failures import recovery
 from loops.engine.limits import reached_limits
 from loops.engine.loop_detection import guard

@@ -6,7 +6,7 @@ from typing import Any
 
 from loops.engine.context_window import budget
 from loops.engine.encoding.codec import to_plain
-from loops.engine.end_reasons import END_REASONS, EXPLANATIONS
+from loops.engine.ends.reasons import END_REASONS, EXPLANATIONS
 from loops.engine.facts import Check
 from loops.engine.measures.extensions import extensions_left
 from loops.engine.measures.limits import usage
