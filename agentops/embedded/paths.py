@@ -14,8 +14,8 @@ from agentops.embedded import EmbeddedError
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 SANDBOXED = 62534
-"""Whose files agents' commands make under a root worker (`loops.tools.sandbox.user`), and the group that passes through
-folders which root closes to everybody else."""
+"""Whose files agents' commands make under a root worker (`loops.tools.sandbox.namespaces.user`), and the group that
+passes through folders which root closes to everybody else."""
 LONGEST_SOCKET_FOLDER = 80  # unix socket paths end at 103 bytes on macOS, 107 on Linux
 
 

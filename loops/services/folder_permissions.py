@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from shlex import quote
 
-from loops.tools.sandbox.user import file_owner
+from loops.tools.sandbox.namespaces.user import file_owner
 
 
 def lacking(folder: Path, *, change: bool) -> str:

@@ -15,8 +15,8 @@ from loops.tools.diffs import DiffError
 from loops.tools.fence import LeaseOver
 from loops.tools.output import clean_text, sha256_hex, show
 from loops.tools.registry import ArgumentError, Arguments, Tool, ToolRun
+from loops.tools.sandbox.namespaces.user import NoUserNamespace
 from loops.tools.sandbox.safe_paths import PathRefused
-from loops.tools.sandbox.user import NoUserNamespace
 
 _GRACE_S = 5.0
 

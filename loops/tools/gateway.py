@@ -46,8 +46,8 @@ from loops.tools.registry import (
 )
 from loops.tools.rollback import NO_WAY, why_lasting
 from loops.tools.sandbox.capability import FILES_ONLY, FULL, NOTHING, SandboxLevel
-from loops.tools.sandbox.protected_files import tidy
 from loops.tools.sandbox.safe_paths import PathRefused, relative
+from loops.tools.sandbox.workspace_guard.protected_files import tidy
 from loops.tools.workspace import Workspace
 from loops.tools.workspace_roots import Folders
 

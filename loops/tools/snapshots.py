@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from loops.engine.encoding import canonical
 from loops.tools.output import clean_text, sha256_hex
 from loops.tools.registry import ToolRun
-from loops.tools.sandbox.protected_files import placeholders
 from loops.tools.sandbox.safe_paths import PathRefused, relative
+from loops.tools.sandbox.workspace_guard.protected_files import placeholders
 from loops.tools.workspace import SKIPPED, Workspace
 
 NOTHING, FOLDER, OTHER = "", "directory", "other"

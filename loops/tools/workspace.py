@@ -13,10 +13,10 @@ from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.output import sha256_hex
 from loops.tools.protected_paths import protecting
-from loops.tools.sandbox import git_named, git_writes
 from loops.tools.sandbox.command import ENVIRONMENT
+from loops.tools.sandbox.namespaces.user import file_owner
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory, kind, relative
-from loops.tools.sandbox.user import file_owner
+from loops.tools.sandbox.workspace_guard import git_named, git_writes
 
 CACHES = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
 SKIPPED = CACHES | {".git", "node_modules", ".venv"}

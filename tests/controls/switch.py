@@ -109,7 +109,7 @@ def _forget() -> None:
 @contextmanager
 def _off_in_keepers(guard: Guard) -> Iterator[None]:
     """In every one that starts while this lasts, before it does anything."""
-    from loops.tools.sandbox import confinement
+    from loops.tools.sandbox.confined import confinement
 
     before = confinement._MAIN
     first = f"from tests.controls import guards, switch; held = switch.off_here(guards.{guard!r}); held.__enter__(); "

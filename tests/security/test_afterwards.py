@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from loops.tools.limits import ON_SIGHT, PROTECTED
-from loops.tools.sandbox import capability, planted_files, protected_files
+from loops.tools.sandbox import capability
 from loops.tools.sandbox.capability import CONFINED, FULL, SandboxLevel
+from loops.tools.sandbox.workspace_guard import planted_files, protected_files
 from tests.unit.tools.harness import Desk, reachable
 
 pytestmark = pytest.mark.spec("I7")

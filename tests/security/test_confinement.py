@@ -20,9 +20,10 @@ import pytest
 from loops.engine.values import Access
 from loops.tools.limits import MIB, Limits
 from loops.tools.policy import AccessRule
-from loops.tools.sandbox import capability, confinement, metadata, seccomp, trial
+from loops.tools.sandbox import capability, seccomp
 from loops.tools.sandbox.capability import CONFINED, SandboxLevel
 from loops.tools.sandbox.command import Sandboxed, environment
+from loops.tools.sandbox.confined import confinement, metadata, trial
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from tests.security import processes
 from tests.stack import wait_until

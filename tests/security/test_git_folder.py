@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from loops.tools.limits import Limits
-from loops.tools.sandbox import kept_files, protected_files, survey
 from loops.tools.sandbox.capability import CONFINED, FULL
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
+from loops.tools.sandbox.workspace_guard import kept_files, protected_files, survey
 from tests.security import test_afterwards
 from tests.security.test_afterwards import Person
 from tests.unit.tools.harness import reachable

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from loops.engine.values import Access
-from loops.tools.sandbox import git_named
 from loops.tools.sandbox.capability import CONFINED, FULL
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
+from loops.tools.sandbox.workspace_guard import git_named
 from tests.security import test_afterwards
 from tests.security.test_afterwards import Person
 from tests.unit.tools.harness import Desk

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from loops.engine.values import Access
-from loops.tools.sandbox import git_writes
+from loops.tools.sandbox.workspace_guard import git_writes
 from tests.security import test_afterwards
 from tests.security.test_afterwards import Person
 from tests.unit.tools.harness import Desk

@@ -11,7 +11,7 @@ import pytest
 
 from loops.services import folder_permissions
 from loops.tools.sandbox import capability
-from loops.tools.sandbox.user import OUTSIDE_UID
+from loops.tools.sandbox.namespaces.user import OUTSIDE_UID
 from tests.unit.tools.harness import Desk
 
 ALICE = 61_001

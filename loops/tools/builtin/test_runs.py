@@ -20,9 +20,9 @@ from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.rollback import lasting_command, learn_command, of_command
 from loops.tools.sandbox.command import REPORTS
+from loops.tools.sandbox.namespaces.user import file_owner
 from loops.tools.sandbox.runner import Outcome
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
-from loops.tools.sandbox.user import file_owner
 from loops.tools.workspace import Workspace
 
 DEFAULT_COMMAND = "python3 -m pytest -q"

@@ -23,13 +23,13 @@ from dataclasses import dataclass, field
 
 from loops.engine.values import Json
 from loops.tools.limits import Limits
-from loops.tools.sandbox import confinement
-from loops.tools.sandbox.bubblewrap import prepare
 from loops.tools.sandbox.command import Prepared, Sandboxed, environment
+from loops.tools.sandbox.confined import confinement
 from loops.tools.sandbox.installation import bwrap_path, remedy
+from loops.tools.sandbox.namespaces.bubblewrap import prepare
+from loops.tools.sandbox.namespaces.user import NoUserNamespace, file_owner, sandbox_user
 from loops.tools.sandbox.safe_paths import SafeDirectory, openat2_works
 from loops.tools.sandbox.seccomp import filter_bytes
-from loops.tools.sandbox.user import NoUserNamespace, file_owner, sandbox_user
 
 FULL, CONFINED, FILES_ONLY, NOTHING = 3, 2, 1, 0
 _AGAIN_S = 30.0

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from loops.engine.ports import OnOutput
 from loops.tools.fence import Fence
 from loops.tools.limits import Limits
+from loops.tools.sandbox.accounting.consumption import Used, measure
 from loops.tools.sandbox.command import Prepared
-from loops.tools.sandbox.consumption import Used, measure
 from loops.tools.sandbox.lease_wrapper import ENDED_BY_LEASE, LeaseWrapper, leash
 
 _CHUNK = 64 * 1024

@@ -16,7 +16,7 @@ from loops.models import Workspace
 from loops.services import workspaces
 from loops.tools.sandbox import capability
 from loops.tools.sandbox.capability import CONFINED, SandboxLevel
-from loops.tools.sandbox.user import OUTSIDE_UID
+from loops.tools.sandbox.namespaces.user import OUTSIDE_UID
 from tests.integration.services import world as worlds
 from tests.unit.tools.harness import Desk
 

@@ -14,7 +14,8 @@ import pytest
 
 from loops.tools import snapshots
 from loops.tools.limits import PROTECTED, Limits
-from loops.tools.sandbox import capability, protected_files
+from loops.tools.sandbox import capability
+from loops.tools.sandbox.workspace_guard import protected_files
 from loops.tools.workspace import Workspace
 from tests.stack import wait_until
 from tests.unit.tools.harness import Desk

@@ -21,7 +21,7 @@ from loops.engine.verification.environment import obstacle
 from loops.tools.limits import Limits
 from loops.tools.output import sha256_hex
 from loops.tools.sandbox import capability
-from loops.tools.sandbox.user import OUTSIDE_UID
+from loops.tools.sandbox.namespaces.user import OUTSIDE_UID
 from tests.own_environment import give_pytest
 from tests.unit.tools.harness import Desk
 

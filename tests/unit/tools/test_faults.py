@@ -8,8 +8,8 @@ from loops.tools.diffs import DiffError
 from loops.tools.execution import explain
 from loops.tools.fence import LeaseOver
 from loops.tools.registry import ArgumentError
+from loops.tools.sandbox.namespaces.user import NoUserNamespace
 from loops.tools.sandbox.safe_paths import PathRefused
-from loops.tools.sandbox.user import NoUserNamespace
 
 pytestmark = pytest.mark.spec("E5")
 

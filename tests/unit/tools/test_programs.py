@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from loops.tools.sandbox import bubblewrap, command, programs
+from loops.tools.sandbox import command, programs
+from loops.tools.sandbox.namespaces import bubblewrap
 
 pytestmark = pytest.mark.spec("I7", "X1")
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from loops.tools.sandbox.planted_files import changing, remove
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
+from loops.tools.sandbox.workspace_guard.planted_files import changing, remove
 
 _LARGEST = 64 << 20
 _TREE_LIMIT = 1_000

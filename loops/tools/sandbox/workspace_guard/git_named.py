@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from loops.tools.sandbox.git_settings import SETTINGS, is_harmless, is_repository
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
-from loops.tools.sandbox.survey import COMMON, LARGEST_SETTINGS, LEADS
+from loops.tools.sandbox.workspace_guard.git_settings import SETTINGS, is_harmless, is_repository
+from loops.tools.sandbox.workspace_guard.survey import COMMON, LARGEST_SETTINGS, LEADS
 
 MOST_NAMED = 1_000
 """Paths that the settings of one workspace may name; with more of them nothing is changed in it."""

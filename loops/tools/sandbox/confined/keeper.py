@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from loops.tools.sandbox import landlock
-from loops.tools.sandbox.metadata import answer
+from loops.tools.sandbox.confined import landlock
+from loops.tools.sandbox.confined.metadata import answer
 from loops.tools.sandbox.safe_paths import openat2
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from loops.tools.output import clean_text
-from loops.tools.sandbox import git_settings, programs
+from loops.tools.sandbox import programs
 from loops.tools.sandbox.command import WORKSPACE
-from loops.tools.sandbox.git_settings import HARMLESS_ENDING
 from loops.tools.sandbox.safe_paths import SafeDirectory, kind
-from loops.tools.sandbox.survey import DEEPEST, Found, Names, Survey, walk
+from loops.tools.sandbox.workspace_guard import git_settings
+from loops.tools.sandbox.workspace_guard.git_settings import HARMLESS_ENDING
+from loops.tools.sandbox.workspace_guard.survey import DEEPEST, Found, Names, Survey, walk
 
 MOST_KEPT = 50
 """Files of one command whose bytes are kept when they are taken away."""

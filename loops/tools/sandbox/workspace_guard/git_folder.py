@@ -12,9 +12,9 @@ import secrets
 import stat
 from contextlib import suppress
 
-from loops.tools.sandbox.planted_files import Cleanup, changing, open_up, remove
 from loops.tools.sandbox.safe_paths import SafeDirectory
-from loops.tools.sandbox.survey import GIT, STORE, Found, Names, Survey, walk
+from loops.tools.sandbox.workspace_guard.planted_files import Cleanup, changing, open_up, remove
+from loops.tools.sandbox.workspace_guard.survey import GIT, STORE, Found, Names, Survey, walk
 
 _NONE = Names.of(())
 

@@ -11,9 +11,16 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from loops.tools.sandbox.git_settings import HARMLESS_ENDING, HOOKS, SETTINGS, SHAPE, is_repository, orders
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
-from loops.tools.sandbox.survey import LARGEST_SETTINGS
+from loops.tools.sandbox.workspace_guard.git_settings import (
+    HARMLESS_ENDING,
+    HOOKS,
+    SETTINGS,
+    SHAPE,
+    is_repository,
+    orders,
+)
+from loops.tools.sandbox.workspace_guard.survey import LARGEST_SETTINGS
 
 
 def refusal(root: SafeDirectory, path: str, *, moved: bool = False) -> str:

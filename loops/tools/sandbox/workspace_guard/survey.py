@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from loops.tools.sandbox.git_settings import HOOKS, SETTINGS, TODO, is_repository
+from loops.tools.sandbox.workspace_guard.git_settings import HOOKS, SETTINGS, TODO, is_repository
 
 DEEPEST = 100
 """Folder levels that are entered."""

@@ -10,9 +10,9 @@ from loops.tools.limits import MIB, Limits
 from loops.tools.sandbox import programs
 from loops.tools.sandbox.command import ENVIRONMENT, HOME, IGNORED, REPORT, TMP, WORKSPACE, Prepared, Sandboxed
 from loops.tools.sandbox.installation import bwrap_path
+from loops.tools.sandbox.namespaces.user import INSIDE_UID, SandboxUser
 from loops.tools.sandbox.safe_paths import STRICT
 from loops.tools.sandbox.seccomp import filter_bytes
-from loops.tools.sandbox.user import INSIDE_UID, SandboxUser
 
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # as well
 _SYSTEM = ("/usr", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")

@@ -17,17 +17,18 @@ from contextlib import suppress
 from signal import SIGTERM
 
 from loops.tools.limits import Limits
-from loops.tools.sandbox import landlock, programs
+from loops.tools.sandbox import programs
 from loops.tools.sandbox.command import IGNORED, REPORTS, WORKSPACE, Prepared, Sandboxed
+from loops.tools.sandbox.confined import landlock
+from loops.tools.sandbox.namespaces.user import file_owner
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from loops.tools.sandbox.seccomp import METADATA, alone_bytes
-from loops.tools.sandbox.user import file_owner
 
 _READABLE = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")
 _TOLD = ("/proc/cpuinfo", "/proc/meminfo", "/proc/filesystems", "/proc/sys/vm/overcommit_memory")
 _USABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-_ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
-_MAIN = "import sys; sys.path.insert(0, {root!r}); from loops.tools.sandbox.{module} import main; main()"
+_ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../../../.."))
+_MAIN = "import sys; sys.path.insert(0, {root!r}); from loops.tools.sandbox.confined.{module} import main; main()"
 _OWN = ("home", "tmp")
 _LARGEST = 64 << 20
 

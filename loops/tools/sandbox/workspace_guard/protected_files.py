@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 
 from loops.tools.limits import PROTECTED
 from loops.tools.output import clean_text
-from loops.tools.sandbox import git_folder, git_named, kept_files
 from loops.tools.sandbox.command import ENVIRONMENT
-from loops.tools.sandbox.git_settings import HARMLESS_ENDING, SETTINGS
-from loops.tools.sandbox.kept_files import Files
-from loops.tools.sandbox.planted_files import Cleanup, Taken
 from loops.tools.sandbox.safe_paths import STRICT, PathRefused, SafeDirectory, relative
-from loops.tools.sandbox.survey import Names, Survey, survey
+from loops.tools.sandbox.workspace_guard import git_folder, git_named, kept_files
+from loops.tools.sandbox.workspace_guard.git_settings import HARMLESS_ENDING, SETTINGS
+from loops.tools.sandbox.workspace_guard.kept_files import Files
+from loops.tools.sandbox.workspace_guard.planted_files import Cleanup, Taken
+from loops.tools.sandbox.workspace_guard.survey import Names, Survey, survey
 
 MOST_PROTECTED = 5_000
 """Files and folders at protected paths, below the root of a workspace too; with more of them no command runs."""

@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from loops.tools.sandbox import keeper
+from loops.tools.sandbox.confined import keeper
 
 Places = Mapping[str, Any]
 """Of the host: ``port``, ``datagrams``, ``socket``, ``abstract``, ``file``, ``folder``, ``process``."""

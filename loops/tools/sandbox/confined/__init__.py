@@ -1,0 +1,1 @@
+"""A command without namespaces: Landlock, seccomp, and a process that keeps it (SPEC I7)."""

@@ -1,0 +1,1 @@
+"""A command in namespaces of its own, by bubblewrap (SPEC I7)."""
