@@ -12,13 +12,13 @@ from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 
 from agentops.database_pool import share_connections  # noqa: E402
-from agentops.request_limits.asgi import Edge  # noqa: E402
-from agentops.websocket_origin import SameOrigin  # noqa: E402
+from agentops.edge.request_limits.asgi import Edge  # noqa: E402
+from agentops.edge.websocket_origin import SameOrigin  # noqa: E402
 from loops.web.live.routes import websocket_urlpatterns  # noqa: E402
 
 share_connections()
 if "daphne.server" in sys.modules:  # it is daphne that has loaded this, and not another server or a test
-    from agentops.request_limits import daphne
+    from agentops.edge.request_limits import daphne
 
     daphne.install()
 

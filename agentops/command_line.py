@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from agentops import prerequisites
-from agentops.embedded import service_user
+from agentops.embedded.root import service_user
 
 STEERING = {"stop", "pause", "resume", "retry", "check_confidence"}
 OF_RUNS = {"submit", "fork", "watch", "message", "runs", "token", "init", "test-model", *STEERING}

@@ -78,11 +78,11 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
-    "agentops.security_headers.SecurityHeaders",
-    "agentops.api_errors.Problems",
+    "agentops.edge.security_headers.SecurityHeaders",
+    "agentops.edge.api_errors.Problems",
     "agentops.health.Probes",  # before whoever asks which host was meant
-    "agentops.nul_bytes.Storable",
-    "agentops.token_throttle.Tokens",
+    "agentops.edge.nul_bytes.Storable",
+    "agentops.login.token_throttle.Tokens",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -203,13 +203,13 @@ TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
 TAKE_BACK_S = env.float("AGENTOPS_TAKE_BACK_SECONDS", default=5)
 MOST_SOCKETS = 30  # live pages of one person, over all web processes
 SOCKETS_PER_PERSON = env.int("AGENTOPS_SOCKETS_PER_PERSON", default=MOST_SOCKETS)
-AXES_HANDLER = "agentops.login_attempts.Attempts"
+AXES_HANDLER = "agentops.login.attempts.Attempts"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address", "username"]
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
-AXES_CLIENT_IP_CALLABLE = "agentops.client_address.counted_of_request"
-AXES_USERNAME_CALLABLE = "agentops.login_attempts.name_of"
-AXES_LOCKOUT_CALLABLE = "agentops.login_attempts.refuse"
+AXES_CLIENT_IP_CALLABLE = "agentops.edge.client_address.counted_of_request"
+AXES_USERNAME_CALLABLE = "agentops.login.attempts.name_of"
+AXES_LOCKOUT_CALLABLE = "agentops.login.attempts.refuse"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_DISABLE_ACCESS_LOG = True  # the audit log has it
 AXES_ENABLE_ADMIN = False

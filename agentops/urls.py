@@ -7,7 +7,7 @@ from django.templatetags.static import static
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
-from agentops import login_links
+from agentops.login import links as login_links
 from loops.api.endpoint import Endpoint
 
 

@@ -138,7 +138,7 @@ def static_files_listed_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def refusals_are_written_when_asked() -> Iterator[None]:
     """No timer of one test writes into the database of another."""
-    from agentops import refusals
+    from agentops.edge import refusals
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refusals, "EVERY_S", 86_400.0)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from agentops.embedded import service_user
+from agentops.embedded.root import service_user
 from agentops.ops import OpsError
 
 FORMAT = 1

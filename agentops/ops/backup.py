@@ -22,7 +22,7 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 
-from agentops.embedded import service_user
+from agentops.embedded.root import service_user
 from agentops.evidence import anchors
 from agentops.ops import OpsError, archive, programs
 from loops.services import workspaces

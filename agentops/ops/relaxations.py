@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from django.conf import settings
 
-from agentops import login_attempts
+from agentops.login import attempts as login_attempts
 from agentops.ops.finding import OK, WARNING, Finding
 from loops.services.tokens import from_before
 

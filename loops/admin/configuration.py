@@ -21,7 +21,8 @@ from loops.agents import packages
 from loops.engine import strategies
 from loops.engine.state.limits import FIELD_OF
 from loops.engine.values import Access
-from loops.llm import keys, providers
+from loops.llm import providers
+from loops.llm.endpoints import keys
 from loops.services import audit, model_tests, models
 from loops.services import keys as pairing
 from loops.services.submission import InvalidTask, clean_limits

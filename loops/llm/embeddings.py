@@ -18,7 +18,7 @@ import httpx2
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind
 from loops.llm.config import ModelConfig
-from loops.llm.connections import AddressRefused, guard, trusted
+from loops.llm.endpoints.connections import AddressRefused, guard, trusted
 from loops.llm.transport_errors import configuration_failure, http_failure, wire_failure
 
 DEFAULT_URL = "https://api.openai.com/v1"

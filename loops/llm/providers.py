@@ -157,8 +157,8 @@ def client(config: ModelConfig) -> httpx2.AsyncClient:
     redirect to another server, since keys would go along. Close it with the adapter."""
     import httpx2
 
-    from loops.llm import timeouts
-    from loops.llm.connections import guard, stay, trusted
+    from loops.llm.endpoints import timeouts
+    from loops.llm.endpoints.connections import guard, stay, trusted
 
     timeout = httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)
     hooks = timeouts.hooks(*config.silence_s, first=stay)
@@ -256,7 +256,7 @@ def _failure_of_wire(error: BaseException, secret: str) -> ModelError | None:
     """What a server or a connection did, as for our own providers; None for anything else."""
     import httpx2
 
-    from loops.llm.connections import AddressRefused, RedirectRefused
+    from loops.llm.endpoints.connections import AddressRefused, RedirectRefused
 
     match error:
         case httpx2.HTTPStatusError():

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import migrations, models
 
 import loops.ids
-from loops.llm.keys import belongs, pair_of
+from loops.llm.endpoints.keys import belongs, pair_of
 
 
 def carry_over(apps: Any, schema_editor: Any) -> None:

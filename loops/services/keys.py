@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from django.db import transaction
 
-from loops.llm import keys
-from loops.llm.addresses import is_inward, is_private
+from loops.llm.endpoints import keys
+from loops.llm.endpoints.addresses import is_inward, is_private
 from loops.models import ModelAddress, ModelConfig
 from loops.services import audit
 

@@ -19,7 +19,7 @@ from loops.engine.ports import ModelError
 from loops.engine.values import ModelEvent, ModelReply, ModelRequest, ModelRole, ToolSpec
 from loops.llm import prompts
 from loops.llm.config import ModelConfig as Config
-from loops.llm.context_window_discovery import ask_window
+from loops.llm.endpoints.context_window_discovery import ask_window
 from loops.llm.registry import ModelService
 from loops.models import ModelConfig
 from loops.services.models import config_of, keep_window, key_is_present, window_in_words, window_of

@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from loops import masking
 from loops.engine.values import ModelRole
-from loops.llm import config, keys
-from loops.llm.addresses import is_private, origin
-from loops.llm.context_window_discovery import ask_models, ask_window
-from loops.llm.context_windows import default_window, is_known
+from loops.llm import config
+from loops.llm.endpoints import keys
+from loops.llm.endpoints.addresses import is_private, origin
+from loops.llm.endpoints.context_window_discovery import ask_models, ask_window
+from loops.llm.endpoints.context_windows import default_window, is_known
 from loops.llm.scripted.scripts import find_script, script_names
 from loops.models import ModelConfig
 from loops.services.keys import Book

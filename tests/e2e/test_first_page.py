@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 
-from agentops import login_links
+from agentops.login import links as login_links
 from tests.web.browsing import faults
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("X1", "T1")]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from agentops.edge.websocket_origin import is_same_origin
 from agentops.roles import app_role
-from agentops.websocket_origin import is_same_origin
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
-from agentops import login_links
+from agentops.login import links as login_links
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("S4")]
 

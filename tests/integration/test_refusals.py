@@ -11,10 +11,10 @@ import pytest
 from channels.exceptions import StopConsumer
 from django.test import Client
 
-from agentops import refusals
+from agentops.edge import refusals
+from agentops.edge.request_limits.asgi import Edge
+from agentops.edge.websocket_origin import SameOrigin
 from agentops.ops import refusals as ops_refusals
-from agentops.request_limits.asgi import Edge
-from agentops.websocket_origin import SameOrigin
 from loops.models import AuditEvent
 from tests import factories as make
 from tests import stack

@@ -22,9 +22,9 @@ from django.test import Client
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from agentops import request_limits
+from agentops.edge import request_limits
+from agentops.edge.request_limits.asgi import Edge
 from agentops.embedded.process import Command
-from agentops.request_limits.asgi import Edge
 from tests import factories as make
 from tests import stack
 from tests.controls import switch
@@ -43,7 +43,7 @@ from tests.controls import switch
 switch.as_told()
 """
 QUICK = """
-from agentops import request_limits
+from agentops.edge import request_limits
 request_limits.PATIENCE_S = 1.0
 """
 # What Django has parsed waits, with all that it holds, until the test lets it go.

@@ -20,9 +20,9 @@ import psutil
 import pytest
 import redis
 
-from agentops.embedded import handover, service_user, user_access
 from agentops.embedded.process import nobody
-from agentops.embedded.user_access import User
+from agentops.embedded.root import handover, service_user, user_access
+from agentops.embedded.root.user_access import User
 from agentops.evidence import anchors
 from agentops.health import BEAT_KEY
 from tests.ports import free_port

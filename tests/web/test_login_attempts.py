@@ -11,7 +11,8 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
-from agentops import login_attempts, login_links
+from agentops.login import attempts as login_attempts
+from agentops.login import links as login_links
 from agentops.ops import relaxations
 from loops.models import AuditEvent
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
-from agentops.embedded import service_user
+from agentops.embedded.root import service_user
 from agentops.ops import OpsError, servers
 from agentops.ops.backup import back_up
 from loops.management.terminal import TerminalCommand

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
-from agentops import accounts
+from agentops.login import accounts
 from loops.management.terminal import TerminalCommand
 
 

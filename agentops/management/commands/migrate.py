@@ -9,8 +9,9 @@ from django.core.management.commands import migrate
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from agentops import accounts, roles
+from agentops import roles
 from agentops.embedded import EmbeddedError
+from agentops.login import accounts
 from loops.services.models import ensure_default_models
 
 NO_OWNER = (

@@ -9,10 +9,13 @@ from django.core.management import call_command, get_commands
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
-from agentops import accounts, login_links, roles
-from agentops.embedded import EmbeddedError, postgres, service_user, stack, valkey
+from agentops import roles
+from agentops.embedded import EmbeddedError, postgres, stack, valkey
 from agentops.embedded.paths import Paths
+from agentops.embedded.root import service_user
 from agentops.embedded.supervisor import Supervisor
+from agentops.login import accounts
+from agentops.login import links as login_links
 from loops.management.terminal import TerminalCommand
 from loops.tools.sandbox import installation
 

@@ -18,11 +18,11 @@ from anthropic import AsyncAnthropic, AsyncStream
 
 from loops.engine.ports import ModelError
 from loops.engine.values import ModelEvent, ModelReply, ModelRequest, ModelRole
-from loops.llm import timeouts
 from loops.llm.anthropic.request import Made, memo, request_body, seals
 from loops.llm.anthropic.stream import MessageDecoder, events_of
 from loops.llm.config import ModelConfig
-from loops.llm.connections import AddressRefused, RedirectRefused, guard, stay, trusted
+from loops.llm.endpoints import timeouts
+from loops.llm.endpoints.connections import AddressRefused, RedirectRefused, guard, stay, trusted
 from loops.llm.memo import Memo
 from loops.llm.transport_errors import configuration_failure, http_failure, page_failure, wire_failure
 

@@ -15,9 +15,9 @@ from openai import AsyncOpenAI
 
 from loops.engine.ports import ModelError
 from loops.engine.values import ModelEvent, ModelReply, ModelRequest, ModelRole
-from loops.llm import timeouts
 from loops.llm.config import ModelConfig
-from loops.llm.connections import AddressRefused, RedirectRefused, guard, stay, trusted
+from loops.llm.endpoints import timeouts
+from loops.llm.endpoints.connections import AddressRefused, RedirectRefused, guard, stay, trusted
 from loops.llm.memo import Memo
 from loops.llm.openai.request import Made, memo, request_body
 from loops.llm.openai.stream import ChunkDecoder

@@ -10,7 +10,8 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
-from agentops import refusals, token_throttle
+from agentops.edge import refusals
+from agentops.login import token_throttle
 from loops.models import ApiToken, AuditEvent
 from loops.services.tokens import new_token
 

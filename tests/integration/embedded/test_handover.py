@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentops.embedded import handover
+from agentops.embedded.root import handover
 
 pytestmark = [
     pytest.mark.spec("X1"),

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from agentops.embedded import user_access
 from agentops.embedded.process import nobody
-from agentops.embedded.user_access import User
+from agentops.embedded.root import user_access
+from agentops.embedded.root.user_access import User
 
 pytestmark = [
     pytest.mark.spec("X1"),
@@ -32,7 +32,8 @@ ROOT = Path(__file__).parents[3]
 SOMEBODY = "daemon"
 PROGRAM = """
 import json, os, sys
-from agentops.embedded import EmbeddedError, service_user
+from agentops.embedded import EmbeddedError
+from agentops.embedded.root import service_user
 try:
     service_user.give_up_root(sys.argv)
 except EmbeddedError as error:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from loops.llm.addresses import is_private, origin
 from loops.llm.config import ModelConfig
-from loops.llm.context_window_discovery import ask_window
+from loops.llm.endpoints.addresses import is_private, origin
+from loops.llm.endpoints.context_window_discovery import ask_window
 from loops.models import ModelConfig as ModelConfigRow
 from loops.services import model_tests, models
 from tests import factories as make

@@ -10,8 +10,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command, load_command_class
 
-from agentops import accounts
 from agentops.embedded.paths import Paths
+from agentops.login import accounts
 
 pytestmark = [pytest.mark.spec("S4"), pytest.mark.usefixtures("transactional_db")]
 PASSWORD = "correct horse battery staple"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentops.embedded.process import nobody
-from agentops.embedded.user_access import User, _asked_as
+from agentops.embedded.root.user_access import User, _asked_as
 from loops.models import Project, Run, Workspace
 from loops.services import folder_permissions, workspaces
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentops import request_limits
+from agentops.edge import request_limits
 from loops.web.live import messages
 
 pytestmark = pytest.mark.spec("R2")

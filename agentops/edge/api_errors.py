@@ -11,7 +11,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from agentops.request_limits import UNDER_API, Refusal
+from agentops.edge.request_limits import UNDER_API, Refusal
 
 SAID = {
     400: "The request could not be understood. Check its address, its Host and its headers.",

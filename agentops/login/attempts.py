@@ -20,8 +20,8 @@ from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from agentops.client_address import counted_of_request
-from agentops.client_address import of_request as address
+from agentops.edge.client_address import counted_of_request
+from agentops.edge.client_address import of_request as address
 from loops.masking import known
 from loops.services import audit
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx2
 
 from loops.llm.config import ModelConfig
-from loops.llm.connections import guard
+from loops.llm.endpoints.connections import guard
 
 WITHIN_S = 3.0
 SMALLEST, LARGEST = 256, 100_000_000

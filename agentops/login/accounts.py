@@ -13,9 +13,9 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from agentops import login_links
 from agentops.embedded import EmbeddedError
 from agentops.embedded.paths import Paths, write_once
+from agentops.login import links as login_links
 
 ADMIN = "admin"
 PASSWORD = "AGENTOPS_INIT_PASSWORD"  # noqa: S105 - the name of a variable

@@ -1,8 +1,8 @@
 """In front of Django: a request that is larger than its address takes is answered here, and nothing of it is parsed.
 
 A body is read whole before Django hears of it, never more of it than its address takes, so that neither a chunked body
-nor a slow one holds a thread. Behind daphne most of that was done before (`agentops.request_limits.daphne`); behind
-another server this is all there is.
+nor a slow one holds a thread. Behind daphne most of that was done before (`request_limits.daphne`); behind another
+server this is all there is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from agentops import refusals, request_limits
+from agentops.edge import refusals, request_limits
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

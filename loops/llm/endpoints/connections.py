@@ -17,7 +17,7 @@ from typing import Any
 import httpcore2
 import httpx2
 
-from loops.llm.addresses import is_inward, is_never_a_model
+from loops.llm.endpoints.addresses import is_inward, is_never_a_model
 
 
 class AddressRefused(httpx2.ConnectError):

@@ -15,11 +15,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agentops.embedded import EmbeddedError, handover, user_access
+from agentops.embedded import EmbeddedError
 from agentops.embedded.children import environment
 from agentops.embedded.paths import BASE_DIR, default_state
 from agentops.embedded.process import nobody
-from agentops.embedded.user_access import User
+from agentops.embedded.root import handover, user_access
+from agentops.embedded.root.user_access import User
 
 NAME = "agentops"
 CHOSEN = "AGENTOPS_USER"

@@ -16,10 +16,10 @@ from urllib.parse import unquote
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 
-from agentops import client_address, refusals
-from agentops.api_errors import as_response
-from agentops.login_attempts import WAIT, knows_addresses
-from agentops.request_limits import UNDER_API, Refusal
+from agentops.edge import client_address, refusals
+from agentops.edge.api_errors import as_response
+from agentops.edge.request_limits import UNDER_API, Refusal
+from agentops.login.attempts import WAIT, knows_addresses
 from loops.services import audit
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from loops.llm.addresses import is_never_a_model
+from loops.llm.endpoints.addresses import is_never_a_model
 from loops.llm.providers import OURS
 
 OF_PROVIDERS = {

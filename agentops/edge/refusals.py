@@ -16,7 +16,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from agentops.client_address import ONE_HOME, counted, of_connection
+from agentops.edge.client_address import ONE_HOME, counted, of_connection
 from loops.services import audit
 
 log = logging.getLogger(__name__)

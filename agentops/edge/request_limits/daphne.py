@@ -1,7 +1,7 @@
 """How daphne takes a request in: Twisted collects the whole body, and parses it, before ASGI hears of it at all.
 
 Its parser of multipart bodies takes twelve times their size in memory, and nothing bounds a body or its pace. So the
-rules of `agentops.request_limits` are applied while a request comes in, bodies wait on disk, and Twisted parses none.
+rules of `request_limits` are applied while a request comes in, bodies wait on disk, and Twisted parses none.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from daphne.http_protocol import HTTPFactory, WebRequest
 from twisted.internet import reactor
 from twisted.internet.threads import deferToThread
 
-from agentops import refusals, request_limits
-from agentops.client_address import of_connection
+from agentops.edge import refusals, request_limits
+from agentops.edge.client_address import of_connection
 
 LINGER_S = 2.0
 """How long a refused client may go on sending: who is cut off at once often never reads why."""

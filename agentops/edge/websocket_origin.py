@@ -11,7 +11,7 @@ from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
-from agentops import refusals
+from agentops.edge import refusals
 
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 PAGE_SCHEME = {"ws": "http", "wss": "https"}

@@ -5,10 +5,10 @@ from urllib.parse import unquote
 
 from django.http import HttpRequest, HttpResponse
 
-from agentops import refusals
-from agentops.api_errors import as_response
-from agentops.client_address import of_request
-from agentops.request_limits import Refusal
+from agentops.edge import refusals
+from agentops.edge.api_errors import as_response
+from agentops.edge.client_address import of_request
+from agentops.edge.request_limits import Refusal
 
 NUL = Refusal(400, "The address has a NUL character in it. Nothing was changed; take it out and ask again.")
 
