@@ -12,7 +12,7 @@ class AgentOpsConfig(AppConfig):
 
     def ready(self) -> None:
         """Hear of log-ins; look for garbage again, but not in what stays as long as the process."""
-        from agentops.login import attempts as login_attempts  # noqa: F401 - its receivers
+        from agentops.login import attempts  # noqa: F401 - its receivers
 
         gc.freeze()
         gc.enable()

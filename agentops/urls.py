@@ -7,7 +7,7 @@ from django.templatetags.static import static
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
-from agentops.login import links as login_links
+from agentops.login import links
 from loops.api.endpoint import Endpoint
 
 
@@ -28,7 +28,7 @@ admin.autodiscover()
 urlpatterns: list[URLPattern | URLResolver] = [
     path("favicon.ico", favicon),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
-    path("login/once/<str:token>/", login_links.login_once, name="login-once"),
+    path("login/once/<str:token>/", links.login_once, name="login-once"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("admin/", admin.site.urls),
     path("api/schema/", Schema.as_view(), name="schema"),

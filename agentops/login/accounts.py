@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 
 from agentops.embedded import EmbeddedError
 from agentops.embedded.paths import Paths, write_once
-from agentops.login import links as login_links
+from agentops.login import links
 
 ADMIN = "admin"
 PASSWORD = "AGENTOPS_INIT_PASSWORD"  # noqa: S105 - the name of a variable
@@ -29,7 +29,7 @@ def first_admin() -> User | None:
 
 def way_in(user: User) -> str:
     """Address that logs the user in, once, within the hour."""
-    return settings.BASE_URL.rstrip("/") + login_links.issue(user)
+    return settings.BASE_URL.rstrip("/") + links.issue(user)
 
 
 def make_first_admin() -> User | None:

@@ -25,7 +25,7 @@ from django.db import connection
 from agentops.embedded.root import service_user
 from agentops.evidence import anchors
 from agentops.ops import OpsError, archive, programs
-from loops.services import workspaces
+from loops.workspaces import copies
 
 Say = Callable[[str], None]
 MADE_ANEW = frozenset(
@@ -122,7 +122,7 @@ def _manifest(held: psycopg.Connection[Any]) -> archive.Manifest:
         postgres=str(held.info.server_version // 10_000),
         migrations=sorted({name for (name,) in applied}),
         state_folder=str(settings.PATHS.state),
-        workspaces_folder=str(workspaces.root()),
+        workspaces_folder=str(copies.root()),
         runs={str(run): (seq, bytes(head).hex()) for run, seq, head in runs},
         rows=dict(zip(COUNTED, counts, strict=True)),
     )
@@ -168,7 +168,7 @@ def _pack(member: archive.Hashed, target: Path) -> int:
 
 def _files(target: Path) -> Iterator[tuple[str, Path]]:
     """(name in the archive, path), folders before what they hold, links as links."""
-    folders, state = workspaces.root(), settings.PATHS.state
+    folders, state = copies.root(), settings.PATHS.state
     for path in sorted(state.iterdir()) if state.is_dir() else ():
         if not _left_out(path) and path != folders and path != target:
             yield from _below(f"state/{path.name}", path)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from django.conf import settings
 
-from agentops.login import attempts as login_attempts
+from agentops.login import attempts
 from agentops.ops.finding import OK, WARNING, Finding
 from loops.services.tokens import from_before
 
@@ -38,7 +38,7 @@ def switches() -> Finding:
 
 def proxies() -> Finding:
     """Whether failed log-ins can be counted by address."""
-    if login_attempts.knows_addresses():
+    if attempts.knows_addresses():
         return OK, "Failed log-ins are counted by name and address"
     said = "Everybody has the address of the proxy: failed log-ins are counted by name alone"
     return WARNING, said, "say how many proxies of yours stand before AgentOps: TRUSTED_PROXIES=1"

@@ -28,8 +28,9 @@ from agentops.evidence import anchors, rounds, verification
 from agentops.ops import OpsError, archive, programs, servers
 from agentops.ops.backup import Say, login
 from loops.models import Run
-from loops.services import audit, workspaces
+from loops.services import audit
 from loops.storage import chain
+from loops.workspaces import copies
 
 EPOCH_LEAP = 1_000_000
 """More than any run was ever claimed after the backup was made: how often is not known here."""
@@ -88,7 +89,7 @@ def _check_free(force: bool) -> None:
                     f"the database {connection.settings_dict['NAME']} is not empty ({table} has rows): restore into a "
                     "fresh one, or replace everything in it with --force"
                 )
-    folders = workspaces.root()
+    folders = copies.root()
     if folders.is_dir() and any(folders.iterdir()):
         raise OpsError(f"{folders} is not empty: move it away, or replace it with --force")
 
@@ -168,7 +169,7 @@ def _epilogue(manifest: archive.Manifest) -> bytes:
         "UPDATE public.agent_execution_history SET runnable = runnable OR owner <> '', owner = '', lease_until = NULL, "
         "epoch = epoch + {};\n"
     ).format(sql.Literal(EPOCH_LEAP))
-    moves = [(manifest.workspaces_folder, str(workspaces.root())), (manifest.state_folder, str(settings.PATHS.state))]
+    moves = [(manifest.workspaces_folder, str(copies.root())), (manifest.state_folder, str(settings.PATHS.state))]
     moved = [
         sql.SQL("UPDATE public.{} SET {} = {} || substr({}, {}) WHERE starts_with({}, {});\n").format(
             sql.Identifier(table),
@@ -232,7 +233,7 @@ def _put_in_place(draft: Path, say: Say) -> None:
     for found in sorted((draft / "state").iterdir()) if (draft / "state").is_dir() else ():
         if found.name != "secret":
             replaced += _replace(found, state / found.name, state / aside)
-    folders = workspaces.made_root()
+    folders = copies.made_root()
     for found in sorted((draft / "workspaces").iterdir()) if (draft / "workspaces").is_dir() else ():
         replaced += _replace(found, folders / found.name, state / aside)
     if (draft / "state" / "secret").exists():

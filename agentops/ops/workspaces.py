@@ -7,9 +7,9 @@ from django.conf import settings
 from agentops.ops.finding import ERROR, OK, WARNING, Finding
 from loops.models import Workspace
 from loops.runs import composition
-from loops.services import workspaces
-from loops.services.workspace_access import nested
 from loops.tools.workspace_roots import PROJECT, SHARED
+from loops.workspaces import copies
+from loops.workspaces.access import nested
 
 NAMED = 5
 ALLOW = "a superuser allows them in Admin > Workspaces, or name their folder in AGENTOPS_WORKSPACE_ROOTS"
@@ -37,7 +37,7 @@ def refused() -> Finding:
     """Those that tasks may not name, and for which runs wait, and those that change each other."""
     rows = list(Workspace.objects.exclude(path="").select_related("project"))
     kinds = [
-        ("Workspaces refused", workspaces.refusal, ALLOW),
+        ("Workspaces refused", copies.refusal, ALLOW),
         ("Workspaces that lie in each other", lambda row: nested(row, rows), COPY),
     ]
     said, todo, shown = [], [], []

@@ -16,8 +16,8 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 
 from gates.models import Gate
 from loops.engine.rollback.plan import FileChange
-from loops.services import changed_files
-from loops.services.changed_files import ChangedFile
+from loops.workspaces import changed_files
+from loops.workspaces.changed_files import ChangedFile
 
 JOINED_BY = "."
 

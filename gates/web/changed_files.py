@@ -9,8 +9,8 @@ from typing import Any
 from gates.models import Gate
 from gates.services import disclosure
 from gates.services.disclosure import GivenOut
-from loops.services.changed_files import ChangedFile
 from loops.web.diffs import kinds
+from loops.workspaces.changed_files import ChangedFile
 
 
 @dataclass(frozen=True, slots=True)

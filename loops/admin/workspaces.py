@@ -11,8 +11,9 @@ from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from loops import models as m
 from loops.admin.base import ProjectScopedAdmin
-from loops.services import audit, workspace_access, workspaces
+from loops.services import audit
 from loops.tools.workspace_roots import plain
+from loops.workspaces import access, copies
 
 
 class WorkspaceForm(forms.ModelForm):
@@ -52,7 +53,7 @@ class WorkspaceForm(forms.ModelForm):
             allowed_in_place=self.instance.allowed_in_place,
             allowed_by=self.instance.allowed_by,
         )
-        if said := workspace_access.refusal_to_save(self.actor, draft, allow=bool(given.get("allow"))):
+        if said := access.refusal_to_save(self.actor, draft, allow=bool(given.get("allow"))):
             self.add_error("path", said)
         return given
 
@@ -87,7 +88,7 @@ class WorkspaceAdmin(ProjectScopedAdmin):
     @admin.display(description="may it be used?")
     def standing(self, row: m.Workspace) -> str:
         """As of now, on this machine."""
-        if said := workspaces.refusal(row):
+        if said := copies.refusal(row):
             return f"Refused: {said}"
         if row.allowed_by is None or row.allowed_path != row.path:
             return "Yes"
@@ -97,7 +98,7 @@ class WorkspaceAdmin(ProjectScopedAdmin):
     def allow_folders(self, request: HttpRequest, rows: Any) -> None:
         """For an installation that had workspaces before it had roots."""
         for row in rows.select_related("project"):
-            said = workspace_access.allow(request.user, row)
+            said = access.allow(request.user, row)
             level, text = (messages.ERROR, said) if said else (messages.SUCCESS, f"{row.name} is allowed: {row.path}")
             messages.add_message(request, level, text)
 
@@ -108,6 +109,6 @@ class WorkspaceAdmin(ProjectScopedAdmin):
             detail = {"workspace": obj.name, "path": obj.path, "in_place": not obj.copy_for_each_run}
             audit.record("workspace.changed", actor=request.user, project=obj.project, detail=detail)
         if form.cleaned_data.get("allow") and obj.path:
-            workspace_access.allow(request.user, obj)
-        if said := workspaces.obstacle(obj):
+            access.allow(request.user, obj)
+        if said := copies.obstacle(obj):
             messages.warning(request, said)

@@ -47,13 +47,13 @@ from loops.runs.unreadable_journal import condemn
 from loops.services.models import ask_windows, model_configs
 from loops.services.prompts import classifier_prompt, prompt_versions, short_prompt, summary_prompt, system_prompt
 from loops.services.tasks import models_by_role, run_spec
-from loops.services.workspaces import WorkspaceElsewhere, WorkspaceUnusable, missing, prepare
 from loops.storage import journal, owners
 from loops.storage.breakers import PgBreakers
 from loops.storage.context_windows import learn_window
 from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.storage.turns import PgTurns
+from loops.workspaces.copies import WorkspaceElsewhere, WorkspaceUnusable, missing, prepare
 
 log = logging.getLogger(__name__)
 

@@ -33,9 +33,9 @@ from loops.models import Fact, Fork, Run, ToolCallRecord
 from loops.runs.composition import sandbox_level, tool_registry, tools_of
 from loops.services.prompts import prompt_versions, system_prompt
 from loops.services.tasks import run_spec
-from loops.services.workspaces import WorkspaceUnusable, copy_at, copy_present, prepare_with
 from loops.storage import reader
 from loops.storage.journal import PgJournal
+from loops.workspaces.copies import WorkspaceUnusable, copy_at, copy_present, prepare_with
 
 BATCH = 200
 """Facts in one transaction: few enough that their bytes, made for the conversation, are still at hand for the journal;

@@ -20,11 +20,12 @@ from loops.engine.forks.prefix import point
 from loops.masking import known
 from loops.models import Fact, Fork, ModelConfig, Run
 from loops.querysets import OPERATE
-from loops.services import access, audit, open_runs, policies, policy_floor, steering, workspaces
+from loops.services import access, audit, open_runs, policies, policy_floor, steering
 from loops.services.idempotency import insert_or_read
 from loops.services.submission import InvalidTask, clean_key, clean_limits, unstorable
 from loops.services.unpriced_models import CONFIRMED, MONEY, models_of, require_prices
 from loops.storage import dispatch, reader
+from loops.workspaces import copies
 
 MAX_MESSAGE = 20_000
 MAX_INSTRUCTIONS = 50_000
@@ -73,8 +74,8 @@ def fork_run(  # noqa: PLR0913 - what a person may change
     found, faults = point_of(run, step, seq), _faults(message, instructions, model)
     if not run.agent.is_active:
         faults["agent"] = f"{run.agent.name} is switched off"
-    if said := workspaces.refusal_of(run):
-        audit.record(workspaces.REFUSED, actor=actor, run=run, detail={"path": run.workspace_path, "why": said})
+    if said := copies.refusal_of(run):
+        audit.record(copies.REFUSED, actor=actor, run=run, detail={"path": run.workspace_path, "why": said})
         faults["workspace"] = said
     try:
         strategies.get(run.task.execution_loop or run.agent.execution_loop)

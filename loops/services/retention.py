@@ -21,8 +21,9 @@ from django.db.models.functions import Now
 
 from loops.engine.state.lifecycle import RETRIABLE
 from loops.models import Project, Run, Tombstone
-from loops.services import audit, workspaces
+from loops.services import audit
 from loops.storage import blob_references
+from loops.workspaces import copies
 
 AT_ONCE = 500
 """Runs a pass: what a pass holds in memory, and how far it gets before it looks again."""
@@ -205,12 +206,12 @@ def _needed_by_others(going: set[uuid.UUID], heads: dict[uuid.UUID, int]) -> dic
 
 def _folder(run: Run) -> Path | None:
     """The run's own copy; a folder that it shared is not its to take away."""
-    folder = workspaces.root() / str(run.pk)
+    folder = copies.root() / str(run.pk)
     return folder if folder.is_dir() and not folder.is_symlink() else None
 
 
 def _own_folders() -> Iterator[Path]:
-    root = workspaces.root()
+    root = copies.root()
     for folder in root.iterdir() if root.is_dir() else ():
         if folder.is_dir() and not folder.is_symlink() and _is_uuid(folder.name):
             yield folder

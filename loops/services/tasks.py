@@ -17,12 +17,13 @@ from loops.engine.values import ModelRole
 from loops.masking import known, signs_in
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
-from loops.services import access, audit, open_runs, policies, policy_floor, workspaces
+from loops.services import access, audit, open_runs, policies, policy_floor
 from loops.services.idempotency import insert_or_read
 from loops.services.models import offers, windows
 from loops.services.submission import Content, InvalidTask, clean, clean_key
 from loops.services.unpriced_models import models_of, require_prices
 from loops.storage import dispatch
+from loops.workspaces import copies
 
 __all__ = ["IdempotencyConflict", "InvalidTask", "Submission", "run_spec", "submit_task"]
 
@@ -215,10 +216,10 @@ def _must_belong(project: Project, agent: Agent, workspace: Workspace | None) ->
 
 def _must_be_open(actor: Any, project: Project, workspace: Workspace | None) -> None:
     """Refused here with the reason, not by a worker, which would let the run wait."""
-    if workspace is None or not (said := workspaces.refusal(workspace)):
+    if workspace is None or not (said := copies.refusal(workspace)):
         return
     detail = {"path": workspace.path, "workspace": workspace.name, "why": said}
-    audit.record(workspaces.REFUSED, actor=actor, project=project, detail=detail)
+    audit.record(copies.REFUSED, actor=actor, project=project, detail=detail)
     raise InvalidTask({"workspace": said})
 
 

@@ -17,12 +17,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from loops.engine.encoding import canonical
 from loops.models import Artifact, Fact, ProvenanceRecord, Run, ToolCallRecord
-from loops.services import changed_files
-from loops.services.changed_files import ChangedFile
 from loops.services.prompts import prompt_names, prompt_versions
 from loops.storage import chain, reader
 from loops.web import access, diffs
 from loops.web.run import page
+from loops.workspaces import changed_files
+from loops.workspaces.changed_files import ChangedFile
 
 RAW_PAGE = 100
 ARTIFACTS = 100

@@ -18,12 +18,13 @@ from loops.engine.limits.complexity import estimate
 from loops.engine.state.limits import FIELD_OF, LIMITS
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
-from loops.services import policy_floor, sandbox, workspaces
+from loops.services import policy_floor, sandbox
 from loops.services.submission import MAX_CRITERIA, MAX_GOAL, MICRO, InvalidTask
 from loops.services.tasks import IdempotencyConflict, submit_task
 from loops.services.unpriced_models import CONFIRMED, models_of, unpriced
 from loops.tools.limits import Limits
 from loops.web.limit_ranges import ranges
+from loops.workspaces import copies
 
 BLANK_ROWS = 2
 TEXTS = ("title", "goal", "constraints_text", "complexity", "final_review", "execution_loop", "idempotency_key")
@@ -202,7 +203,7 @@ def _obstacle(request: HttpRequest, draft: dict[str, Any]) -> str:
     """What would keep the run out of the folder, as far as this machine can tell."""
     mine = Workspace.objects.filter(project__in=_own_projects(request)).select_related("project")
     chosen = mine.filter(pk=_uuid(draft["workspace"])).first()
-    return workspaces.obstacle(chosen) if chosen else ""
+    return copies.obstacle(chosen) if chosen else ""
 
 
 def _agent(request: HttpRequest, draft: dict[str, Any]) -> Agent | None:

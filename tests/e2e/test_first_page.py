@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 
-from agentops.login import links as login_links
+from agentops.login import links
 from tests.web.browsing import faults
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("X1", "T1")]
@@ -21,7 +21,7 @@ def test_the_printed_link_looks_like_the_login_page(live_site: str, browser: Any
     page = context.new_page()
     page.goto(f"{live_site}/login/")
     expected = page.evaluate(LOOK)
-    link = live_site + login_links.issue(get_user_model().objects.create_superuser("admin"))
+    link = live_site + links.issue(get_user_model().objects.create_superuser("admin"))
     page.goto(link)
     for state in ("fresh", "used"):
         assert page.evaluate(LOOK) == expected

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from agentops.embedded.process import nobody
 from loops.engine import facts as f
-from loops.services.workspaces import prepare
 from loops.storage import reader
+from loops.workspaces.copies import prepare
 from tests.faults import house, lean, ledger, oracle, stand
 from tests.faults.broken_disks import CALLS, journal_refused, must_trace, refused
 from tests.faults.databases import owner

@@ -5,14 +5,14 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
-from agentops.login import links as login_links
+from agentops.login import links
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("S4")]
 
 
 @pytest.fixture
 def link() -> str:
-    return login_links.issue(User.objects.create_user("mira"))
+    return links.issue(User.objects.create_user("mira"))
 
 
 def is_logged_in(client: Client) -> bool:
@@ -52,4 +52,4 @@ def test_an_invented_token_is_nothing(client: Client) -> None:
 def test_the_cache_never_holds_the_token(link: str) -> None:
     token = link.rstrip("/").rsplit("/", 1)[1]
     assert cache.get(f"login-once:{token}") is None
-    assert login_links.consume(token) is not None
+    assert links.consume(token) is not None

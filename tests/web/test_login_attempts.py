@@ -11,8 +11,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
-from agentops.login import attempts as login_attempts
-from agentops.login import links as login_links
+from agentops.login import attempts, links
 from agentops.ops import relaxations
 from loops.models import AuditEvent
 
@@ -52,7 +51,7 @@ def test_a_right_password_waits_too_after_five_wrong_ones(ada: Any, door: str) -
 def test_the_wait_ends(ada: Any, time_machine: Any) -> None:
     for _ in range(5):
         log_in("wrong")
-    time_machine.move_to(timezone.now() + login_attempts.WAIT * 1.01)
+    time_machine.move_to(timezone.now() + attempts.WAIT * 1.01)
     assert log_in(PASSWORD).status_code == 302
 
 
@@ -60,9 +59,9 @@ def test_trying_on_does_not_prolong_it(ada: Any, time_machine: Any) -> None:
     for _ in range(5):
         log_in("wrong")
     began = timezone.now()
-    time_machine.move_to(began + login_attempts.WAIT * 0.9)
+    time_machine.move_to(began + attempts.WAIT * 0.9)
     assert log_in("wrong").status_code == 429
-    time_machine.move_to(began + login_attempts.WAIT * 1.01)
+    time_machine.move_to(began + attempts.WAIT * 1.01)
     assert log_in(PASSWORD).status_code == 302
 
 
@@ -95,7 +94,7 @@ def test_a_log_in_forgets_the_failures_of_its_own_name_and_address_alone(ada: An
 def test_a_link_lets_in_meanwhile(ada: Any) -> None:
     for _ in range(5):
         log_in("wrong")
-    assert Client(REMOTE_ADDR="192.0.2.1").post(login_links.issue(ada)).status_code == 302
+    assert Client(REMOTE_ADDR="192.0.2.1").post(links.issue(ada)).status_code == 302
     assert kinds()[-1] == "login.succeeded"
 
 
@@ -169,5 +168,5 @@ def test_behind_a_proxy_that_nobody_named_strangers_keep_nobody_out(ada: Any, se
 
 def test_the_kinds_that_are_counted_are_those_that_have_a_limit() -> None:
     counted = [kind if isinstance(kind, list) else [kind] for kind in settings.AXES_LOCKOUT_PARAMETERS]
-    assert [tuple(kind) for kind in counted] == list(login_attempts.MOST)
-    assert min(login_attempts.MOST.values()) == login_attempts.LIMIT
+    assert [tuple(kind) for kind in counted] == list(attempts.MOST)
+    assert min(attempts.MOST.values()) == attempts.LIMIT

@@ -12,9 +12,9 @@ from gates.models import Decision, Gate
 from gates.services.disclosure import proof, whole_proof
 from loops.driver.gates import FILES_AT_MOST
 from loops.models import Blob
-from loops.services import changed_files
 from loops.tools.output import sha256_hex
 from loops.tools.snapshots import file_state
+from loops.workspaces import changed_files
 from tests.decisions import shown_in
 from tests.integration.gates.builders import World, make_world, open_gate, tool_view
 from tests.web.browsing import settled

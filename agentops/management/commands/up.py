@@ -14,8 +14,7 @@ from agentops.embedded import EmbeddedError, postgres, stack, valkey
 from agentops.embedded.paths import Paths
 from agentops.embedded.root import service_user
 from agentops.embedded.supervisor import Supervisor
-from agentops.login import accounts
-from agentops.login import links as login_links
+from agentops.login import accounts, links
 from loops.management.terminal import TerminalCommand
 from loops.tools.sandbox import installation
 
@@ -69,7 +68,7 @@ class Command(TerminalCommand):
         supervisor.wait_for(lambda: stack.answers(f"{url}/readyz"), "worker")  # it has heard the clock
         supervisor.add(stack.monitor())  # last: nobody has to wait for it
         admin = accounts.first_admin()
-        login = url + login_links.issue(admin) if admin else ""
+        login = url + links.issue(admin) if admin else ""
         connections.close_all()
         if service_user.why_root:  # here, where it is read: nobody who starts it for the first time waits for that
             self._say(service_user.why_root)

@@ -18,8 +18,9 @@ from loops.engine.encoding.canonical import SHOWN_LEVELS, clean_json
 from loops.engine.rollback.plan import RESTORE, FileChange
 from loops.engine.values import Compensation, Json, ToolResult
 from loops.models import Blob, Fork, Project, Run
-from loops.services import changed_files, lineage
+from loops.services import lineage
 from loops.web import comparison, files, overview
+from loops.workspaces import changed_files
 from tests import factories as make
 from tests.integration.bounds.pages import page_of
 from tests.integration.gates.builders import make_world, open_gate

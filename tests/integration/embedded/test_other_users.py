@@ -13,10 +13,10 @@ import pytest
 
 from agentops.embedded.paths import Paths
 from loops.models import Workspace
-from loops.services import workspaces
 from loops.tools.sandbox import capability
 from loops.tools.sandbox.capability import CONFINED, SandboxLevel
 from loops.tools.sandbox.namespaces.user import OUTSIDE_UID
+from loops.workspaces import copies
 from tests.integration.services import world as worlds
 from tests.unit.tools.harness import Desk
 
@@ -62,16 +62,16 @@ def test_the_folder_of_a_run_is_closed_to_others_even_where_the_way_is_open(tmp_
         (source / "price.txt").write_text("secret")
         world = worlds.make()
         made = Workspace.objects.create(project=world.project, name="W", path=str(source))
-        folder = Path(workspaces.prepare(world.submit(workspace=made).run))
+        folder = Path(copies.prepare(world.submit(workspace=made).run))
         assert tries(SOMEBODY, "cat", str(source / "price.txt")), "the control: the way is open"
         assert not tries(SOMEBODY, "ls", str(folder))
         assert not tries(SOMEBODY, "cat", str(folder / "price.txt"))
         folder.chmod(0o755)
         run = world.submit(workspace=made, idempotency_key="old").run
         run.refresh_from_db()
-        old = Path(workspaces.prepare(run))
+        old = Path(copies.prepare(run))
         old.chmod(0o755)
-        workspaces.prepare(run)
+        copies.prepare(run)
         assert old.stat().st_mode & 0o777 == 0o700, "one that an earlier version left open is closed"
 
 
@@ -79,7 +79,7 @@ def test_the_folder_of_a_run_is_closed_to_others_even_where_the_way_is_open(tmp_
 def test_the_folder_of_a_run_is_closed_as_soon_as_it_is_there(tmp_path: Path, settings: Any) -> None:
     settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
     world, seen = worlds.make(), []
-    workspaces.prepare_with(world.submit().run, lambda draft: seen.append(draft.stat().st_mode & 0o777))
+    copies.prepare_with(world.submit().run, lambda draft: seen.append(draft.stat().st_mode & 0o777))
     assert seen == [0o700]
 
 

@@ -16,10 +16,10 @@ from loops.services import steering
 from loops.services.access import NotAllowed
 from loops.services.demo import submit_all
 from loops.services.rollback import preview, roll_back_run
-from loops.services.snapshots import fill, states_at
 from loops.services.steering import NotPossible
 from loops.storage import chain, journal
 from loops.storage.rebuild import rebuild
+from loops.workspaces.snapshots import fill, states_at
 from tests import factories as make
 from tests.decisions import decide
 from tests.integration.rollback.world import WORK, Story, look, work_on

@@ -19,8 +19,8 @@ from loops.runs.drive import drive
 from loops.services.models import windows
 from loops.services.prompts import prompt_versions
 from loops.services.tasks import run_spec
-from loops.services.workspaces import prepare
 from loops.storage import chain, conversations, reader
+from loops.workspaces.copies import prepare
 from tests.integration.runs.test_scripted_run import submit
 from tests.integration.storage.owned import own
 from tests.integration.storage.owned import started as owned_started

@@ -12,7 +12,7 @@ import pytest
 from agentops.embedded.process import nobody
 from agentops.embedded.root.user_access import User, _asked_as
 from loops.models import Project, Run, Workspace
-from loops.services import folder_permissions, workspaces
+from loops.workspaces import copies, permissions
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as somebody else")
 
@@ -34,17 +34,17 @@ def folder() -> Iterator[Path]:
 @as_root
 @pytest.mark.spec("I7")
 def test_what_may_be_read_may_be_copied_and_to_be_changed_it_must_be_writable(folder: Path) -> None:
-    assert asked(lambda: folder_permissions.lacking(folder, change=False)) == ""
-    assert asked(lambda: folder_permissions.lacking(folder, change=True)) == (
+    assert asked(lambda: permissions.lacking(folder, change=False)) == ""
+    assert asked(lambda: permissions.lacking(folder, change=True)) == (
         f"AgentOps runs as nobody, who may not write in {folder}: `chown -R nobody {folder}` lets them, and so does "
         f"`setfacl -R -m u:nobody:rwX,d:u:nobody:rwX {folder}` where it stays somebody else's."
     )
     os.chown(folder, *nobody())
-    assert asked(lambda: folder_permissions.lacking(folder, change=True)) == ""
+    assert asked(lambda: permissions.lacking(folder, change=True)) == ""
     os.chown(folder, 0, 0)
     folder.chmod(0o700)
     assert f"may not read {folder}: `chown -R nobody {folder}`" in asked(
-        lambda: folder_permissions.lacking(folder, change=False)
+        lambda: permissions.lacking(folder, change=False)
     )
 
 
@@ -52,15 +52,15 @@ def test_what_may_be_read_may_be_copied_and_to_be_changed_it_must_be_writable(fo
 @pytest.mark.spec("I7")
 def test_a_folder_above_that_lets_nobody_pass_is_named(folder: Path) -> None:
     folder.parent.chmod(0o700)
-    assert asked(lambda: folder_permissions.lacking(folder, change=False)) == (
+    assert asked(lambda: permissions.lacking(folder, change=False)) == (
         f"AgentOps runs as nobody, who may not enter {folder.parent}, where {folder} lies: "
         f"`setfacl -m u:nobody:x {folder.parent}` lets them pass."
     )
 
 
 def test_a_folder_that_is_not_here_lacks_nothing(folder: Path) -> None:
-    assert folder_permissions.lacking(folder / "elsewhere", change=True) == ""
-    assert folder_permissions.lacking(folder, change=True) == ""
+    assert permissions.lacking(folder / "elsewhere", change=True) == ""
+    assert permissions.lacking(folder, change=True) == ""
 
 
 @as_root
@@ -73,8 +73,8 @@ def test_what_cannot_be_read_is_never_left_out_of_a_copy(folder: Path, closed: s
 
     def copied() -> str:
         try:
-            workspaces._Copy(folder, folder.parent / "copy").run()
-        except workspaces.WorkspaceUnusable as error:
+            copies._Copy(folder, folder.parent / "copy").run()
+        except copies.WorkspaceUnusable as error:
             return str(error)
         return "copied"
 
@@ -94,5 +94,5 @@ def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.spec("I7", "X5")
 def test_a_run_in_such_a_folder_ends_with_that_sentence(closed: Path) -> None:
     workspace = Workspace(name="Shop", path=str(closed), copy_for_each_run=False, project=Project(slug="p"))
-    with pytest.raises(workspaces.WorkspaceUnusable, match="who may not write in"):
-        workspaces._existing(workspace, Run())
+    with pytest.raises(copies.WorkspaceUnusable, match="who may not write in"):
+        copies._existing(workspace, Run())

@@ -19,8 +19,9 @@ from gates.models import Gate
 from loops.models import AuditEvent, Fact, Policy, Run, ToolCallRecord, Workspace
 from loops.runs.composition import rejudge
 from loops.runs.drive import drive
-from loops.services import forks, models, people, workspace_access, workspaces
+from loops.services import forks, models, people
 from loops.services.submission import InvalidTask
+from loops.workspaces import access, copies
 from tests.decisions import decide
 from tests.integration.services.world import World
 
@@ -153,8 +154,8 @@ def test_a_row_that_came_by_another_door_opens_nothing(world: World, place: Path
         old.refresh_from_db()
         run = world.submit(workspace=old, idempotency_key=str(copied)).run
         Workspace.objects.update(path=path)
-        with pytest.raises((workspaces.WorkspaceElsewhere, workspaces.WorkspaceUnusable)):
-            workspaces.prepare(Run.objects.get(pk=run.pk))
+        with pytest.raises((copies.WorkspaceElsewhere, copies.WorkspaceUnusable)):
+            copies.prepare(Run.objects.get(pk=run.pk))
         assert Run.objects.get(pk=run.pk).workspace_path == ""
 
 
@@ -162,7 +163,7 @@ def test_below_a_root_a_project_admin_needs_nobody(world: World, admins: Client,
     assert admins.post(ADD, form(world, f"{place}/roots/shop/")).status_code == 302
     made = Workspace.objects.get(name="W")
     assert made.path == str(place / "roots/shop"), "spelt in one way"
-    assert workspaces.prepare(world.submit(workspace=made).run) == str(place / "roots/shop")
+    assert copies.prepare(world.submit(workspace=made).run) == str(place / "roots/shop")
     assert not AuditEvent.objects.filter(kind="workspace.refused").exists()
 
 
@@ -223,7 +224,7 @@ def test_a_superuser_allows_a_folder_by_saying_so_and_it_is_recorded(world: Worl
     assert made.allowed_in_place is in_place
     row = AuditEvent.objects.get(kind="workspace.allowed")
     assert (row.actor, row.detail["path"], row.detail["in_place"]) == (world.root, str(path), in_place)
-    assert Path(workspaces.prepare(world.submit(workspace=made).run), "secret").read_text() == "not yours"
+    assert Path(copies.prepare(world.submit(workspace=made).run), "secret").read_text() == "not yours"
 
 
 @pytest.mark.parametrize("kind", NOBODYS)
@@ -268,11 +269,11 @@ def test_a_folder_that_becomes_a_link_is_not_followed(world: World, place: Path)
     copied, in_place = world.submit(workspace=shop).run, world.submit(workspace=shop).run
     (place / "roots/shop").rmdir()
     (place / "roots/shop").symlink_to(place / "outside/home")
-    with pytest.raises(workspaces.WorkspaceElsewhere, match="is a link"):
-        workspaces.prepare(Run.objects.get(pk=copied.pk))
+    with pytest.raises(copies.WorkspaceElsewhere, match="is a link"):
+        copies.prepare(Run.objects.get(pk=copied.pk))
     Workspace.objects.update(copy_for_each_run=False)
-    with pytest.raises(workspaces.WorkspaceElsewhere, match="is a link"):
-        workspaces.prepare(Run.objects.get(pk=in_place.pk))
+    with pytest.raises(copies.WorkspaceElsewhere, match="is a link"):
+        copies.prepare(Run.objects.get(pk=in_place.pk))
 
 
 def test_a_root_that_becomes_a_link_is_not_followed(world: World, place: Path) -> None:
@@ -301,7 +302,7 @@ def test_doctor_names_folders_that_lie_in_each_other(world: World, place: Path) 
     assert "superuser" in found.todo
     assert "copies" in found.todo
     Workspace.objects.filter(name="relative").delete()
-    assert "lie in each other" in workspace_access.allow(world.root, Workspace.objects.get(name="shop"))
+    assert "lie in each other" in access.allow(world.root, Workspace.objects.get(name="shop"))
     Workspace.objects.filter(name="shop").update(copy_for_each_run=True)
     assert {check.name: check for check in checks.standing()}["workspaces"].status == "ok"
 
@@ -343,13 +344,13 @@ def test_a_run_that_is_refused_its_folder_waits_and_goes_on_when_somebody_allows
     assert not Fact.objects.filter(run=run).exists()
     refused = AuditEvent.objects.filter(kind="workspace.refused", run=run)
     assert refused.count() == 1
-    with pytest.raises(workspaces.WorkspaceElsewhere):
-        workspaces.prepare(Run.objects.get(pk=run.pk))
+    with pytest.raises(copies.WorkspaceElsewhere):
+        copies.prepare(Run.objects.get(pk=run.pk))
     assert refused.count() == 1, "said once"
     page = f"/admin/loops/workspace/{shop.pk}/change/"
     sent = form(world, place / "outside/home", copy_for_each_run="on", allow="on")
     assert logged_in(world.root).post(page, sent).status_code == 302
-    assert Path(workspaces.prepare(Run.objects.get(pk=run.pk)), "secret").exists()
+    assert Path(copies.prepare(Run.objects.get(pk=run.pk)), "secret").exists()
 
 
 @pytest.mark.spec("I7", "J4")
@@ -395,8 +396,8 @@ def test_a_fork_takes_nothing_out_of_a_folder_that_is_not_open(world: World, pla
     with pytest.raises(InvalidTask, match="superuser"):
         forks.fork_run(actor=world.operator, run=run, step=0)
     (place / "copy").mkdir()
-    with pytest.raises(workspaces.WorkspaceElsewhere, match="superuser"):
-        workspaces.copy_present(run, place / "copy")
+    with pytest.raises(copies.WorkspaceElsewhere, match="superuser"):
+        copies.copy_present(run, place / "copy")
     assert not list((place / "copy").iterdir())
 
 

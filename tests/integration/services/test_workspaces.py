@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loops.models import Run, Workspace
-from loops.services import workspaces
+from loops.workspaces import copies
 from tests.integration.services.world import closing_connections
 
 
@@ -31,7 +31,7 @@ def run_in(world, folder):
 
 def test_a_task_without_a_workspace_gets_an_empty_folder(world, source):
     run = world.submit().run
-    path = workspaces.prepare(run)
+    path = copies.prepare(run)
     assert not list(Path(path).iterdir())
     assert Run.objects.get(pk=run.pk).workspace_path == path
 
@@ -40,10 +40,10 @@ def test_a_task_without_a_workspace_gets_an_empty_folder(world, source):
 def test_a_copy_is_made_once_and_found_again(world, source):
     run = run_in(world, source)
     (source / "within").symlink_to("sub/tool.sh")
-    path = workspaces.prepare(run)
+    path = copies.prepare(run)
     copied = Path(path, "sub", "tool.sh")
     copied.write_text("changed by the run")
-    assert workspaces.prepare(Run.objects.get(pk=run.pk)) == path
+    assert copies.prepare(Run.objects.get(pk=run.pk)) == path
     assert copied.stat().st_mode & 0o111
     assert Path(path, "within").readlink() == Path("sub/tool.sh")
     assert (source / "sub" / "tool.sh").read_text() == "echo hi"
@@ -63,56 +63,56 @@ def test_a_copy_is_made_once_and_found_again(world, source):
 def test_links_that_lead_out_are_refused(world, source, links):
     for name, target in links.items():
         (source / name).symlink_to(target)
-    with pytest.raises(workspaces.WorkspaceUnusable, match="leads out"):
-        workspaces.prepare(run_in(world, source))
-    assert not list(workspaces.root().iterdir())
+    with pytest.raises(copies.WorkspaceUnusable, match="leads out"):
+        copies.prepare(run_in(world, source))
+    assert not list(copies.root().iterdir())
 
 
 @pytest.mark.spec("I7")
 def test_a_pipe_is_refused_at_once(world, source):
     os.mkfifo(source / "pipe")
-    with pytest.raises(workspaces.WorkspaceUnusable, match="pipe"):
-        workspaces.prepare(run_in(world, source))
+    with pytest.raises(copies.WorkspaceUnusable, match="pipe"):
+        copies.prepare(run_in(world, source))
 
 
 @pytest.mark.parametrize("path", ["relative/folder", "{source}/sub/tool.sh"])
 def test_a_path_that_is_no_folder_is_refused(world, source, path):
-    with pytest.raises(workspaces.WorkspaceUnusable, match="workspace W"):
-        workspaces.prepare(run_in(world, path.format(source=source)))
+    with pytest.raises(copies.WorkspaceUnusable, match="workspace W"):
+        copies.prepare(run_in(world, path.format(source=source)))
 
 
 @pytest.mark.spec("J4")
 def test_a_folder_that_is_not_here_may_be_elsewhere(world, source):
-    with pytest.raises(workspaces.WorkspaceElsewhere, match=r"/nowhere/at/all is not on worker .*workspace W"):
-        workspaces.prepare(run_in(world, source / "nowhere/at/all"))
+    with pytest.raises(copies.WorkspaceElsewhere, match=r"/nowhere/at/all is not on worker .*workspace W"):
+        copies.prepare(run_in(world, source / "nowhere/at/all"))
 
 
 def test_a_workspace_may_be_used_in_place(world, source):
     run = run_in(world, source)
     Workspace.objects.filter(name="W").update(copy_for_each_run=False)
-    assert workspaces.prepare(Run.objects.get(pk=run.pk)) == str(source)
+    assert copies.prepare(Run.objects.get(pk=run.pk)) == str(source)
 
 
 @pytest.mark.spec("J3")
 def test_two_makers_agree_on_one_folder(committed_world, source):
     run = run_in(committed_world, source)
-    prepare = closing_connections(lambda _: workspaces.prepare(Run.objects.get(pk=run.pk)))
+    prepare = closing_connections(lambda _: copies.prepare(Run.objects.get(pk=run.pk)))
     with ThreadPoolExecutor(8) as pool:
         paths = set(pool.map(prepare, range(8)))
     assert len(paths) == 1
-    assert [folder.name for folder in workspaces.root().iterdir()] == [str(run.pk)]
+    assert [folder.name for folder in copies.root().iterdir()] == [str(run.pk)]
 
 
 @pytest.mark.spec("X5")
 def test_a_folder_that_is_too_much_to_be_copied_is_refused_with_the_figure(world, source, monkeypatch):
-    monkeypatch.setattr(workspaces, "MAX_FILES", 2)
-    monkeypatch.setattr(workspaces, "MAX_BYTES", 3 * 1024**2)
+    monkeypatch.setattr(copies, "MAX_FILES", 2)
+    monkeypatch.setattr(copies, "MAX_BYTES", 3 * 1024**2)
     (source / "large").write_bytes(b"x" * (3 * 1024**2 - len("echo hi")))
-    workspaces.prepare(run_in(world, source))
+    copies.prepare(run_in(world, source))
     (source / "large").write_bytes(b"x" * 3 * 1024**2)
-    with pytest.raises(workspaces.WorkspaceUnusable, match="The workspace is larger than 3 MB"):
-        workspaces.prepare(world.submit(workspace=Workspace.objects.get(path=str(source))).run)
+    with pytest.raises(copies.WorkspaceUnusable, match="The workspace is larger than 3 MB"):
+        copies.prepare(world.submit(workspace=Workspace.objects.get(path=str(source))).run)
     (source / "large").write_bytes(b"x")
     (source / "one_more").touch()
-    with pytest.raises(workspaces.WorkspaceUnusable, match="The workspace has more than 2 files"):
-        workspaces.prepare(world.submit(workspace=Workspace.objects.get(path=str(source))).run)
+    with pytest.raises(copies.WorkspaceUnusable, match="The workspace has more than 2 files"):
+        copies.prepare(world.submit(workspace=Workspace.objects.get(path=str(source))).run)

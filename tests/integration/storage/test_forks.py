@@ -24,9 +24,9 @@ from loops.runs import forks as runs_forks
 from loops.services.access import NotAllowed
 from loops.services.forks import ForkConflict, fork_run, point_of
 from loops.services.submission import InvalidTask
-from loops.services.workspaces import WorkspaceElsewhere
 from loops.storage import chain, journal, reader
 from loops.storage.rebuild import rebuild
+from loops.workspaces.copies import WorkspaceElsewhere
 from tests import factories as make
 from tests import fakes
 from tests.integration.services.world import closing_connections

@@ -15,10 +15,11 @@ from django.conf import settings
 
 from loops.models import AuditEvent, Fact, Fork, Run, Workspace
 from loops.runs.composition import folder_refusal, refusing, roots, run_folders, shortened
-from loops.services import audit, folder_permissions, snapshots
+from loops.services import audit
 from loops.storage import journal
 from loops.tools.workspace import SKIPPED
 from loops.tools.workspace_roots import ThroughALink, plain
+from loops.workspaces import permissions, snapshots
 
 MAX_BYTES = 2 * 1024**3
 MAX_FILES = 200_000
@@ -65,8 +66,8 @@ def obstacle(workspace: Workspace) -> str:
     if not path.is_absolute():
         return ""
     in_place = not workspace.copy_for_each_run
-    said = refusal(workspace) or folder_permissions.lacking(path, change=in_place)
-    return said or (folder_permissions.commands_lacking(path) if in_place else "")
+    said = refusal(workspace) or permissions.lacking(path, change=in_place)
+    return said or (permissions.commands_lacking(path) if in_place else "")
 
 
 def prepare(run: Run) -> str:
@@ -189,7 +190,7 @@ def _existing(workspace: Workspace, run: Run) -> Path:
     if said := refusal(workspace):
         _record_refusal(run, workspace, said)
         raise WorkspaceElsewhere(said)
-    if said := folder_permissions.lacking(path, change=not workspace.copy_for_each_run):
+    if said := permissions.lacking(path, change=not workspace.copy_for_each_run):
         raise WorkspaceUnusable(said)
     try:
         found = path.lstat()
@@ -238,7 +239,7 @@ class _Copy:
         except ThroughALink as error:
             raise WorkspaceUnusable(str(error)) from error
         except PermissionError as error:
-            raise WorkspaceUnusable(folder_permissions.unreadable(self.source, str(error.filename))) from error
+            raise WorkspaceUnusable(permissions.unreadable(self.source, str(error.filename))) from error
 
     def _walk(self) -> None:
         with roots().opened(str(self.source)) as top:

@@ -11,8 +11,8 @@ from django.utils import timezone
 from loops.models import Project, Workspace
 from loops.runs.composition import ONLY_A_SUPERUSER, roots
 from loops.services import audit
-from loops.services.workspaces import REFUSED, refusal
 from loops.tools.workspace_roots import plain
+from loops.workspaces.copies import REFUSED, refusal
 
 SAY_SO = (
     "lies outside the workspace roots, or another project has it too: tick “Allow this folder” if agents may have it"
