@@ -8,7 +8,7 @@
     other                  a pipe, a socket, a name that no tool accepts
 
 Two states are the same when the words are. Folders that are never of interest (.git, node_modules, caches) are left
-out: what happens in there is neither seen nor undone. Placeholders of protected paths (sandbox/protected_files.py) are
+out: what happens in there is neither seen nor undone. Placeholders of protected paths (protected_files.py) are
 nothing.
 """
 
