@@ -28,8 +28,8 @@ _DEEPEST = 100
 
 class Workspace:
     """One opened workspace. One that AgentOps ``made`` belongs to the user of its commands: under a root worker
-    ``owner`` (uid, gid) is given to new files (namespaces/user.py). In any other, files keep whose they are, and a new one
-    is whose the folder is; no link on the way to it is followed.
+    ``owner`` (uid, gid) is given to new files (namespaces/user.py). In any other, files keep whose they are, and a new
+    one is whose the folder is; no link on the way to it is followed.
 
     Every method raises PathRefused for what is forbidden, OSError for what the disk refuses, and LeaseOver when a
     change comes after the end of the lease: each change is one system call, made inside the fence.
