@@ -74,7 +74,7 @@ def test_control_without_the_walls_the_attempts_succeed(tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")
         places = {"port": tcp.getsockname()[1], "datagrams": 9, "socket": "", "abstract": "\0none"}
         places |= {"file": str(tmp_path / "file"), "folder": str(tmp_path), "process": other.pid}
-        code = f"from loops.tools.sandbox import trial; trial.attempt({places!r})"
+        code = f"from loops.tools.sandbox.confined import trial; trial.attempt({places!r})"
         words = [sys.executable, "-c", code]
         done = subprocess.run(words, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT)})
         other.kill()

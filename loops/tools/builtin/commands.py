@@ -19,11 +19,11 @@ from loops.tools.limits import Limits
 from loops.tools.output import Shown, clean_text, reveal, sha256_hex, show
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.rollback import lasting_command, learn_command, of_command
-from loops.tools.sandbox.accounting.ceilings import met
 from loops.tools.sandbox.capability import FILES_ONLY, FULL
 from loops.tools.sandbox.process import Finished
 from loops.tools.sandbox.runner import Job, Outcome, run_inside
 from loops.tools.sandbox.safe_paths import PathRefused, relative
+from loops.tools.sandbox.usage.ceilings import met
 from loops.tools.sandbox.workspace_guard.planted_files import Taken
 from loops.tools.workspace import Workspace
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from loops.engine.ports import OnOutput
 from loops.tools.fence import Fence
 from loops.tools.limits import Limits
-from loops.tools.sandbox.accounting.consumption import Used, measure
 from loops.tools.sandbox.command import Prepared
 from loops.tools.sandbox.lease_wrapper import ENDED_BY_LEASE, LeaseWrapper, leash
+from loops.tools.sandbox.usage.consumption import Used, measure
 
 _CHUNK = 64 * 1024
 _WATCH_S = 0.25

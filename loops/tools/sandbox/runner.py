@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from loops.engine.ports import OnOutput
-from loops.tools.sandbox.accounting.consumption import Used, free_bytes, out_of_sight
 from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, environment
 from loops.tools.sandbox.confined import confinement
 from loops.tools.sandbox.namespaces import bubblewrap
 from loops.tools.sandbox.namespaces.user import give_tree, sandbox_user
 from loops.tools.sandbox.process import Finished, run
 from loops.tools.sandbox.safe_paths import relative
+from loops.tools.sandbox.usage.consumption import Used, free_bytes, out_of_sight
 from loops.tools.sandbox.workspace_guard.planted_files import Taken
 from loops.tools.sandbox.workspace_guard.protected_files import guard
 from loops.tools.workspace import Workspace

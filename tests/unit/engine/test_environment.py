@@ -15,7 +15,7 @@ from loops.engine.state.lifecycle import Phase
 from loops.engine.values import ToolResult
 from loops.engine.verification.environment import ABSENT, missing_module, obstacle
 from loops.tools.limits import Limits
-from loops.tools.sandbox.accounting.ceilings import met
+from loops.tools.sandbox.usage.ceilings import met
 from tests.fakes import Tools, World, done
 
 

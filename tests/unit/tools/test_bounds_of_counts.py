@@ -16,8 +16,8 @@ from loops.tools.limits import Limits
 from loops.tools.reports import junit
 from loops.tools.reports.junit import DEEPEST, MOST_ELEMENTS
 from loops.tools.reports.report import LONGEST_TEXT, MOST_FAILURES
-from loops.tools.sandbox.accounting.ceilings import met
 from loops.tools.sandbox.process import Finished
+from loops.tools.sandbox.usage.ceilings import met
 from loops.tools.workspace import Workspace
 
 pytestmark = pytest.mark.spec("X5", "G1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loops.tools.limits import GIB, MIB, Limits
-from loops.tools.sandbox.accounting.consumption import Used, out_of_sight
+from loops.tools.sandbox.usage.consumption import Used, out_of_sight
 
 pytestmark = pytest.mark.spec("I7")
 LIMITS = Limits()
