@@ -1,1 +1,1 @@
-"""Models: providers, requests and streams, prices, context windows."""
+"""Models: providers, requests and streams, prices, and the endpoints where they answer."""

@@ -1,1 +1,1 @@
-"""Canonical bytes: JSON of RFC 8785, values to plain JSON and back, fingerprints, changed copies of frozen values."""
+"""JSON, canonical (RFC 8785), strict and by the schemas of others; values to plain JSON and back, fingerprints."""

@@ -1,1 +1,1 @@
-"""Limits of a run: the guards that hold them, the policy above them, and how complex a task looks (SPEC D1, D2, D3)."""
+"""Limits of a run: what follows when one is near or reached, the policy above them, how complex a task is (SPEC D)."""

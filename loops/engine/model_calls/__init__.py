@@ -1,1 +1,1 @@
-"""Calls to models: requests, answers, backoff, outages, and turns at a busy endpoint (SPEC C, E5, E6)."""
+"""Calls to models: requests, answers, outages, and turns at a busy endpoint (SPEC C, E5, E6)."""

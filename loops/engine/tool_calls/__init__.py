@@ -1,1 +1,1 @@
-"""Tool calls: the call cycle that every strategy shares, their titles, and a turn without one (SPEC B2, X6)."""
+"""Tool calls: on their way, their titles, those written as XML, and a turn without one (SPEC B2, X6)."""

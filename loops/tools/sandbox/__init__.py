@@ -1,1 +1,1 @@
-"""Commands and files held inside a workspace, and the probes that prove it (SPEC I7)."""
+"""Commands held inside a workspace, from start to end, and the probes that prove it (SPEC I7)."""
