@@ -8,6 +8,8 @@ import pytest
 
 from gates.policy.kinds import GATE_KINDS, Kind, Verdict, of
 from gates.policy.verdicts import allowed
+from loops.engine import apply
+from loops.engine.reducers import CALL, CHECK, CHECKS_NOT_RUN, DECISIONS, OTHER
 
 PARTS = Path(__file__).parents[3] / "templates" / "gates" / "kinds"
 
@@ -33,3 +35,10 @@ def test_every_row_is_complete(kind: Kind) -> None:
 def test_nobody_may_say_anything_to_an_unknown_kind() -> None:
     assert of("made_up") is None
     assert allowed("made_up") == ()
+
+
+def test_an_ability_says_what_a_decision_on_each_kind_means() -> None:
+    """Those that no ability says are about what the gate names: a call, or the command of a criterion."""
+    assert apply.HANDLERS, "which brings all abilities in"
+    assert {*Kind} - DECISIONS.keys() == {Kind.TOOL_APPROVAL, Kind.IRREVERSIBLE_ACTION}
+    assert DECISIONS.keys() - {*Kind} == {CALL, CHECK, CHECKS_NOT_RUN, OTHER}
