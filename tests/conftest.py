@@ -1,5 +1,6 @@
 """Fixtures of the whole suite. A test that needs no database starts no server."""
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -54,7 +55,10 @@ def _drives_a_browser(item: Any) -> bool:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Print the specification rows that have tests, or begin what takes long."""
+    """Print the specification rows that have tests, or begin what takes long. What collecting made stays to the end:
+    the collector of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
     if session.config.getoption("--spec-ids"):
         print("\n".join(report.by_spec(session.items)))
     elif not session.config.getoption("collectonly") and not hasattr(session.config, "workerinput"):

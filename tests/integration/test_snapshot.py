@@ -1,4 +1,4 @@
-"""Between two tests the rows go although somebody still reads: a page that a browser had open, a worker that ends."""
+"""Between two tests the rows go although somebody still writes, such as a worker that ends."""
 
 from __future__ import annotations
 
@@ -34,30 +34,40 @@ class Impatient(Snapshot):
 
 
 @pytest.fixture
-def reader(transactional_db: None) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+def writer(transactional_db: None) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
     login = settings.DATABASE_OWNER
     with psycopg.connect(
         host=login["HOST"], user=login["USER"], password=login["PASSWORD"], dbname=connection.settings_dict["NAME"]
-    ) as reader:
-        yield reader
-        reader.rollback()
+    ) as writer:
+        yield writer
+        writer.rollback()
 
 
-def rows_after(reader: psycopg.Connection[tuple[object, ...]], refusals: int) -> int:
-    snapshot = Impatient(reader, refusals)
+def rows_after(writer: psycopg.Connection[tuple[object, ...]], refusals: int) -> int:
+    snapshot = Impatient(writer, refusals)
     try:
         get_user_model().objects.create_user("ana")
-        reader.execute("LOCK TABLE auth_user IN ACCESS SHARE MODE")
+        writer.execute("LOCK TABLE auth_user IN ROW EXCLUSIVE MODE")
         snapshot.restore()
     finally:
         snapshot.close()
     return int(get_user_model().objects.count())
 
 
-def test_whoever_reads_for_long_is_waited_for(reader: psycopg.Connection[tuple[object, ...]]) -> None:
-    assert rows_after(reader, refusals=4) == 0
+def test_whoever_writes_for_long_is_waited_for(writer: psycopg.Connection[tuple[object, ...]]) -> None:
+    assert rows_after(writer, refusals=4) == 0
 
 
-def test_whoever_reads_for_ever_is_not(reader: psycopg.Connection[tuple[object, ...]]) -> None:
+def test_whoever_reads_is_not_waited_for(writer: psycopg.Connection[tuple[object, ...]]) -> None:
+    writer.execute("LOCK TABLE auth_user IN ACCESS SHARE MODE")
+    snapshot = Impatient(writer, refusals=1)
+    get_user_model().objects.create_user("ana")
+    snapshot.restore()
+    snapshot.close()
+    assert get_user_model().objects.count() == 0
+    assert snapshot._left == 1
+
+
+def test_whoever_writes_for_ever_is_not(writer: psycopg.Connection[tuple[object, ...]]) -> None:
     with pytest.raises(psycopg.errors.LockNotAvailable):
-        rows_after(reader, refusals=6)
+        rows_after(writer, refusals=6)
