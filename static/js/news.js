@@ -12,3 +12,15 @@ export function tell(name, between = 1000) {
     if (more) tell(name, between);
   }, between);
 }
+
+// What a part hears while it is asking goes with it when the answer takes its place: who comes then asks once more.
+const missed = new Set(); // ids
+for (const name of ["queue-changed", "runs-changed"]) {
+  document.body.addEventListener(name, () => {
+    for (const part of document.querySelectorAll(`.htmx-request[hx-swap="outerHTML"][hx-trigger*="${name}"]`)) missed.add(part.id);
+  });
+}
+document.addEventListener("htmx:afterSettle", (event) => {
+  const part = event.target;
+  if (missed.delete(part.id) && part.hasAttribute("hx-get")) window.htmx.ajax("GET", part.getAttribute("hx-get"), { source: part, target: part, swap: "outerHTML" });
+});

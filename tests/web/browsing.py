@@ -49,14 +49,17 @@ def settled(page: Any) -> None:
 @contextlib.contextmanager
 def slow(page: Any, pattern: str) -> Iterator[list[Held]]:
     """Answers to requests like ``pattern`` are made at once, and come when the items of the list are called."""
+    begun: list[Any] = []
     answers: list[Held] = []
 
     def hold(route: Any) -> None:
+        begun.append(route)
         answer = route.fetch()
         answers.append(lambda: route.fulfill(response=answer))
 
     intercept(page, pattern, hold)
     yield answers
+    until(page, lambda: len(answers) == len(begun), "answers under way")  # or the page may go before they are made
     page.unroute(pattern)
 
 
@@ -77,17 +80,18 @@ def wait_for_answer(page: Any, answers: list[Held], count: int = 1) -> None:
     until(page, lambda: len(answers) >= count, f"somebody to ask; {len(answers)} did")
 
 
-def let_all_come(page: Any, answers: list[Held]) -> None:
-    """Every answer that was held, and those to what is asked because of it, until the page asks no more."""
+def let_all_come(page: Any, answers: list[Held], enough: Callable[[], object] | None = None) -> None:
+    """Every answer that was held, and those to what is asked because of it, until it is ``enough``, or the page asks no
+    more. The first may be to what the page asked before the test did."""
     given = 0
 
-    def quiet() -> bool:
+    def quiet() -> object:
         nonlocal given
         for answer in answers[given:]:
             answer()
             given += 1
         page.wait_for_timeout(50)
-        return given == len(answers) and not page.locator(BUSY).count()
+        return enough() if enough else given == len(answers) and not page.locator(BUSY).count()
 
     until(page, quiet, "it to ask no more")
 

@@ -60,7 +60,7 @@ def test_a_refresh_of_the_queue_leaves_the_writer_alone(desk: Any, late: bool) -
         wait_for_answer(desk, answers)
         if late:
             desk.keyboard.type("big ")
-        answers[0]()
+        let_all_come(desk, answers)
         desk.locator(f"#queue [data-row='{other.pk}']").wait_for()
         settled(desk)
     assert field.input_value() == ("not a big jar" if late else "not a jar")
@@ -68,6 +68,21 @@ def test_a_refresh_of_the_queue_leaves_the_writer_alone(desk: Any, late: bool) -
     desk.keyboard.type("blue ")
     desk.keyboard.press("Control+Enter")
     assert decided(desk, gate).reason == ("not a big blue jar" if late else "not a blue jar")
+
+
+@pytest.mark.parametrize("part", ["review/list", "badge"])
+def test_news_that_comes_while_a_part_of_the_page_is_asking_is_not_lost(desk: Any, part: str) -> None:
+    open_gate(desk.world, title="First")
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    with slow(desk, f"**/{part}/**") as answers:
+        refresh(desk)
+        wait_for_answer(desk, answers)
+        other = open_gate(desk.world, title="Second")
+        refresh(desk)
+        row, badge = desk.locator(f"#queue [data-row='{other.pk}']"), desk.locator("#review-badge")
+        seen = row.is_visible if part != "badge" else lambda: badge.inner_text().startswith("2")
+        let_all_come(desk, answers, seen)
 
 
 def test_a_refresh_during_a_submission_swallows_nothing(desk: Any) -> None:
@@ -79,8 +94,7 @@ def test_a_refresh_during_a_submission_swallows_nothing(desk: Any) -> None:
         wait_for_answer(desk, posts)
         refresh(desk)
         wait_for_answer(desk, lists)
-        lists[0]()
-        expect(desk.locator(f"#queue [data-row='{gate.pk}']")).to_have_count(0)
+        let_all_come(desk, lists, lambda: not desk.locator(f"#queue [data-row='{gate.pk}']").count())
         posts[0]()
         assert decided(desk, gate).reason == "no"
     expect(desk.locator(f"#gate-{following.pk}")).to_be_visible()
