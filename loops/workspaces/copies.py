@@ -9,6 +9,7 @@ import socket
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
@@ -17,6 +18,7 @@ from loops.models import AuditEvent, Fact, Fork, Run, Workspace
 from loops.runs.composition import folder_refusal, refusing, roots, run_folders, shortened
 from loops.services import audit
 from loops.storage import journal
+from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.workspace import SKIPPED
 from loops.tools.workspace_roots import ThroughALink, plain
 from loops.workspaces import permissions, snapshots
@@ -68,6 +70,21 @@ def obstacle(workspace: Workspace) -> str:
     in_place = not workspace.copy_for_each_run
     said = refusal(workspace) or permissions.lacking(path, change=in_place)
     return said or (permissions.commands_lacking(path) if in_place else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The folder with what a run changed: ``own`` is one of its own, ``source`` what that is a copy of, or ""."""
+
+    path: str
+    own: bool
+    source: str
+
+
+def where(run: Run) -> Where:
+    """Nothing is looked at: the folder may be on another machine."""
+    workspace, own = run.task.workspace, Path(run.workspace_path).name == str(run.pk)
+    return Where(run.workspace_path, own, workspace.path if own and workspace is not None else "")
 
 
 def prepare(run: Run) -> str:
@@ -245,6 +262,7 @@ class _Copy:
         with roots().opened(str(self.source)) as top:
             self._walk_from(top)
         self._refuse_ways_out()
+        self._let_scripts_find_their_python()
 
     def _walk_from(self, top: int) -> None:
         for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, onerror=_refused, follow_symlinks=False):
@@ -284,8 +302,27 @@ class _Copy:
         for place in self.links:
             link = self.target / place
             leads_to = link.readlink()
+            if self._is_of_an_environment(link):
+                continue  # to the machine's Python: commands find what their sandbox shows of it, and we follow none
             if leads_to.is_absolute() or not Path(os.path.realpath(link)).is_relative_to(inside):
                 raise WorkspaceUnusable(f"The link {place} leads out of the workspace, to {leads_to}.")
+
+    def _is_of_an_environment(self, link: Path) -> bool:
+        """Does it lie in a virtual environment of Python (PEP 405)?"""
+        above = [folder for folder in link.parents if folder.is_relative_to(self.target)]
+        return any((folder / "pyvenv.cfg").is_file() for folder in above)
+
+    def _let_scripts_find_their_python(self) -> None:
+        """Installed programs name the interpreter by where the environment was made; commands have it on their path."""
+        was = b"#!" + os.fsencode(self.source / ENVIRONMENT / "bin") + b"/"
+        folder = self.target / ENVIRONMENT / "bin"
+        if not folder.is_dir() or folder.is_symlink() or folder.parent.is_symlink():
+            return
+        for script in folder.iterdir():
+            if not script.is_symlink() and script.is_file() and script.stat().st_size <= CHUNK:
+                data = script.read_bytes()
+                if data.startswith(was):
+                    script.write_bytes(b"#!/usr/bin/env " + data.removeprefix(was))
 
     def _content(self, place: Path, name: str, parent: int) -> None:
         source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)

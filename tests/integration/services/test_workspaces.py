@@ -1,5 +1,6 @@
 """The folder of a run: a private copy, made once, that no link leads out of."""
 
+import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -66,6 +67,23 @@ def test_links_that_lead_out_are_refused(world, source, links):
     with pytest.raises(copies.WorkspaceUnusable, match="leads out"):
         copies.prepare(run_in(world, source))
     assert not list(copies.root().iterdir())
+
+
+@pytest.mark.spec("I7")
+@pytest.mark.parametrize("way", [".venv", ".venv/bin"])
+def test_scripts_outside_of_the_copy_stay_as_they_are(world, source, tmp_path, way):
+    """Whoever made the folder could lead the way to the scripts elsewhere."""
+    elsewhere = tmp_path / "elsewhere"
+    programs = elsewhere / "bin" if way == ".venv" else elsewhere
+    programs.mkdir(parents=True)
+    (programs / "tell").write_text(was := f"#!{source}/.venv/bin/python3\n")
+    (source / way).parent.mkdir(exist_ok=True)
+    if way == ".venv/bin":
+        (source / ".venv/pyvenv.cfg").touch()
+    (source / way).symlink_to(elsewhere)
+    with contextlib.suppress(copies.WorkspaceUnusable):
+        copies.prepare(run_in(world, source))
+    assert (programs / "tell").read_text() == was
 
 
 @pytest.mark.spec("I7")
