@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from loops.api import breakers, conversations, forks, tokens, views
+from loops.api import breakers, conversations, forks, patches, tokens, views
 from loops.api.endpoint import Router
 
 router = Router(root=True)
@@ -25,6 +25,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/conversation/<int:seq>/", conversations.LeftOut.as_view(), name="run-untold"),
     path("runs/<uuid:pk>/requests/<int:sent>/", conversations.AsSent.as_view(), name="run-sent"),
     path("runs/<uuid:pk>/curve/", conversations.Curve.as_view(), name="run-course"),
+    path("runs/<uuid:pk>/patch/", patches.RunPatch.as_view(), name="run-patch-of"),
     path("runs/<uuid:pk>/output/<str:sha256>/", conversations.WholeOutput.as_view(), name="run-whole-output"),
     *router.urls,
 ]

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -21,8 +22,9 @@ from loops.services.prompts import prompt_names, prompt_versions
 from loops.storage import chain, reader
 from loops.web import access, diffs
 from loops.web.run import page
-from loops.workspaces import changed_files
+from loops.workspaces import changed_files, patch
 from loops.workspaces.changed_files import ChangedFile
+from loops.workspaces.copies import where
 
 RAW_PAGE = 100
 ARTIFACTS = 100
@@ -80,7 +82,7 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         found.setdefault(path, ChangedPath(path, known=bool(recorded.by_call))).edits.append(edit)
     left = Artifact.objects.filter(run=run).order_by("-seq")
     artifacts = list(left[: ARTIFACTS + 1])
-    more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown}
+    more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown, "where": where(run)}
     more |= {"artifacts": artifacts[:ARTIFACTS], "all": left.count() if len(artifacts) > ARTIFACTS else 0}
     return render(request, "loops/run_files.html", page(request, run, "run-files", **more))
 
@@ -95,6 +97,20 @@ def _edits(run: Run, recorded: changed_files.Recorded) -> Iterator[tuple[str, Ed
             yield file.path, Edit(number, tool, file)
         for told in () if reported else recorded.by_call.get(call_id, ()):
             yield told.path, Edit(number, tool, told=told)
+
+
+@login_required
+@never_cache
+@require_safe
+def download_patch(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """What the run changed, for ``git am`` and ``git apply``."""
+    run = access.run_or_404(request, run_id)
+    try:
+        made = patch.of(run)
+    except patch.NoPatch as refusal:
+        messages.error(request, str(refusal))
+        return redirect("run-files", run_id=run.pk)
+    return HttpResponse(made.message, headers=patch.download(run))
 
 
 @login_required

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from loops.engine import facts as f
 from loops.engine.rollback import plan as rb
 from loops.engine.rollback.plan import FileChange, Undo
 from loops.models import Blob, Run
@@ -58,6 +59,13 @@ def recorded(run: Run) -> Recorded:
     return Recorded(net, by_call, unknown)
 
 
+def since_the_start(run: Run) -> tuple[list[FileChange], list[Undo]]:
+    """(what became of each file of the folder that the history began with, calls of which nobody recorded what they
+    did): of a fork, what it took over as well. Raises KeyError where retention has taken the long parts away."""
+    history = facts_by_kind.read(journal.raw_connection(), run.pk, rb.LEDGER)
+    return rb.left_behind(fact for fact in history if not isinstance(fact, f.Forked))
+
+
 def told(changes: Sequence[FileChange]) -> list[ChangedFile]:
     """Each change in words, moves as moves."""
     moved, rest = _moves(_without_obvious_folders(changes))
@@ -73,7 +81,7 @@ def compared(changes: Sequence[FileChange]) -> list[ChangedFile]:
     """Each change with its diff, as far as there is room; two queries."""
     by_path = {one.path: one for one in changes}
     outline, sizes = _outlined(changes)
-    bytes_of = _bytes([by_path[file.path] for file in outline if file.has_contents], sizes, READ_BYTES)
+    bytes_of = stored([by_path[file.path] for file in outline if file.has_contents], sizes, READ_BYTES)
     room, found = SHOWN_CHARS, list[ChangedFile]()
     for file in outline:
         shown = _with_diff(file, by_path[file.path], bytes_of, room) if file.has_contents else file
@@ -89,24 +97,25 @@ def opened(changes: Sequence[FileChange], path: str) -> ChangedFile | None:
     file = next((file for file in outline if file.path == path), None)
     if file is None or not file.has_contents:
         return file
-    return _with_diff(file, by_path[path], _bytes([by_path[path]], sizes, OPENED_BYTES), None)
+    return _with_diff(file, by_path[path], stored([by_path[path]], sizes, OPENED_BYTES), None)
 
 
 def _outlined(changes: Sequence[FileChange]) -> tuple[list[ChangedFile], Mapping[str, int]]:
     """The changes in words, and the sizes of what is stored of them, by hash."""
     by_path = {one.path: one for one in changes}
     found = told(changes)
-    names = {name for file in found if file.has_contents for name in _names(by_path[file.path])}
+    names = {name for file in found if file.has_contents for name in hashes(by_path[file.path])}
     sizes = dict(Blob.objects.filter(pk__in=names).values_list("sha256", "size"))
     return [_if_kept(file, by_path[file.path], sizes) if file.has_contents else file for file in found], sizes
 
 
-def _names(one: FileChange) -> list[str]:
+def hashes(one: FileChange) -> list[str]:
+    """Of its bytes before and after, as far as it is a file there."""
     return [name for name in map(hash_of, (one.before, one.after)) if name]
 
 
 def _if_kept(file: ChangedFile, change: FileChange, sizes: Mapping[str, int]) -> ChangedFile:
-    names = _names(change)
+    names = hashes(change)
     if any(name not in sizes for name in names):
         return _without_contents(file, "Its contents are not stored any more.")
     total = sum(sizes[name] for name in names)
@@ -121,10 +130,10 @@ def _without_contents(file: ChangedFile, note: str) -> ChangedFile:
     return replace(file, has_contents=False, is_hidden=file.what != "deleted", note=note)
 
 
-def _bytes(changes: Sequence[FileChange], sizes: Mapping[str, int], room: int) -> dict[str, bytes]:
-    """Hash to bytes, of as many as fit."""
+def stored(changes: Sequence[FileChange], sizes: Mapping[str, int], room: int) -> dict[str, bytes]:
+    """Hash to bytes, of as many as fit; ``room`` is in bytes, ``sizes`` has each hash."""
     wanted = list[str]()
-    for name in dict.fromkeys(name for one in changes for name in _names(one)):
+    for name in dict.fromkeys(name for one in changes for name in hashes(one)):
         room -= sizes[name]
         if room >= 0:
             wanted.append(name)
@@ -177,7 +186,7 @@ def _why_no_diff(state: str) -> str:
 
 def _with_diff(file: ChangedFile, change: FileChange, bytes_of: Mapping[str, bytes], room: int | None) -> ChangedFile:
     """``room`` is in characters, None where any length will do."""
-    if any(name not in bytes_of for name in _names(change)):
+    if any(name not in bytes_of for name in hashes(change)):
         return replace(file, is_apart=True, note="Its diff is too long for this page.")
     before, after = (bytes_of.get(hash_of(state), b"") for state in (change.before, change.after))
     diff = difference(file.path, before, after)

@@ -18,10 +18,12 @@ from loops.management.terminal import TerminalCommand
 from loops.models import Agent, ModelConfig, Project, Run, Workspace
 from loops.services import access, forks, model_tests, models, people, steering, tasks, tokens
 from loops.web import formatting, open_gates
+from loops.workspaces import patch
 
 REFUSALS = (
     access.NotAllowed,
     forks.ForkConflict,
+    patch.NoPatch,
     people.NotPossible,
     steering.InvalidMessage,
     steering.NotPossible,
@@ -34,7 +36,7 @@ CALLED = {"agentops agentops": "agentops", "__main__.py agentops": "python -m ag
 class Command(TerminalCommand):
     """The twin of the web pages: the same services, the same rules."""
 
-    help = "Submit, watch, stop, fork and message runs; list them; make API tokens."
+    help = "Submit, watch, stop, fork and message runs; list them; take over what they changed; make API tokens."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the verbs."""
@@ -55,6 +57,9 @@ class Command(TerminalCommand):
         listing.add_argument("--live", action="store_true", help="only those that have not ended")
         listing.add_argument("--limit", type=int, default=20)
         listing.add_argument("--json", action="store_true")
+        verbs.add_parser("diff", help="show what a run changed").add_argument("run", type=uuid.UUID)
+        carried = verbs.add_parser("patch", help="the same for git: agentops patch RUN | git am")
+        carried.add_argument("run", type=uuid.UUID)
         verbs.add_parser("init", help="set up a model for each provider that the environment names, and test it")
         test = verbs.add_parser("test-model", help="make one call with a tool, and say what the model can do")
         test.add_argument("name", help="of the configured model")
@@ -137,6 +142,21 @@ class Command(TerminalCommand):
                 steps = f"{run.total_steps}/{run.max_steps}"
                 row = f"{run.pk}  {run.status:<20} {steps:>8}  {run.agent.name}: {run.task.title}{_why_it_rests(run)}"
                 self.stdout.write(" ".join(row.split("\n")))
+
+    def _diff(self, options: dict[str, Any]) -> None:
+        made = patch.of(_run(_user(options["actor"]), options["run"]))
+        for line in made.left_out:
+            self.stderr.write(f"not shown: {line}")
+        self.stdout.write(made.diff.decode(errors="backslashreplace"), ending="")
+
+    def _patch(self, options: dict[str, Any]) -> None:
+        if sys.stdout.isatty():
+            raise CommandError("The patch is for git: agentops patch RUN | git am, or > FILE. `diff` shows it here.")
+        made = patch.of(_run(_user(options["actor"]), options["run"]))
+        for line in made.left_out:
+            self.stderr.write(f"not in the patch: {line}")
+        sys.stdout.buffer.write(made.message)
+        sys.stdout.buffer.flush()
 
     def _init(self, options: dict[str, Any]) -> None:
         rows = [row for row in models.ensure_default_models() if not row.is_scripted]

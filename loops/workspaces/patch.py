@@ -1,0 +1,111 @@
+"""What a run changed, as a patch to carry elsewhere: `git am` makes a commit of it, `git apply` only the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from email.header import Header
+from email.utils import format_datetime, formataddr
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils import timezone
+
+from loops.engine.rollback.plan import FileChange, Undo
+from loops.models import Blob, ProvenanceRecord, Run
+from loops.tools.output import printable
+from loops.tools.patches import fits, patch
+from loops.workspaces import changed_files
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of all changed files before and after, together."""
+SUBJECT_CHARS = 72
+_NO_ADDRESS = str.maketrans("", "", '<>"@\\')
+"""Signs by which git would find another address in a name."""
+PRUNED = "The texts of this run were pruned, and what it changed with them."
+NOTHING_CHANGED = "This run changed no file."
+
+
+class NoPatch(Exception):
+    """There is none; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """``diff`` is what git applies. ``left_out`` says, line by line, what is changed and not in it."""
+
+    header: bytes
+    diff: bytes
+    left_out: tuple[str, ...]
+
+    @property
+    def message(self) -> bytes:
+        """The whole in the form of an e-mail, which ``git am`` reads (git-format-patch)."""
+        return self.header + self.diff
+
+
+def of(run: Run) -> Patch:
+    """Against the folder as the history of the run began with it, for a fork too. Raises NoPatch."""
+    try:
+        changes, unknown = changed_files.since_the_start(run)
+    except KeyError:
+        raise NoPatch(PRUNED) from None
+    names = {name for one in changes for name in changed_files.hashes(one)}
+    sizes = dict(Blob.objects.filter(pk__in=names).values_list("sha256", "size"))
+    if (total := sum(sizes.values())) > MOST_BYTES:
+        held = f"The changed files hold {total:,} bytes before and after, more than the {MOST_BYTES:,} of a patch"
+        raise NoPatch(f"{held}: take them from the run's folder.")
+    within = [one for one in changes if _is_kept(one, sizes)]
+    left_out = tuple(_left_out(changes, within, unknown))
+    diff = patch(within, changed_files.stored(within, sizes, MOST_BYTES))
+    if not diff and not left_out:
+        raise NoPatch(NOTHING_CHANGED)
+    return Patch(_header(run, left_out), diff, left_out)
+
+
+def download(run: Run) -> dict[str, str]:
+    """The headers of an answer that holds one: a browser saves it, whatever it holds."""
+    return {
+        "Content-Type": "text/x-patch; charset=utf-8",
+        "Content-Disposition": f'attachment; filename="run-{str(run.pk)[:8]}.patch"',
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+def _is_kept(one: FileChange, sizes: Mapping[str, int]) -> bool:
+    return fits(one.before) and fits(one.after) and all(name in sizes for name in changed_files.hashes(one))
+
+
+def _left_out(changes: Sequence[FileChange], within: Sequence[FileChange], unknown: Sequence[Undo]) -> Iterator[str]:
+    kept = {one.path for one in within}
+    for file in changed_files.told([one for one in changes if one.path not in kept]):
+        yield printable(f"{file.path}: {file.note or 'Its contents are not stored any more.'}")
+    for undo in unknown:
+        yield printable(f"{undo.summary}: nobody recorded what it changed")
+
+
+def _header(run: Run, left_out: Sequence[str]) -> bytes:
+    """Nothing in it can be taken for the patch: each line begins with words of ours or with a space."""
+    address = f"agentops@{urlsplit(settings.BASE_URL).hostname or 'localhost'}"
+    record = ProvenanceRecord.objects.filter(run=run).first()
+    lines = [
+        "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001",  # as git-format-patch begins
+        f"From: {formataddr((_one_line(run.agent.name).translate(_NO_ADDRESS), address))}",
+        f"Date: {format_datetime(run.completed_at or timezone.now())}",
+        f"Subject: {Header(_one_line(run.task.title)[:SUBJECT_CHARS], 'utf-8', header_name='Subject').encode()}",
+        "MIME-Version: 1.0",
+        "Content-Type: text/plain; charset=UTF-8",
+        "Content-Transfer-Encoding: 8bit",
+        "",
+        *(["Not in this patch:", *(f"  {_one_line(line)}" for line in left_out), ""] if left_out else []),
+        f"AgentOps-Run: {settings.BASE_URL.rstrip('/')}{reverse('run', args=[run.pk])}",
+        *([f"AgentOps-Record: {bytes(record.hash).hex()}"] if record else []),
+        "---",
+        "",
+    ]
+    return "\n".join(lines).encode()
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()))
