@@ -183,10 +183,19 @@ function paint(key) {
   if (stick) box.scrollTop = box.scrollHeight;
 }
 
+// Painted once a frame, however much came: a page with thousands of lines takes its time to be laid out, and what happens
+// next must not wait behind every word.
+const unpainted = new Set();
 function stream(deltas) {
-  const follow = atEnd();
-  for (const key of new Set(deltas.map(add).filter(Boolean))) paint(key);
+  const waits = unpainted.size > 0;
+  for (const key of deltas.map(add).filter(Boolean)) unpainted.add(key);
+  if (!waits && unpainted.size > 0) requestAnimationFrame(paintAll);
   if (streams.size > 200) for (const key of [...streams.keys()].slice(0, 100)) streams.delete(key);
+}
+function paintAll() {
+  const follow = atEnd();
+  for (const key of unpainted) if (streams.has(key)) paint(key);
+  unpainted.clear();
   if (follow && list) settle(true);
 }
 

@@ -49,17 +49,18 @@ def settled(page: Any) -> None:
 @contextlib.contextmanager
 def slow(page: Any, pattern: str) -> Iterator[list[Held]]:
     """Answers to requests like ``pattern`` are made at once, and come when the items of the list are called."""
-    begun: list[Any] = []
+    under_way: list[Any] = []
     answers: list[Held] = []
 
     def hold(route: Any) -> None:
-        begun.append(route)
+        under_way.append(route)
         answer = route.fetch()
         answers.append(lambda: route.fulfill(response=answer))
+        under_way.remove(route)
 
     intercept(page, pattern, hold)
     yield answers
-    until(page, lambda: len(answers) == len(begun), "answers under way")  # or the page may go before they are made
+    until(page, lambda: not under_way, "answers under way")  # or the page may go before they are made
     page.unroute(pattern)
 
 

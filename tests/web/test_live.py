@@ -388,6 +388,34 @@ def test_one_reading_serves_everybody(house, broker, monkeypatch):
     assert readings == [{Audience(), Audience(operate=True)}]
 
 
+def test_what_is_committed_while_a_changed_row_is_read_is_shown(house, broker, monkeypatch):
+    """Whoever pauses changes the row first, and the last fact of a run at rest may come during that reading."""
+    readings = []
+    read = catch_up.read
+
+    async def overtaken(run_id, after, audiences):
+        found = await read(run_id, after, audiences)
+        if not readings:
+            await stored(make.step, house.run, 1)
+            tell(broker, house.run)
+            feed = mine._runs[house.run.pk]
+            while feed._wanted == after:
+                await asyncio.sleep(0.01)
+        readings.append(found)
+        return found
+
+    async def watch():
+        watcher = await mine.watch_run(house.run.pk, Audience(), lambda: catch_up.head(house.run.pk))
+        mine._runs[house.run.pk].row()
+        await asyncio.wait_for(following(watcher), PATIENCE)
+        await mine.close()
+
+    mine = Hub()
+    monkeypatch.setattr(catch_up, "read", overtaken)
+    asyncio.run(watch())
+    assert not readings[0].news
+
+
 async def following(watcher: Watcher) -> Frame:
     """The next frame with facts."""
     while True:

@@ -117,7 +117,7 @@ class RunFeed:
 
     async def _read(self) -> None:
         while self.watchers and self._has_news():
-            self._row_changed = False
+            self._row_changed, wanted = False, self._wanted
             audiences = {watcher.audience for watcher in self.watchers}
             try:
                 found = await catch_up.read(self.run_id, self.seq, audiences)
@@ -128,7 +128,7 @@ class RunFeed:
             if found is None:
                 return
             self._hand_out(found)
-            if not found.news and not self._row_changed:
+            if not found.news and not self._row_changed and self._wanted == wanted:
                 return  # a pointer to what is not there (yet): the next one will bring it
             await asyncio.sleep(READ_PAUSE)
 
