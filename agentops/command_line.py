@@ -8,7 +8,11 @@ from agentops import prerequisites
 from agentops.embedded.root import service_user
 
 STEERING = {"stop", "pause", "resume", "retry", "check_confidence"}
-OF_RUNS = {"submit", "fork", "watch", "message", "runs", "diff", "patch", "token", "init", "test-model", *STEERING}
+OF_RUNS = {
+    *("submit", "fork", "watch", "message", "runs", "diff", "patch"),
+    *("workspace", "token", "init", "test-model"),
+    *STEERING,
+}
 """Written down: knowing them from the command itself would load the application before its settings are chosen."""
 
 

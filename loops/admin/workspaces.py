@@ -11,7 +11,6 @@ from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from loops import models as m
 from loops.admin.base import ProjectScopedAdmin
-from loops.services import audit
 from loops.tools.workspace_roots import plain
 from loops.workspaces import access, copies
 
@@ -105,10 +104,8 @@ class WorkspaceAdmin(ProjectScopedAdmin):
     def save_model(self, request: HttpRequest, obj: m.Workspace, form: Any, change: bool) -> None:
         """Say at once what would keep runs out of the folder; it may lie on other machines, so that refuses nothing."""
         super().save_model(request, obj, form, change)
-        if {"path", "copy_for_each_run"} & set(form.changed_data):
-            detail = {"workspace": obj.name, "path": obj.path, "in_place": not obj.copy_for_each_run}
-            audit.record("workspace.changed", actor=request.user, project=obj.project, detail=detail)
-        if form.cleaned_data.get("allow") and obj.path:
-            access.allow(request.user, obj)
+        opened = bool(form.cleaned_data.get("allow"))
+        if opened or {"path", "copy_for_each_run"} & set(form.changed_data):
+            access.record(request.user, obj, open_to_agents=opened)
         if said := copies.obstacle(obj):
             messages.warning(request, said)

@@ -18,7 +18,7 @@ for _level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
 
 
 def fits(state: str) -> bool:
-    """Can git tell it? Folders come with what lies in them; what is no file, and whose bytes nobody kept, cannot."""
+    """Can git tell it? Folders come with what lies in them; what is no file, and whose bytes were not kept, cannot."""
     return state in (NOTHING, FOLDER) or bool(hash_of(state)) or state.startswith("link:")
 
 

@@ -106,11 +106,11 @@ def download_patch(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """What the run changed, for ``git am`` and ``git apply``."""
     run = access.run_or_404(request, run_id)
     try:
-        made = patch.of(run)
+        found = patch.of(run)
     except patch.NoPatch as refusal:
         messages.error(request, str(refusal))
         return redirect("run-files", run_id=run.pk)
-    return HttpResponse(made.message, headers=patch.download(run))
+    return HttpResponse(found.message, headers=patch.download(run))
 
 
 @login_required

@@ -82,7 +82,7 @@ def _left_out(changes: Sequence[FileChange], within: Sequence[FileChange], unkno
     for file in changed_files.told([one for one in changes if one.path not in kept]):
         yield printable(f"{file.path}: {file.note or 'Its contents are not stored any more.'}")
     for undo in unknown:
-        yield printable(f"{undo.summary}: nobody recorded what it changed")
+        yield printable(f"{undo.summary}: what it changed was not recorded")
 
 
 def _header(run: Run, left_out: Sequence[str]) -> bytes:

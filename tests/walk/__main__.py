@@ -6,11 +6,14 @@ import argparse
 import os
 import re
 import shutil
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
 
+from agentops.embedded.paths import BASE_DIR
 from tests import leftovers
 from tests.walk import WalkError
 from tests.walk.installation import Fresh, Package, bare_environment
@@ -62,6 +65,7 @@ def _walked(kind: str, asked: argparse.Namespace, packages: Packages) -> bool:
         listed = installation.manage("runs")
         if figures.run_id not in listed:
             raise WalkError(f"the command line does not list the run: {listed}")
+        _take_over(installation, figures.run_id)
         installation.manage("backup")
         _check_nothing_is_roots(installation)
         installation.stop()
@@ -76,6 +80,29 @@ def _walked(kind: str, asked: argparse.Namespace, packages: Packages) -> bool:
         print(f"p95 is above {TARGET_MS} ms", file=sys.stderr)
         return False
     return True
+
+
+def _take_over(installation: Fresh, run_id: str) -> None:
+    """As the README says of one's own repository: it becomes a workspace, and what the run repaired a commit there."""
+    with tempfile.TemporaryDirectory() as folder:
+        mine = Path(folder) / "mine"
+        shutil.copytree(BASE_DIR / "loops/demo/repository", mine, ignore=shutil.ignore_patterns("__pycache__"))
+        said = installation.manage("workspace", "mine", str(mine), "--allow")
+        if said != f"mine: {mine}, runs work on copies of it":
+            raise WalkError(f"the folder is no workspace: {said}")
+        me = ["git", "-C", str(mine), "-c", "user.name=me", "-c", "user.email=me@localhost"]
+        for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "mine"]):
+            subprocess.run([*me, *words], check=True)
+        tests = [sys.executable, "-B", "-m", "unittest", "-q"]
+        if subprocess.run(tests, cwd=mine, check=False, capture_output=True).returncode == 0:
+            raise WalkError("there is nothing to repair")
+        patch = installation.manage("patch", run_id) + "\n"
+        applied = subprocess.run([*me, "am", "-q"], input=patch, text=True, check=False, capture_output=True)
+        if applied.returncode:
+            raise WalkError(f"the patch is none: {applied.stderr}")
+        after = subprocess.run(tests, cwd=mine, check=False, capture_output=True, text=True)
+        if after.returncode:
+            raise WalkError(f"the repair was left behind: {after.stderr}")
 
 
 def _installation(kind: str, user: str, packages: Packages) -> Fresh:

@@ -18,7 +18,8 @@ from loops.management.terminal import TerminalCommand
 from loops.models import Agent, ModelConfig, Project, Run, Workspace
 from loops.services import access, forks, model_tests, models, people, steering, tasks, tokens
 from loops.web import formatting, open_gates
-from loops.workspaces import patch
+from loops.workspaces import access as workspace_access
+from loops.workspaces import copies, patch
 
 REFUSALS = (
     access.NotAllowed,
@@ -60,6 +61,7 @@ class Command(TerminalCommand):
         verbs.add_parser("diff", help="show what a run changed").add_argument("run", type=uuid.UUID)
         carried = verbs.add_parser("patch", help="the same for git: agentops patch RUN | git am")
         carried.add_argument("run", type=uuid.UUID)
+        _declare_workspace(verbs.add_parser("workspace", help="let agents work on a folder of yours, or list those"))
         verbs.add_parser("init", help="set up a model for each provider that the environment names, and test it")
         test = verbs.add_parser("test-model", help="make one call with a tool, and say what the model can do")
         test.add_argument("name", help="of the configured model")
@@ -144,19 +146,40 @@ class Command(TerminalCommand):
                 self.stdout.write(" ".join(row.split("\n")))
 
     def _diff(self, options: dict[str, Any]) -> None:
-        made = patch.of(_run(_user(options["actor"]), options["run"]))
-        for line in made.left_out:
+        result = patch.of(_run(_user(options["actor"]), options["run"]))
+        for line in result.left_out:
             self.stderr.write(f"not shown: {line}")
-        self.stdout.write(made.diff.decode(errors="backslashreplace"), ending="")
+        self.stdout.write(result.diff.decode(errors="backslashreplace"), ending="")
 
     def _patch(self, options: dict[str, Any]) -> None:
         if sys.stdout.isatty():
             raise CommandError("The patch is for git: agentops patch RUN | git am, or > FILE. `diff` shows it here.")
-        made = patch.of(_run(_user(options["actor"]), options["run"]))
-        for line in made.left_out:
+        result = patch.of(_run(_user(options["actor"]), options["run"]))
+        for line in result.left_out:
             self.stderr.write(f"not in the patch: {line}")
-        sys.stdout.buffer.write(made.message)
+        sys.stdout.buffer.write(result.message)
         sys.stdout.buffer.flush()
+
+    def _workspace(self, options: dict[str, Any]) -> None:
+        actor = _user(options["actor"])
+        project = _one(Project.objects.visible_to(actor), "project", options["project"], "slug")
+        if not options["name"]:
+            for row in Workspace.objects.filter(project=project):
+                self.stdout.write(_described(row))
+            return
+        if not options["folder"]:
+            raise CommandError(f"Which folder? agentops workspace {options['name']} FOLDER")
+        workspace = workspace_access.make(
+            actor=actor,
+            project=project,
+            name=options["name"],
+            path=str(Path(options["folder"]).expanduser().resolve()),
+            in_place=options["in_place"],
+            open_to_agents=options["allow"],
+        )
+        self.stdout.write(_described(workspace))
+        if obstacle := copies.obstacle(workspace) or copies.missing(workspace.path):
+            self.stderr.write(obstacle)
 
     def _init(self, options: dict[str, Any]) -> None:
         rows = [row for row in models.ensure_default_models() if not row.is_scripted]
@@ -195,6 +218,19 @@ def _why_it_rests(run: Run) -> str:
     if run.status == Run.Status.PAUSED:
         return f" ({formatting.paused(run)})"
     return f" ({open_gates.standing(run)})" if run.status == Run.Status.WAITING_FOR_RESOURCE else ""
+
+
+def _described(workspace: Workspace) -> str:
+    how = "runs work on copies of it" if workspace.copy_for_each_run else "runs change it in place"
+    return f"{workspace.name}: {f'{workspace.path}, {how}' if workspace.path else 'an empty folder for each run'}"
+
+
+def _declare_workspace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", default="", help="for `submit --workspace` and pages; none lists all")
+    parser.add_argument("folder", nargs="?", default="", help="with your project in it")
+    parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
+    parser.add_argument("--in-place", action="store_true", help="let runs change the folder itself, not copies of it")
+    parser.add_argument("--allow", action="store_true", help="open a folder outside the roots to agents, in your name")
 
 
 def _declare_token(token: argparse.ArgumentParser) -> None:
