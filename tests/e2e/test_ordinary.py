@@ -113,6 +113,11 @@ def approve_by_key(page: Any, gate: Gate) -> int:
     return presses
 
 
+def stands_at(page: Any) -> int:
+    """The last fact that the page of a run shows."""
+    return int(page.locator("[data-run-socket]").get_attribute("data-seq"))
+
+
 def test_a_day_of_work_on_a_repository(house: House, workspace: Any, enter: Any, logs: Any) -> None:
     house.project.access_rules.filter(operation="execute").update(access="ask")
     house.project.access_rules.create(agent_type="*", tool="write_file", operation="write", access="ask")
@@ -153,7 +158,10 @@ def test_a_day_of_work_on_a_repository(house: House, workspace: Any, enter: Any,
         expect(watching.locator("#toasts")).to_contain_text("Pause requested")
         wait_until(lambda: Run.objects.get(pk=run.pk).status == "paused", "the pause", 120)
         resume = watching.get_by_role("button", name="Resume")
-        resume.wait_for()
+        wait_until(
+            lambda: stands_at(watching) == Run.objects.get(pk=run.pk).head_seq, "the page to show the pause", 120
+        )
+        assert resume.is_visible(), watching.locator("#run-head").inner_text()
         printed = ToolCallRecord.objects.get(run=run, tool="run_command")
         assert printed.state == "COMPLETE", printed.error
         begun = Run.objects.get(pk=run.pk).total_steps
