@@ -142,7 +142,7 @@ class Installation:
         if done.returncode:
             said = (done.stderr or done.stdout).strip()[-500:]
             raise WalkError(f"{' '.join(argv[-2:])} ended with {done.returncode}: {said}")
-        return done.stdout.strip()
+        return done.stdout.strip("\n")
 
 
 class Fresh(Installation):
