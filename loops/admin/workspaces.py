@@ -105,7 +105,9 @@ class WorkspaceAdmin(ProjectScopedAdmin):
         """Say at once what would keep runs out of the folder; it may lie on other machines, so that refuses nothing."""
         super().save_model(request, obj, form, change)
         opened = bool(form.cleaned_data.get("allow"))
-        if opened or {"path", "copy_for_each_run"} & set(form.changed_data):
+        if {"path", "copy_for_each_run"} & set(form.changed_data):
             access.record(request.user, obj, open_to_agents=opened)
+        elif opened and obj.path:
+            access.allow(request.user, obj)
         if said := copies.obstacle(obj):
             messages.warning(request, said)
