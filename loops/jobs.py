@@ -5,21 +5,25 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import redis
 from celery import shared_task
 from django.conf import settings
 from django.db import connection
+from django.db.models.functions import Now
 
 from loops.driver import drain
 from loops.runs import worker  # noqa: F401 - it listens to the worker's signals
 from loops.storage import owners
-from loops.storage.dispatch import ring, ring_now
+from loops.storage.dispatch import hand_over, ring, ring_now
 
 log = logging.getLogger(__name__)
 BEAT_KEY = "agentops:beat"
 AT_ONCE = 500
+UNHEARD_S = 5
+"""After that long an order to apply a result is handed over again."""
 
 _TO_RING = """
     SELECT r.id FROM agent_execution_history r
@@ -56,15 +60,33 @@ def test_model(model: str, **_: Any) -> bool:
     return row is not None and model_tests.try_model(row).works
 
 
+@shared_task(name="loops.deliver")
+def deliver(delivery: str, **_: Any) -> str:
+    """Apply a result to the folder it is for, or go on where a worker was lost at it."""
+    from loops.services.delivery import carry_out
+
+    return carry_out(uuid.UUID(delivery))
+
+
 @shared_task(name="loops.sweep")
 def sweep(**_: Any) -> int:
-    """Ring for every run that has something to do and no living owner: lost bells and lost workers (SPEC J4)."""
+    """Ring for every run that has something to do and no living owner: lost bells and lost workers (SPEC J4). The same
+    for results that are to be applied."""
     with connection.cursor() as cursor:
         cursor.execute(_TO_RING, [AT_ONCE])
         runs = [run_id for (run_id,) in cursor.fetchall()]
     for run_id in runs:
         ring(run_id)
+    for delivery_id in _unfinished():
+        hand_over("loops.deliver", delivery=str(delivery_id))
     return len(runs)
+
+
+def _unfinished() -> list[uuid.UUID]:
+    from loops.models import Delivery
+
+    late = Delivery.objects.filter(state__in=Delivery.OPEN, ordered_at__lt=Now() - timedelta(seconds=UNHEARD_S))
+    return list(late.values_list("pk", flat=True)[:AT_ONCE])
 
 
 @shared_task(name="loops.beat_alive")

@@ -26,6 +26,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/requests/<int:sent>/", conversations.AsSent.as_view(), name="run-sent"),
     path("runs/<uuid:pk>/curve/", conversations.Curve.as_view(), name="run-course"),
     path("runs/<uuid:pk>/patch/", patches.RunPatch.as_view(), name="run-patch-of"),
+    path("runs/<uuid:pk>/apply/", patches.ApplyRun.as_view(), name="run-apply-of"),
     path("runs/<uuid:pk>/output/<str:sha256>/", conversations.WholeOutput.as_view(), name="run-whole-output"),
     *router.urls,
 ]

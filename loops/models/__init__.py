@@ -2,6 +2,7 @@
 
 from loops.models.agents import Agent, ModelAddress, ModelConfig
 from loops.models.breakers import Breaker, BreakerEvent, BreakerKind, BreakerRule
+from loops.models.deliveries import Delivery
 from loops.models.detections import Detection
 from loops.models.forks import Fork
 from loops.models.journal import Blob, Checkpoint, Fact, MailboxItem
@@ -29,6 +30,7 @@ __all__ = [
     "Checkpoint",
     "ComplexityProfile",
     "CondemnedBlob",
+    "Delivery",
     "Detection",
     "Fact",
     "Fork",

@@ -20,15 +20,24 @@ JOB = "loops.advance"
 def ring(run_id: uuid.UUID | str, after: float = 0) -> None:
     """Ring when the present transaction has committed, or ``after`` seconds later. A broker that is down only delays:
     the sweeper finds the run."""
-    transaction.on_commit(lambda: ring_now(run_id, after), robust=True)
+    hand_over(JOB, after, run_id=str(run_id))
 
 
 def ring_now(run_id: uuid.UUID | str, after: float = 0) -> None:
     """Ring without waiting for any transaction."""
+    _hand_over_now(JOB, after, run_id=str(run_id))
+
+
+def hand_over(job: str, after: float = 0, **given: str) -> None:
+    """A job that the sweeper finds as well, when the present transaction has committed."""
+    transaction.on_commit(lambda: _hand_over_now(job, after, **given), robust=True)
+
+
+def _hand_over_now(job: str, after: float, **given: str) -> None:
     try:
-        dispatch(JOB, after, run_id=str(run_id))
+        dispatch(job, after, **given)
     except Exception as error:  # any transport's error: the database already holds the truth
-        log.warning("bell for run %s not rung, the sweeper will: %s", run_id, error)
+        log.warning("%s for %s was not handed over, the sweeper will: %s", job, ", ".join(given.values()), error)
 
 
 def dispatch(job: str, after: float = 0, **given: str) -> None:

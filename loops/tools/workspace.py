@@ -31,15 +31,20 @@ class Workspace:
     ``owner`` (uid, gid) is given to new files (namespaces/user.py). In any other, files keep whose they are, and a new
     one is whose the folder is; no link on the way to it is followed.
 
+    ``temporary`` is the name of files that are not whole yet, where whoever made them has to find them again.
+
     Every method raises PathRefused for what is forbidden, OSError for what the disk refuses, and LeaseOver when a
     change comes after the end of the lease: each change is one system call, made inside the fence.
     """
 
-    def __init__(self, root: str, limits: Limits, fence: Fence | None = None, *, made: bool = False) -> None:
+    def __init__(
+        self, root: str, limits: Limits, fence: Fence | None = None, *, made: bool = False, temporary: str = ""
+    ) -> None:
         self.limits = limits
         self.fence = fence or Fence()
         self.owner = file_owner() if made else None
         self.beneath = SafeDirectory(root, links=made)
+        self._temporary = temporary
 
     def close(self) -> None:
         self.beneath.close()
@@ -96,7 +101,7 @@ class Workspace:
         with self._parent(path, make=True) as (directory, name):
             self._refuse_settings(self._real(directory, name), data)
             kept = self._writable_mode(directory, name)
-            temporary = f".agentops-{secrets.token_hex(8)}.tmp"
+            temporary = self._temporary or f".agentops-{secrets.token_hex(8)}.tmp"
             try:
                 self._fill(directory, temporary, data, kept if mode is None else mode & 0o777, name)
                 with self.fence.armed():

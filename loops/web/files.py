@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from loops.engine.encoding import canonical
 from loops.models import Artifact, Fact, ProvenanceRecord, Run, ToolCallRecord
+from loops.services import delivery
 from loops.services.prompts import prompt_names, prompt_versions
 from loops.storage import chain, reader
 from loops.web import access, diffs
@@ -83,6 +84,7 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     left = Artifact.objects.filter(run=run).order_by("-seq")
     artifacts = list(left[: ARTIFACTS + 1])
     more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown, "where": where(run)}
+    more |= {"can_apply": not delivery.obstacle(run), "ordered": delivery.latest(run)}
     more |= {"artifacts": artifacts[:ARTIFACTS], "all": left.count() if len(artifacts) > ARTIFACTS else 0}
     return render(request, "loops/run_files.html", page(request, run, "run-files", **more))
 

@@ -45,8 +45,30 @@ class Patch:
         return self.header + self.diff
 
 
+@dataclass(frozen=True, slots=True)
+class Portable:
+    """``left_out`` says, in lines, what is changed and not among ``changes``; ``sizes`` has those of their blobs."""
+
+    changes: tuple[FileChange, ...]
+    left_out: tuple[str, ...]
+    sizes: Mapping[str, int]
+
+    def contents(self) -> dict[str, bytes]:
+        """The bytes of all of them, before and after, by their SHA-256."""
+        return changed_files.stored(self.changes, self.sizes, MOST_BYTES)
+
+
 def of(run: Run) -> Patch:
     """Against the folder as the history of the run began with it, for a fork too. Raises NoPatch."""
+    found = portable(run)
+    diff = patch(found.changes, found.contents())
+    if not diff and not found.left_out:
+        raise NoPatch(NOTHING_CHANGED)
+    return Patch(_header(run, found.left_out), diff, found.left_out)
+
+
+def portable(run: Run) -> Portable:
+    """What a result can carry elsewhere. Raises NoPatch."""
     try:
         changes, unknown = changed_files.since_the_start(run)
     except KeyError:
@@ -56,12 +78,8 @@ def of(run: Run) -> Patch:
     if (total := sum(sizes.values())) > MOST_BYTES:
         held = f"The changed files hold {total:,} bytes before and after, more than the {MOST_BYTES:,} of a patch"
         raise NoPatch(f"{held}: take them from the run's folder.")
-    within = [one for one in changes if _is_kept(one, sizes)]
-    left_out = tuple(_left_out(changes, within, unknown))
-    diff = patch(within, changed_files.stored(within, sizes, MOST_BYTES))
-    if not diff and not left_out:
-        raise NoPatch(NOTHING_CHANGED)
-    return Patch(_header(run, left_out), diff, left_out)
+    within = tuple(one for one in changes if _is_kept(one, sizes))
+    return Portable(within, tuple(_left_out(changes, within, unknown)), sizes)
 
 
 def download(run: Run) -> dict[str, str]:

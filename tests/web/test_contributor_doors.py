@@ -150,6 +150,8 @@ SHAPE_NOTHING = {
     "api/v1/runs/<uuid:pk>/steer/": "the same for programs",
     "runs/<uuid:run_id>/rollback/": "undoes, as was shown",
     "api/v1/runs/<uuid:pk>/rollback/": "the same for programs",
+    "runs/<uuid:run_id>/apply/": "carries the result of an ended run into its folder, as was shown",
+    "api/v1/runs/<uuid:pk>/apply/": "the same for programs",
     "runs/<uuid:run_id>/provenance/verify/": "reads",
     "tasks/new/preview/": "reads",
     "system/breakers/reset/": "is about a tool or model of all runs",
@@ -162,7 +164,7 @@ SHAPE_NOTHING = {
 }
 VERBS_THAT_SHAPE_NOTHING = {
     "watch", "stop", "pause", "resume", "retry", "check_confidence", "runs", "init", "test-model", "token",
-    "diff", "patch", "workspace",
+    "diff", "patch", "apply", "workspace",
 }  # fmt: skip
 EACH = pytest.mark.parametrize("shape", [way for ways in SHAPING.values() for way in ways])
 

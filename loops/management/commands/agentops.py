@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from django.core.management.base import CommandError, CommandParser
 from loops.engine.encoding import strict_json
 from loops.management.run_follower import RunFollower
 from loops.management.terminal import TerminalCommand
-from loops.models import Agent, ModelConfig, Project, Run, Workspace
-from loops.services import access, forks, model_tests, models, people, steering, tasks, tokens
+from loops.models import Agent, Delivery, ModelConfig, Project, Run, Workspace
+from loops.services import access, delivery, forks, model_tests, models, people, steering, tasks, tokens
+from loops.tools.output import printable
 from loops.web import formatting, open_gates
 from loops.workspaces import access as workspace_access
 from loops.workspaces import copies, patch
@@ -30,6 +32,7 @@ REFUSALS = (
     steering.NotPossible,
     tasks.IdempotencyConflict,
 )
+APPLYING_S = 60
 CALLED = {"agentops agentops": "agentops", "__main__.py agentops": "python -m agentops"}
 """What people typed, where `agentops.command_line` put the name of this command before the verb."""
 
@@ -61,6 +64,9 @@ class Command(TerminalCommand):
         verbs.add_parser("diff", help="show what a run changed").add_argument("run", type=uuid.UUID)
         carried = verbs.add_parser("patch", help="the same for git: agentops patch RUN | git am")
         carried.add_argument("run", type=uuid.UUID)
+        applied = verbs.add_parser("apply", help="write what a run changed into the folder that it has a copy of")
+        applied.add_argument("run", type=uuid.UUID)
+        applied.add_argument("--yes", action="store_true", help="do not ask")
         _declare_workspace(verbs.add_parser("workspace", help="let agents work on a folder of yours, or list those"))
         verbs.add_parser("init", help="set up a model for each provider that the environment names, and test it")
         test = verbs.add_parser("test-model", help="make one call with a tool, and say what the model can do")
@@ -160,6 +166,31 @@ class Command(TerminalCommand):
         sys.stdout.buffer.write(result.message)
         sys.stdout.buffer.flush()
 
+    def _apply(self, options: dict[str, Any]) -> None:
+        actor = _user(options["actor"])
+        run = _run(actor, options["run"])
+        now = delivery.preview(actor, run)
+        for line in now.left_out:
+            self.stderr.write(f"not part of it: {line}")
+        if why := delivery.why_not(now):
+            raise CommandError(why)
+        for file in now.plan.files:
+            source = f" from {file.source}" if file.source else ""
+            self.stdout.write(printable(f"{file.what + source:<8} {file.path}{'/' if file.is_folder else ''}"))
+        for path in now.plan.obeyed:
+            self.stderr.write(f"programs obey it as soon as somebody uses the folder: {path}")
+        if not options["yes"] and not self._agrees(f"Apply to {now.folder}?"):
+            raise CommandError("Nothing was written. With --yes it is, without a question.")
+        ended = _waited_for(delivery.apply_result(actor=actor, run=run, digest=now.digest))
+        if ended.is_open:
+            raise CommandError(f"{ended.get_state_display()}. It goes on without this command: see the run's page.")
+        if ended.why_not:
+            raise CommandError(f"Not applied. {ended.why_not}")
+        self.stdout.write(f"Applied to {ended.folder}")
+
+    def _agrees(self, question: str) -> bool:
+        return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
     def _workspace(self, options: dict[str, Any]) -> None:
         actor = _user(options["actor"])
         project = _one(Project.objects.visible_to(actor), "project", options["project"], "slug")
@@ -212,6 +243,14 @@ class Command(TerminalCommand):
         else:
             made = tokens.new_token(actor=None, user=user, name=options["name"], days=options["days"])
             self.stdout.write(made[0])
+
+
+def _waited_for(ordered: Delivery) -> Delivery:
+    deadline = time.monotonic() + APPLYING_S
+    while ordered.is_open and time.monotonic() < deadline:
+        time.sleep(0.2)
+        ordered.refresh_from_db()
+    return ordered
 
 
 def _why_it_rests(run: Run) -> str:

@@ -8,56 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from loops.engine.ports import Verified
 from loops.engine.values import Access, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
 from loops.tools.arguments import objects, schema, text
 from loops.tools.execution import in_thread
 from loops.tools.fence import LeaseOver
+from loops.tools.file_assertions import WHY, Assertion
 from loops.tools.file_changes import difference
 from loops.tools.registry import Arguments, Operands, Tool, ToolRun
 from loops.tools.rollback import RESTORE
 from loops.tools.sandbox.safe_paths import PathRefused
-from loops.tools.snapshots import FOLDER, NOTHING, OTHER, hash_of, read_state, state_of
-from loops.tools.workspace import CACHES
+from loops.tools.snapshots import FOLDER, NOTHING, hash_of, read_state, state_of
 
 _LONGEST_DIFF = 60_000
 _MOST_SHOWN = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Assertion:
-    """``path`` shall be ``before``, and may be ``after``: the state that the call being undone left."""
-
-    path: str
-    before: str
-    after: str
-
-    def standing(self, now: str) -> str:
-        """ "restore", "already", "changed" (by somebody else) or "lost" (its former bytes were never kept)."""
-        if now == self.before:
-            return "already"
-        halfway = now == NOTHING and _kind(self.before) != _kind(self.after)  # the old one is gone, the new one to come
-        if now != self.after and not halfway:
-            return "changed"
-        return "lost" if _kind(self.before) in ("large", OTHER) else "restore"
-
-
-def _kind(state: str) -> str:
-    return state.partition(":")[0]
-
-
-WHY = {
-    "changed": "somebody else changed it since",
-    "lost": "its former content is too large and was not kept",
-}
-
-
 async def restore_files(arguments: Arguments, run: ToolRun) -> ToolResult:
     assertions = _assertions(arguments)
     blobs: dict[str, bytes] = {}
-    for sha256 in {hash_of(one.before) for one in assertions} - {""}:  # here: the thread must not ask for blobs
+    for sha256 in {hash_of(one.wanted) for one in assertions} - {""}:  # here: the thread must not ask for blobs
         with suppress(KeyError):
             blobs[sha256] = run.read_blob(sha256)
     return await in_thread(lambda: _restore(assertions, blobs, run), run)
@@ -70,7 +41,7 @@ def _restore(assertions: list[Assertion], blobs: Mapping[str, bytes], run: ToolR
         try:
             standing = assertion.standing(state_of(run.workspace, assertion.path))
             if standing == "restore":
-                _put_back(assertion, blobs, run)
+                assertion.make(run.workspace, blobs)
                 restored.append(assertion.path)
             why = WHY.get(standing, "")
         except LeaseOver:
@@ -87,32 +58,6 @@ def _restore(assertions: list[Assertion], blobs: Mapping[str, bytes], run: ToolR
     if not left:
         return ToolResult(ok=True, content=said, data=data)
     return ToolResult(ok=False, content=said, error=whys, kind=FailureKind.SYSTEMATIC, data=data)
-
-
-def _put_back(assertion: Assertion, blobs: Mapping[str, bytes], run: ToolRun) -> None:
-    path, before = assertion.path, assertion.before
-    if _kind(before) != _kind(assertion.after) and assertion.after:
-        _remove(path, run)
-    match _kind(before):
-        case "directory":
-            run.workspace.make_directory(path)
-        case "link":
-            if assertion.after.startswith("link:"):
-                _remove(path, run)
-            run.workspace.link(path, before.partition(":")[2])
-        case "file":
-            run.workspace.write(path, blobs[hash_of(before)], int(before.split(":")[1], 8))
-
-
-def _remove(path: str, run: ToolRun) -> None:
-    """A file, a link, or a folder in which nothing is left but caches."""
-    if state_of(run.workspace, path) == FOLDER:
-        inside = list(run.workspace.walk(path, hidden=True))
-        if all(CACHES & set(below[len(path) :].split("/")) for below, _ in inside):
-            for below, _ in reversed(inside):
-                run.workspace.delete(below)
-    with suppress(FileNotFoundError):
-        run.workspace.delete(path)
 
 
 def _preview(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
@@ -141,13 +86,13 @@ def _preview(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:
 
 
 def _shown(assertion: Assertion, now: str, why_not: str) -> dict[str, Json]:
-    folder = FOLDER in (now, assertion.before)
+    folder = FOLDER in (now, assertion.wanted)
     return {"path": assertion.path, "what": _what(now, assertion), "folder": folder, "why_not": why_not}
 
 
 def _what(now: str, assertion: Assertion) -> str:
     """What undoing means for one path, in a word of its own for each."""
-    if assertion.before == NOTHING:
+    if assertion.wanted == NOTHING:
         return "remove"
     if now == NOTHING:
         return "make again"
@@ -156,7 +101,7 @@ def _what(now: str, assertion: Assertion) -> str:
 
 def _difference(assertion: Assertion, data: bytes, run: ToolRun) -> str:
     before = b""
-    if sha256 := hash_of(assertion.before):
+    if sha256 := hash_of(assertion.wanted):
         try:
             before = run.read_blob(sha256)
         except KeyError:
@@ -170,7 +115,7 @@ def _assertions(arguments: Arguments) -> list[Assertion]:
 
 
 def _verify(arguments: Arguments, run: ToolRun) -> Verified:
-    there = all(state_of(run.workspace, one.path) == one.before for one in _assertions(arguments))
+    there = all(state_of(run.workspace, one.path) == one.wanted for one in _assertions(arguments))
     return Verified.DONE if there else Verified.NOT_DONE
 
 

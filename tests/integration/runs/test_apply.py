@@ -1,0 +1,391 @@
+"""A result goes back into the folder that its run worked on a copy of: whole or not at all (SPEC R4, T2, T3)."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from gates.models import Gate
+from loops import jobs
+from loops.models import AuditEvent, Delivery, Membership, Run, Workspace
+from loops.services import delivery as service
+from loops.services.access import NotAllowed
+from loops.services.steering import NotPossible
+from loops.tools.file_assertions import Assertion
+from loops.tools.snapshots import FOLDER, NOTHING, file_state, hash_of
+from loops.workspaces import delivery
+from tests import factories as make
+from tests.decisions import decide
+from tests.integration.rollback.world import WORK, Story, look
+from tests.integration.runs.test_patch import client_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Calls = list[tuple[str, dict[str, Any]]]
+NAME = "0" * 32
+DONE = ("task_completion", {"result": "Done."})
+
+
+@pytest.fixture
+def story(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Story:
+    """Jobs are done when they are handed over."""
+    monkeypatch.setattr(
+        "loops.storage.dispatch.dispatch",
+        lambda job, after=0, **given: jobs.deliver(**given) if job == "loops.deliver" else None,
+    )
+    return Story(tmp_path, settings, monkeypatch)
+
+
+def commit(story: Story, calls: Calls = WORK, *, in_place: bool = False) -> Run:
+    story.calls([*calls, DONE])
+    Workspace.objects.update(copy_for_each_run=not in_place)
+    assert story.drive() == "gate:final_review"
+    gate = Gate.objects.get(run=story.run, status="open")
+    decide(actor=story.boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    assert story.drive() == "ended"
+    assert story.run.status == "completed"
+    return story.run
+
+
+def order(story: Story, actor: Any = None) -> Delivery:
+    actor = actor or story.boss
+    digest = service.preview(actor, story.run).digest
+    made = service.apply_result(actor=actor, run=story.run, digest=digest)
+    made.refresh_from_db()
+    return made
+
+
+def heard(kind: str) -> list[Any]:
+    return list(AuditEvent.objects.filter(kind=kind).values_list("actor__username", "detail"))
+
+
+@pytest.mark.spec("R4")
+def test_the_folder_becomes_as_the_run_left_its_copy(story: Story) -> None:
+    commit(story)
+    (story.origin / "mine").write_text("nobody else's")
+    (story.origin / "a.txt").chmod(0o664)
+    made = order(story)
+    assert (made.state, made.why_not) == ("applied", "")
+    (story.origin / "mine").unlink()
+    now = look(story.origin)
+    assert now.pop("a.txt") == (b"newer a\n", 0o664), "the person's permissions stay"
+    assert now == {name: state for name, state in look(story.folder).items() if name != "a.txt"}
+    assert [(who, detail["files"]) for who, detail in heard("run.applied")] == [("ana", made.files)]
+    with pytest.raises(NotPossible, match="Nothing is left to apply"):
+        order(story)
+
+
+@pytest.mark.spec("R4", "X5")
+@pytest.mark.parametrize(
+    ("meanwhile", "path", "why"),
+    [
+        (lambda folder: (folder / "a.txt").write_text("mine"), "a.txt", delivery.OTHERS),
+        (lambda folder: (folder / "d.txt").unlink() or (folder / "d.txt").mkdir(), "d.txt", delivery.OTHERS),
+        (lambda folder: (folder / "e.txt").unlink(), "e.txt", delivery.GONE),
+        (lambda folder: (folder / "by_command").write_text("mine"), "by_command", delivery.OTHERS),
+        (lambda folder: os.link(folder / "a.txt", folder.parent / "other"), "a.txt", "hard links"),
+    ],
+)
+def test_nothing_is_written_where_a_person_changed_something(
+    story: Story, meanwhile: Callable[[Path], Any], path: str, why: str
+) -> None:
+    commit(story)
+    meanwhile(story.origin)
+    was = look(story.origin)
+    if why == "hard links":  # is seen where the file is written: all that was written before goes back
+        made = order(story)
+        assert made.state == "refused"
+        said = made.why_not
+    else:
+        assert {one for one, _ in service.preview(story.boss, story.run).plan.conflicts} == {path}
+        with pytest.raises(NotPossible) as refused:
+            order(story)
+        said = str(refused.value)
+        assert heard("run.apply_refused") == [("ana", {"why": said})]
+    assert f"{path}: " in said
+    assert why in said
+    assert look(story.origin) == was
+
+
+@pytest.mark.spec("R4")
+def test_what_changed_since_it_was_shown_is_not_applied(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(story)
+    digest = service.preview(story.boss, story.run).digest
+    (story.origin / "d.txt").unlink()
+    with pytest.raises(NotPossible, match="changed since this was shown"):
+        service.apply_result(actor=story.boss, run=story.run, digest=digest)
+    monkeypatch.setattr("loops.storage.dispatch.dispatch", lambda *_, **__: None)
+    late = order(story)
+    (story.origin / "a.txt").write_text("mine")
+    was = look(story.origin)
+    assert service.carry_out(late.pk) == "refused"
+    late.refresh_from_db()
+    assert f"a.txt: {delivery.OTHERS}" in late.why_not
+    assert look(story.origin) == was
+
+
+@pytest.mark.spec("J4", "R4")
+def test_a_worker_that_is_lost_is_followed_by_another(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order reached nobody; then somebody died when a part of it was written."""
+    commit(story)
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(jobs, "hand_over", lambda job, **given: asked.append({"job": job, **given}))
+    monkeypatch.setattr("loops.storage.dispatch.dispatch", lambda *_, **__: None)
+    made = order(story)
+    with pytest.raises(NotPossible, match="being applied already"):
+        service.apply_result(actor=story.boss, run=story.run, digest=made.digest)
+    assert jobs.sweep() == 0
+    assert not asked, "a worker may be on its way"
+    monkeypatch.setattr(jobs, "UNHEARD_S", -1)
+
+    class Killed(BaseException):
+        pass
+
+    whole, left = Assertion.make, 4
+
+    def make_some(one: Assertion, *given: Any) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise Killed
+        whole(one, *given)
+
+    monkeypatch.setattr(Assertion, "make", make_some)
+    with pytest.raises(Killed):
+        service.carry_out(made.pk)
+    monkeypatch.setattr(Assertion, "make", whole)
+    assert look(story.origin) not in (story.was, look(story.folder))
+    jobs.sweep()
+    assert asked == [{"job": "loops.deliver", "delivery": str(made.pk)}]
+    assert jobs.deliver(str(made.pk)) == "applied"
+    assert look(story.origin) == look(story.folder)
+    jobs.sweep()
+    assert len(asked) == 1
+
+
+@pytest.mark.spec("R4", "X5")
+def test_the_disk_is_full_half_way_and_all_is_put_back(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(story)
+    whole = Assertion.make
+
+    def full(one: Assertion, *given: Any) -> None:
+        if one.path == "moved/c.txt":
+            raise OSError(28, "No space left on device", one.path)
+        whole(one, *given)
+
+    monkeypatch.setattr(Assertion, "make", full)
+    made = order(story)
+    assert made.state == "refused"
+    assert "moved/c.txt: [Errno 28] No space left" in made.why_not
+    assert "Not as before" not in made.why_not
+    assert look(story.origin) == story.was
+    assert heard("run.not_applied")[0][1]["why"] == made.why_not
+
+
+def test_who_may(story: Story, settings: Any) -> None:
+    """Whoever may change the folder through a run that works in it; reading it through a copy is less."""
+    commit(story)
+    settings.WORKSPACE_ROOTS = []
+    operator, reviewer = make.user("olga"), make.user("rita")
+    for person, role in ((operator, "operator"), (reviewer, "reviewer")):
+        Membership.objects.create(user=person, project=story.project, role=role)
+    workspace = Workspace.objects.get()
+    workspace.allowed_by, workspace.allowed_path = story.boss, str(story.origin)
+    workspace.save()
+    with pytest.raises(NotAllowed):
+        order(story, reviewer)
+    with pytest.raises(NotPossible, match="lies outside the workspace roots"):
+        order(story, operator)
+    assert look(story.origin) == story.was
+    workspace.allowed_in_place = True
+    workspace.save()
+    story.run = Run.objects.get(pk=story.run.pk)
+    digest = service.preview(operator, story.run).digest
+    Membership.objects.filter(user=operator).delete()
+    with pytest.raises(NotAllowed):
+        service.apply_result(actor=operator, run=story.run, digest=digest)
+    Membership.objects.create(user=operator, project=story.project, role="operator")
+    assert order(story, operator).state == "applied"
+
+
+@pytest.mark.parametrize("lost", ["role", "folder"])
+def test_what_was_allowed_when_it_was_ordered_is_asked_again(
+    story: Story, settings: Any, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    commit(story)
+    settings.WORKSPACE_ROOTS = []
+    operator = make.user("olga")
+    Membership.objects.create(user=operator, project=story.project, role="operator")
+    given = {"allowed_by": story.boss, "allowed_path": str(story.origin), "allowed_in_place": True}
+    Workspace.objects.update(**given)
+    monkeypatch.setattr("loops.storage.dispatch.dispatch", lambda *_, **__: None)
+    made = order(story, operator)
+    if lost == "role":
+        Membership.objects.filter(user=operator).delete()
+    else:
+        Workspace.objects.update(allowed_in_place=False)
+    assert service.carry_out(made.pk) == "refused"
+    assert look(story.origin) == story.was
+
+
+def test_only_a_committed_result_of_a_copy_is_applied(story: Story) -> None:
+    story.begin()
+    with pytest.raises(NotPossible, match="Only a committed result"):
+        service.preview(story.boss, story.run)
+    client = client_of(story.boss)
+    assert b"Apply to folder" not in client.get(f"/runs/{story.run.pk}/files/").content
+
+
+def test_there_is_nothing_to_apply_where_a_run_worked_in_the_folder(story: Story) -> None:
+    commit(story, in_place=True)
+    with pytest.raises(NotPossible, match="worked in the folder itself"):
+        service.preview(story.boss, story.run)
+
+
+@pytest.mark.spec("I7", "X5")
+def test_links_out_are_not_applied_and_none_is_followed(story: Story, tmp_path: Path) -> None:
+    commit(story, [("run_command", {"command": "ln -s a.txt within; mkdir d; echo x > d/f"})])
+    for target in ("../secret", "/etc/passwd", "d/../../secret"):
+        link = service.patch.FileChange("out", NOTHING, f"link:{target}")
+        plan = delivery.plan(service.patch.Portable((link,), (), {}), str(story.origin))
+        assert [path for path, _ in plan.conflicts] == ["out"]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (story.origin / "d").symlink_to(elsewhere)
+    plan = service.preview(story.boss, story.run).plan
+    assert {path for path, _ in plan.conflicts} == {"d", "d/f"}
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.spec("I7")
+def test_the_folder_itself_became_a_link(story: Story, tmp_path: Path) -> None:
+    commit(story)
+    story.origin.rename(tmp_path / "aside")
+    story.origin.symlink_to(tmp_path / "aside")
+    with pytest.raises(NotPossible, match="link"):
+        order(story)
+    assert look(tmp_path / "aside") == story.was
+
+
+@pytest.mark.spec("R4", "T2", "T3")
+def test_page_api_and_terminal_show_the_same_and_order_the_same(story: Story) -> None:
+    commit(story)
+    client, name = client_of(story.boss), f"/runs/{story.run.pk}/apply/"
+    page = client.get(name).content.decode()
+    plan = service.preview(story.boss, story.run).plan
+    assert all(file.path in page for file in plan.files)
+    assert f'value="{plan.digest}"' in page
+    shown = client.get(f"/api/v1{name}").json()
+    assert shown["digest"] == plan.digest
+    assert [(one["path"], one["what"], one["source"]) for one in shown["files"]] == [
+        (file.path, file.what, file.source) for file in plan.files
+    ]
+    assert shown["latest"] is None
+    said = io.StringIO()
+    with pytest.raises(CommandError, match="Nothing was written"):
+        call_command("agentops", "apply", str(story.run.pk), stdout=said)
+    assert "deleted  d.txt" in said.getvalue()
+    assert look(story.origin) == story.was
+    wrong = client.post(f"/api/v1{name}", json.dumps({"digest": "0" * 64}), content_type="application/json")
+    assert wrong.status_code == 409
+    call_command("agentops", "apply", str(story.run.pk), "--yes", stdout=said)
+    assert f"Applied to {story.origin}" in said.getvalue()
+    assert look(story.origin) == look(story.folder)
+    told = client.get(f"/api/v1{name}").json()
+    assert (told["latest"]["state"], told["digest"]) == ("applied", None)
+    assert told["why_not"] == service.NOTHING_LEFT
+    assert "Applied to" in client.get(f"/runs/{story.run.pk}/files/").content.decode()
+
+
+@pytest.mark.spec("R4")
+def test_the_button_of_the_page_orders_what_it_shows(story: Story) -> None:
+    commit(story)
+    client, name = client_of(story.boss), f"/runs/{story.run.pk}/apply/"
+    stale = client.post(name, {"digest": "0" * 64}, follow=True)
+    assert "Look at it again" in stale.content.decode()
+    assert look(story.origin) == story.was
+    done = client.post(name, {"digest": service.preview(story.boss, story.run).digest}, follow=True)
+    assert "Applied to" in done.content.decode()
+    assert look(story.origin) == look(story.folder)
+
+
+def test_what_programs_obey_on_sight_stands_above_the_button(story: Story) -> None:
+    commit(story)
+    found = service.patch.portable(story.run)
+    change = service.patch.FileChange(".envrc", NOTHING, file_state(b"rm -rf ~", 0o644))
+    plan = delivery.plan(service.patch.Portable((*found.changes, change), (), found.sizes), str(story.origin))
+    assert plan.obeyed == (".envrc",)
+
+
+CALLS = ("open", "rename", "mkdir", "unlink", "rmdir", "symlink", "fsync")
+
+
+@pytest.mark.spec("J4", "R4")
+def test_killed_before_any_of_its_calls_it_is_finished_and_nothing_of_ours_stays(tmp_path: Path) -> None:
+    """Kill -9 before the first call of the system that writes, before the second ... until there is none left."""
+    for trial in range(1, 1_000):
+        folder = tmp_path / str(trial)
+        steps, contents, wanted = _steps(folder)
+        child = os.fork()
+        if not child:
+            _die_before(trial)
+            os._exit(bool(delivery.write(steps, str(folder), contents, NAME)))
+        _, ended = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(ended):
+            assert ended == 0
+            break
+        assert delivery.write(steps, str(folder), contents, NAME) == ""
+        assert look(folder) == wanted
+        shutil.rmtree(folder)
+    assert look(folder) == wanted
+    assert trial > 50
+
+
+def _die_before(number: int) -> None:
+    counted = itertools.count(1)
+
+    def counting(call: Any) -> Any:
+        def made(*given: Any, **more: Any) -> Any:
+            if next(counted) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*given, **more)
+
+        return made
+
+    for name in CALLS:
+        setattr(os, name, counting(getattr(os, name)))
+
+
+def _steps(folder: Path) -> tuple[list[Assertion], dict[str, bytes], dict[str, Any]]:
+    """(what is to be done in ``folder``, the contents of files, what is there when it is done)."""
+    (folder / "old").mkdir(parents=True)
+    for name in ("old/gone", "mine", "changed", "becomes_folder"):
+        (folder / name).write_text(name)
+        (folder / name).chmod(0o644)
+    (folder / "link").symlink_to("changed")
+    contents, steps = dict[str, bytes](), list[Assertion]()
+    wanted: dict[str, Any] = {"mine": (b"mine", 0o644), "link": "-> mine"}
+
+    def was(name: str) -> str:
+        return file_state(name.encode(), 0o644)
+
+    files = {"changed": was("changed"), "becomes_folder/f": NOTHING, **{f"new/{n}": NOTHING for n in range(8)}}
+    for path, before in files.items():
+        body = f"{path}\n".encode() * 50
+        state = file_state(body, 0o640)
+        contents[hash_of(state)] = body
+        steps.append(Assertion(path, state, before))
+        wanted |= {path: (body, 0o640)}
+    steps += [Assertion("new", FOLDER, NOTHING), Assertion("becomes_folder", FOLDER, was("becomes_folder"))]
+    steps += [Assertion("old/gone", NOTHING, was("old/gone")), Assertion("old", NOTHING, FOLDER)]
+    steps += [Assertion("link", "link:mine", "link:changed")]
+    return delivery.in_order(steps), contents, wanted | {"new": "folder", "becomes_folder": "folder"}
