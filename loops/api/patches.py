@@ -101,7 +101,7 @@ class ApplyRun(OfRun):
 
     @extend_schema(request=ApplyInput, responses={202: DeliveryOutput}, operation_id="runs_apply")
     def post(self, request: Request, pk: Any) -> Response:
-        """Have a worker write it: all of it, or nothing where somebody changed the folder meanwhile."""
+        """Have a worker write it: all of it, or nothing where the folder was changed meanwhile."""
         cleaned = ApplyInput(data=request.data)
         cleaned.is_valid(raise_exception=True)
         ordered = delivery.apply_result(actor=request.user, run=self.run(pk), **cleaned.validated_data)

@@ -71,7 +71,7 @@ def preview(actor: Any, run: Run) -> Preview:
 
 
 def why_not(now: Preview, digest: str | None = None) -> str:
-    """Why nothing of it can be written; "" when it can. ``digest`` is that of what somebody saw."""
+    """Why nothing of it can be written; "" when it can. ``digest`` is that of what a person saw."""
     if now.plan.conflicts:
         named = "; ".join(f"{path}: {why}" for path, why in now.plan.conflicts[:MOST_NAMED])
         more = len(now.plan.conflicts) - MOST_NAMED
@@ -115,13 +115,13 @@ def latest(run: Run) -> Delivery | None:
 
 def _refusal(actor: Any, run: Run, folder: str) -> str:
     """Whoever may change the folder through a run that works in place may apply a result to it; superusers may always,
-    where nobody is forbidden to."""
+    where the path is not forbidden to all."""
     workspace = run.task.workspace
     if workspace is None or plain(workspace.path) != folder:
         return CHANGED
     opened = bool(workspace.allowed_by_id) and workspace.allowed_in_place and workspace.allowed_path == folder
-    if said := folder_refusal(run.project.slug, folder, in_place=True, allowed=opened or actor.is_superuser):
-        return said
+    if why := folder_refusal(run.project.slug, folder, in_place=True, allowed=opened or actor.is_superuser):
+        return why
     return copies.missing(folder) or permissions.lacking(Path(folder), change=True)
 
 

@@ -1,4 +1,4 @@
-"""A path shall be in a state, unless somebody else changed it: made any number of times, it comes to the same.
+"""A path shall be in a state, unless others changed it meanwhile. To assert it twice comes to the same.
 
 What undoing (SPEC O3) and delivering a result have in common.
 """

@@ -38,7 +38,7 @@ class Edit:
     step: int
     tool: str
     file: diffs.FileDiff | None = None
-    told: ChangedFile | None = None
+    recorded: ChangedFile | None = None
 
 
 @dataclass(slots=True)
@@ -97,8 +97,8 @@ def _edits(run: Run, recorded: changed_files.Recorded) -> Iterator[tuple[str, Ed
         reported = diffs.of_data(data or {})
         for file in reported:
             yield file.path, Edit(number, tool, file)
-        for told in () if reported else recorded.by_call.get(call_id, ()):
-            yield told.path, Edit(number, tool, told=told)
+        for file in () if reported else recorded.by_call.get(call_id, ()):
+            yield file.path, Edit(number, tool, recorded=file)
 
 
 @login_required

@@ -55,7 +55,7 @@ def recorded(run: Run) -> Recorded:
     except KeyError:
         return Recorded([], {}, [])
     net, unknown = rb.left_behind(history)
-    by_call = {undo.id: told(rb.files(undo.compensation)) for undo in rb.ledger(history) if undo.ok or undo.learnt}
+    by_call = {undo.id: described(rb.files(undo.compensation)) for undo in rb.ledger(history) if undo.ok or undo.learnt}
     return Recorded(net, by_call, unknown)
 
 
@@ -66,7 +66,7 @@ def since_the_start(run: Run) -> tuple[list[FileChange], list[Undo]]:
     return rb.left_behind(fact for fact in history if not isinstance(fact, f.Forked))
 
 
-def told(changes: Sequence[FileChange]) -> list[ChangedFile]:
+def described(changes: Sequence[FileChange]) -> list[ChangedFile]:
     """Each change in words, moves as moves."""
     moved, rest = _moves(_without_obvious_folders(changes))
     return sorted([*moved, *map(_described, rest)], key=lambda file: file.path)
@@ -103,7 +103,7 @@ def opened(changes: Sequence[FileChange], path: str) -> ChangedFile | None:
 def _outlined(changes: Sequence[FileChange]) -> tuple[list[ChangedFile], Mapping[str, int]]:
     """The changes in words, and the sizes of what is stored of them, by hash."""
     by_path = {one.path: one for one in changes}
-    found = told(changes)
+    found = described(changes)
     names = {name for file in found if file.has_contents for name in hashes(by_path[file.path])}
     sizes = dict(Blob.objects.filter(pk__in=names).values_list("sha256", "size"))
     return [_if_kept(file, by_path[file.path], sizes) if file.has_contents else file for file in found], sizes

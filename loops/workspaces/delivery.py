@@ -1,7 +1,7 @@
 """A result applied to the folder that its run worked on a copy of: planned against how it is now, then written whole.
 
-Nothing is written where anything would be overwritten that somebody else did since the copy was made. What was begun is
-finished by whoever comes next, from the plan: each path is as it was or as it shall be (file_assertions).
+Nothing is written where it would overwrite a change of others since the copy was taken. What was begun is finished by
+the next worker, from the plan: each path is as it was or as it shall be (file_assertions).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from loops.tools.protected_paths import protecting
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.snapshots import FOLDER, NOTHING, hash_of, state_of
 from loops.tools.workspace import Workspace
-from loops.workspaces.changed_files import ChangedFile, told
+from loops.workspaces.changed_files import ChangedFile, described
 from loops.workspaces.patch import Portable
 
-OTHERS, GONE = "it was changed here since the copy was made", "it is not here any more"
+OTHERS, GONE = "it was changed here since the copy was taken", "it is not here any more"
 _OURS = Limits()
 _LIMITS = replace(_OURS, protected=(), workspace_bytes=2**63, workspace_files=2**63)
 """What bounds agents does not bound a person: they see what is protected, and say whether it is applied."""
@@ -65,7 +65,7 @@ def plan(found: Portable, folder: str) -> Plan:
                 conflicts.append((printable(change.path), printable(str(error))))
         steps.extend(_folders_above(workspace, steps))
     obeyed = tuple(printable(one.path) for one in steps if protecting(one.path, _OURS.protected))
-    return Plan(tuple(in_order(steps)), tuple(told(changes)), tuple(conflicts), obeyed)
+    return Plan(tuple(in_order(steps)), tuple(described(changes)), tuple(conflicts), obeyed)
 
 
 def write(steps: Sequence[Assertion], folder: str, bytes_of: Mapping[str, bytes], name: str) -> str:
@@ -83,14 +83,14 @@ def write(steps: Sequence[Assertion], folder: str, bytes_of: Mapping[str, bytes]
 def _put_back(
     steps: Sequence[Assertion], failed: Assertion, workspace: Workspace, bytes_of: Mapping[str, bytes]
 ) -> str:
-    """Latest first. Returns what stays, in words; that of ``failed`` was told already."""
+    """Latest first. Returns what stays, in words; that of ``failed`` is known already."""
     back = [Assertion(one.path, wanted=one.expected, expected=one.wanted) for one in reversed(steps)]
     left = [one.path for one in back if _try(one, workspace, bytes_of) and one.path != failed.path]
     return f". Not as before any more: {', '.join(map(printable, left))}" if left else ""
 
 
 def _try(one: Assertion, workspace: Workspace, bytes_of: Mapping[str, bytes]) -> str:
-    """Why it is not so now; "" when it is, or when nothing of it was written (somebody else's is left alone)."""
+    """Why it is not so now; "" when it is, or when nothing of it was written (changes of others are left alone)."""
     try:
         standing = one.standing(state_of(workspace, one.path))
         if standing == "restore":
@@ -109,7 +109,7 @@ def _opened(folder: str, temporary: str = "") -> Workspace:
 
 
 def _step(workspace: Workspace, change: FileChange) -> Iterator[Assertion]:
-    """None where it is so already. Raises PathRefused where somebody else changed it, or nobody may write it."""
+    """None where it is so already. Raises PathRefused where others changed it, or where it may not be written."""
     now = state_of(workspace, change.path)
     if _same(now, change.after, change):
         return
@@ -157,7 +157,7 @@ def _folders_above(workspace: Workspace, steps: Sequence[Assertion]) -> Iterator
 
 
 def in_order(steps: Sequence[Assertion]) -> list[Assertion]:
-    """What goes goes first, what lies in a folder before it; then what comes, a folder before what lies in it."""
+    """Deletions first, what lies in a folder before it; then the rest, a folder before what lies in it."""
     going = sorted((one for one in steps if one.wanted == NOTHING), key=lambda one: one.path, reverse=True)
     return [*going, *sorted((one for one in steps if one.wanted != NOTHING), key=lambda one: one.path)]
 

@@ -97,7 +97,7 @@ def _is_kept(one: FileChange, sizes: Mapping[str, int]) -> bool:
 
 def _left_out(changes: Sequence[FileChange], within: Sequence[FileChange], unknown: Sequence[Undo]) -> Iterator[str]:
     kept = {one.path for one in within}
-    for file in changed_files.told([one for one in changes if one.path not in kept]):
+    for file in changed_files.described([one for one in changes if one.path not in kept]):
         yield printable(f"{file.path}: {file.note or 'Its contents are not stored any more.'}")
     for undo in unknown:
         yield printable(f"{undo.summary}: what it changed was not recorded")

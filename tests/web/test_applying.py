@@ -66,7 +66,7 @@ def test_what_is_in_the_way_is_named_and_there_is_no_button(
     page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
     page.set_viewport_size({"width": 390, "height": 844})
     page.reload()
-    expect(page.get_by_role("alert")).to_contain_text("a.txt: it was changed here since the copy was made")
+    expect(page.get_by_role("alert")).to_contain_text("a.txt: it was changed here since the copy was taken")
     expect(page.get_by_role("button", name="Apply")).to_have_count(0)
     _shoot(page, f"conflict-{theme}")
     assert faults(page) == []
