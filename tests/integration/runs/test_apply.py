@@ -71,11 +71,12 @@ def heard(kind: str) -> list[Any]:
 @pytest.mark.spec("R4")
 def test_the_folder_becomes_as_the_run_left_its_copy(story: Story) -> None:
     commit(story)
-    (story.origin / "mine").write_text("nobody else's")
+    (story.origin / "old/mine").write_text("in a folder that the run deleted")
     (story.origin / "a.txt").chmod(0o664)
     made = order(story)
     assert (made.state, made.why_not) == ("applied", "")
-    (story.origin / "mine").unlink()
+    (story.origin / "old/mine").unlink()
+    (story.origin / "old").rmdir()
     now = look(story.origin)
     assert now.pop("a.txt") == (b"newer a\n", 0o664), "the person's permissions stay"
     assert now == {name: state for name, state in look(story.folder).items() if name != "a.txt"}
@@ -133,9 +134,9 @@ def test_what_changed_since_it_was_shown_is_not_applied(story: Story, monkeypatc
     assert look(story.origin) == was
 
 
-@pytest.mark.spec("J4", "R4")
-def test_a_worker_that_is_lost_is_followed_by_another(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order reached nobody; then somebody died when a part of it was written."""
+def begin_and_die(story: Story, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any]], Delivery]:
+    """An order that is not handed over at first; then a worker dies when a part of it is written. Returns what is
+    handed over from now on, and the order."""
     commit(story)
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(jobs, "hand_over", lambda job, **given: asked.append({"job": job, **given}))
@@ -164,12 +165,46 @@ def test_a_worker_that_is_lost_is_followed_by_another(story: Story, monkeypatch:
         service.carry_out(made.pk)
     monkeypatch.setattr(Assertion, "make", whole)
     assert look(story.origin) not in (story.was, look(story.folder))
+    return asked, made
+
+
+@pytest.mark.spec("J4", "R4")
+def test_what_a_person_changes_while_it_is_written_stays_theirs(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, made = begin_and_die(story, monkeypatch)
+    (story.origin / "e.txt").write_text("mine")
+    assert service.carry_out(made.pk) == "refused"
+    made.refresh_from_db()
+    assert made.why_not == "e.txt: somebody else changed it since"
+    assert (story.origin / "e.txt").read_text() == "mine"
+    now = look(story.origin)
+    assert {name for name in now | story.was if now.get(name) != story.was.get(name)} == {"e.txt"}
+
+
+@pytest.mark.spec("J4", "R4")
+def test_a_worker_that_is_lost_is_followed_by_another(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, made = begin_and_die(story, monkeypatch)
     jobs.sweep()
     assert asked == [{"job": "loops.deliver", "delivery": str(made.pk)}]
     assert jobs.deliver(str(made.pk)) == "applied"
     assert look(story.origin) == look(story.folder)
     jobs.sweep()
     assert len(asked) == 1
+
+
+def test_a_folder_that_had_to_come_first_goes_with_what_is_put_back(tmp_path: Path) -> None:
+    """The run wrote into a folder that is not here any more."""
+    state = file_state(b"x", 0o644)
+    changes = tuple(service.patch.FileChange(path, NOTHING, state) for path in ("gone/too/a", "gone/too/b"))
+    found = service.patch.Portable(changes, (), {hash_of(state): 1})
+    steps = delivery.plan(found, str(tmp_path)).steps
+    assert [one.path for one in steps] == ["gone", "gone/too", "gone/too/a", "gone/too/b"]
+    (tmp_path / "gone/too").mkdir(parents=True)
+    (tmp_path / "gone/too/b").write_text("mine")
+    assert "gone/too/b: " in delivery.write(steps, str(tmp_path), {hash_of(state): b"x"}, NAME)
+    assert look(tmp_path) == {"gone": "folder", "gone/too": "folder", "gone/too/b": (b"mine", 0o644)}
+    (tmp_path / "gone/too/b").unlink()
+    assert "gone/too/a: its contents" in delivery.write(steps, str(tmp_path), {}, NAME)
+    assert look(tmp_path) == {}
 
 
 @pytest.mark.spec("R4", "X5")
