@@ -103,6 +103,9 @@ def _take_over(installation: Fresh, run_id: str) -> None:
         after = subprocess.run(tests, cwd=mine, check=False, capture_output=True, text=True)
         if after.returncode:
             raise WalkError(f"the repair was left behind: {after.stderr}")
+    said = installation.manage("apply", run_id, "--yes")
+    if "Applied to " not in said:
+        raise WalkError(f"the result is not in the folder of the demo: {said}")
 
 
 def _installation(kind: str, user: str, packages: Packages) -> Fresh:
