@@ -18,6 +18,7 @@ from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.failures.breakers import TOOL, Refusal, told, tool_fault
 from loops.engine.state.clearance import words_of
+from loops.engine.state.spec import test_command
 from loops.engine.values import FailureKind, Json, ToolCall, ToolResult, ToolSpec
 from loops.streams import OutputStream
 
@@ -52,6 +53,7 @@ class ToolCalls:
             agent_type=spec.agent.type,
             project_id=spec.project_id,
             workspace=spec.workspace,
+            tests=test_command(criterion.command for criterion in spec.criteria),
             idempotency_key=idempotency_key(spec.run_id, call),
             lease_ends=self._session.ports.journal.lease_ends,
         )

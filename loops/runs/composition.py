@@ -22,6 +22,7 @@ from loops.engine import strategies
 from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.packages import Broken
+from loops.engine.state.spec import test_command
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult, ToolSpec
 from loops.llm import providers
 from loops.models import Run, ToolCallRecord
@@ -258,7 +259,7 @@ def orchestrator_of(run: Run, tools: LiveTools, models: p.Models, connection: An
 
 def rejudge(run_id: uuid.UUID | str, call_id: str, tool: str, arguments: Mapping[str, Json]) -> p.Judgement:
     """What the TAS says of a call with edited arguments; for reviewers, from the web (SPEC Q4)."""
-    run = Run.objects.select_related("agent").get(pk=run_id)
+    run = Run.objects.select_related("agent", "task").get(pk=run_id)
     record = ToolCallRecord.objects.get(run_id=run_id, call_id=call_id)
     call = ToolCall(id=call_id, name=tool, arguments=arguments)
     context = p.CallContext(
@@ -267,6 +268,7 @@ def rejudge(run_id: uuid.UUID | str, call_id: str, tool: str, arguments: Mapping
         agent_type=run.agent.agent_type,
         project_id=run.project_id,
         workspace=run.workspace_path,
+        tests=test_command(criterion.get("command", "") for criterion in run.task.criteria),
         idempotency_key=idempotency_key(str(run.pk), call),
     )
     tools = tools_of(run, journal.raw_connection())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from loops.engine.state.limits import DEFAULTS, Limits
@@ -15,6 +15,13 @@ class Criterion:
 
     text: str
     command: str = ""
+
+
+def test_command(commands: Iterable[str]) -> str:
+    """Of the commands of acceptance criteria the one that runs the tests: the first that has the word in it, or the
+    only one there is; "" where none can be told."""
+    given = [one for one in commands if one.strip()]
+    return next((one for one in given if "test" in one), given[0] if len(given) == 1 else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,25 +70,29 @@ def _in_folder(folder: str, unread: list[str]) -> Iterator[bytes]:
 
 
 def _command(arguments: Arguments, run: ToolRun) -> str:
-    """The call's own command, else the project's, else pytest; then the paths."""
-    command = text(arguments, "command") or _configured(run) or DEFAULT_COMMAND
+    """The call's own command, else that of a person, else that of the project, else pytest; then the paths."""
+    command = text(arguments, "command") or _of_a_person(run) or _configured(run, "pyproject.toml") or DEFAULT_COMMAND
     if "\0" in command:
         raise ArgumentError("a command has no NUL character")
     return " ".join([command, *(shlex.quote(path) for path in texts(arguments, "paths"))])
 
 
-def _configured(run: ToolRun) -> str:
-    """``[tests] command`` of .agentops.toml, which agents cannot write, else ``[tool.agentops] tests`` of pyproject."""
-    for name, keys in ((".agentops.toml", ("tests", "command")), ("pyproject.toml", ("tool", "agentops", "tests"))):
-        try:
-            found: object = tomllib.loads(run.workspace.read(name).decode())
-        except (OSError, PathRefused, ValueError):
-            continue
-        for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, str) and found.strip():
-            return found.strip()
-    return ""
+_KEYS = {".agentops.toml": ("tests", "command"), "pyproject.toml": ("tool", "agentops", "tests")}
+
+
+def _of_a_person(run: ToolRun) -> str:
+    """Agents cannot write .agentops.toml; the task's own criterion judges the work by the same command."""
+    return _configured(run, ".agentops.toml") or run.context.tests
+
+
+def _configured(run: ToolRun, name: str) -> str:
+    try:
+        found: object = tomllib.loads(run.workspace.read(name).decode())
+    except (OSError, PathRefused, ValueError):
+        return ""
+    for key in _KEYS[name]:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found.strip() if isinstance(found, str) else ""
 
 
 def _argv(command: str) -> tuple[str, ...]:
@@ -119,7 +123,7 @@ TOOLS = (
         ToolSpec(
             name="run_tests",
             deed="Run the tests",
-            description="Run the project's tests in the sandbox. Without a command: the project's own, else pytest.",
+            description="Run the tests in the sandbox. Without a command: what will judge the work, or the project's own.",
             parameters=schema(
                 command=string("A bash command line instead of the project's.", minLength=1, maxLength=10_000),
                 paths={"type": "array", "items": PATH, "maxItems": 100, "description": "Only these files or folders."},
