@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 BEAT_KEY = "agentops:beat"
 AT_ONCE = 500
 UNHEARD_S = 5
-"""After that long an order to apply a result is handed over again."""
+"""After that long what no worker began is handed over again."""
 
 _TO_RING = """
     SELECT r.id FROM agent_execution_history r
@@ -68,25 +68,37 @@ def deliver(delivery: str, **_: Any) -> str:
     return carry_out(uuid.UUID(delivery))
 
 
+@shared_task(name="loops.preflight")
+def preflight(preflight: str, **_: Any) -> bool:
+    """Run the commands of a task that is not submitted yet."""
+    from loops.services.preflight import carry_out
+
+    return carry_out(uuid.UUID(preflight))
+
+
 @shared_task(name="loops.sweep")
 def sweep(**_: Any) -> int:
     """Ring for every run that has something to do and no living owner: lost bells and lost workers (SPEC J4). The same
-    for results that are to be applied."""
+    for results that are to be applied, and for commands that are to be tried."""
     with connection.cursor() as cursor:
         cursor.execute(_TO_RING, [AT_ONCE])
         runs = [run_id for (run_id,) in cursor.fetchall()]
     for run_id in runs:
         ring(run_id)
-    for delivery_id in _unfinished():
-        hand_over("loops.deliver", delivery=str(delivery_id))
+    _hand_over_again()
     return len(runs)
 
 
-def _unfinished() -> list[uuid.UUID]:
-    from loops.models import Delivery
+def _hand_over_again() -> None:
+    from loops.models import Delivery, Preflight
 
-    late = Delivery.objects.filter(state__in=Delivery.OPEN, ordered_at__lt=Now() - timedelta(seconds=UNHEARD_S))
-    return list(late.values_list("pk", flat=True)[:AT_ONCE])
+    late = Now() - timedelta(seconds=UNHEARD_S)
+    deliveries = Delivery.objects.filter(state__in=Delivery.OPEN, ordered_at__lt=late)
+    for delivery_id in deliveries.values_list("pk", flat=True)[:AT_ONCE]:
+        hand_over("loops.deliver", delivery=str(delivery_id))
+    waiting = Preflight.objects.filter(state=Preflight.State.WAITING, asked_at__lt=late, until__gt=Now())
+    for preflight_id in waiting.values_list("pk", flat=True)[:AT_ONCE]:
+        hand_over("loops.preflight", preflight=str(preflight_id))
 
 
 @shared_task(name="loops.beat_alive")

@@ -5,8 +5,10 @@ Each view of ``/api/`` is an ``Endpoint``; a test reads the table of addresses a
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
+from django.db.models import Q
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,6 +17,8 @@ from rest_framework.views import APIView
 
 from loops.api.parsers import StrictJSONParser
 from loops.api.throttles import ReadThrottle, WriteThrottle
+from loops.models import Workspace
+from loops.services.submission import InvalidTask
 
 
 class Endpoint(APIView):
@@ -29,11 +33,26 @@ class Endpoint(APIView):
             return objects.none()
         return objects.visible_to(self.request.user)
 
+    def named(self, model: Any, reference: str, name: str, **scope: Any) -> Any:
+        """One visible row by id or by name. What you may not see does not exist."""
+        by_id = {"pk": reference} if model is not Workspace else {"pk": _uuid_or_none(reference)}
+        found = self.visible(model.objects).filter(Q(**by_id) | Q(**{name: reference}), **scope).first()
+        if found is None:
+            raise InvalidTask({model._meta.model_name: "There is none by that id or name."})
+        return found
+
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Response:
         """Keep what one person may read out of every cache, a shared browser's too."""
         answer: Response = super().finalize_response(request, response, *args, **kwargs)
         answer.headers["Cache-Control"] = "no-store"
         return answer
+
+
+def _uuid_or_none(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
 
 
 class AsItIs(DefaultContentNegotiation):

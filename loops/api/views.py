@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import mixins, viewsets
@@ -91,27 +90,19 @@ class Tasks(Endpoint, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         cleaned = inputs.TaskInput(data=request.data)
         cleaned.is_valid(raise_exception=True)
         fields = dict(cleaned.validated_data)
-        project = self._named(Project, fields.pop("project"), "slug")
-        agent = self._named(Agent, fields.pop("agent"), "name", project=project)
+        project = self.named(Project, fields.pop("project"), "slug")
+        agent = self.named(Agent, fields.pop("agent"), "name", project=project)
         folder = fields.pop("workspace")
         submission = submit_task(
             actor=request.user,
             project=project,
             agent=agent,
-            workspace=self._named(Workspace, folder, "name", project=project) if folder else None,
+            workspace=self.named(Workspace, folder, "name", project=project) if folder else None,
             idempotency_key=request.headers.get("Idempotency-Key"),
             **fields,
         )
         output = outputs.SubmissionOutput(submission, context=self.get_serializer_context())
         return Response(output.data, status=201 if submission.created else 200)
-
-    def _named(self, model: Any, reference: str, name: str, **scope: Any) -> Any:
-        """One visible row by id or by name. What you may not see does not exist."""
-        by_id = {"pk": reference} if model is not Workspace else {"pk": _uuid_or_none(reference)}
-        found = self.visible(model.objects).filter(Q(**by_id) | Q(**{name: reference}), **scope).first()
-        if found is None:
-            raise InvalidTask({model._meta.model_name: "There is none by that id or name."})
-        return found
 
 
 class Runs(Endpoint, viewsets.ReadOnlyModelViewSet):
@@ -241,10 +232,3 @@ def number(request: Request, name: str, default: int, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise InvalidTask({name: "must be a whole number"})
     return min(int(text), most)
-
-
-def _uuid_or_none(text: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None

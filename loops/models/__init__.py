@@ -8,6 +8,7 @@ from loops.models.forks import Fork
 from loops.models.journal import Blob, Checkpoint, Fact, MailboxItem
 from loops.models.people import Membership, Project
 from loops.models.policies import AccessRule, ComplexityProfile, Policy, PolicyVersion
+from loops.models.preflights import Preflight
 from loops.models.provenance import AuditEvent, ProvenanceRecord
 from loops.models.retention import CondemnedBlob, Tombstone
 from loops.models.runs import Artifact, ModelCall, Run, Step, ToolCallRecord
@@ -42,6 +43,7 @@ __all__ = [
     "ModelTurn",
     "Policy",
     "PolicyVersion",
+    "Preflight",
     "Project",
     "ProvenanceRecord",
     "Run",

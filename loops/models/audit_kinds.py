@@ -60,6 +60,7 @@ AUDIT_KINDS: dict[str, str] = {
     "run.worker_told_to_end": "A run's worker was told to end",
     "socket.too_many": "Refused: too many live pages",
     "task.idempotency_conflict": "Refused: another task under the same key",
+    "task.preflight": "Commands of criteria tried",
     "task.submitted": "Task submitted",
     "token.created": "Token created",
     "token.ended": "Token ended",

@@ -216,13 +216,6 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] | None
     ``save_blob`` keeps bytes for later where they are to be stored together with a fact.
     """
 
-    def read_rules() -> tuple[AccessRule, ...]:
-        rows = connection.execute(_RULES, [run.project_id]).fetchall()
-        return tuple(
-            AccessRule(Access(access), agent_type, tool, operation, tuple(journal.from_jsonb(paths)), note=note)
-            for access, agent_type, tool, operation, paths, note in rows
-        )
-
     def audit(event: Mapping[str, Json]) -> None:
         """Refusals, and what a command planted, get an audit row; what ran, and why, is in the journal already."""
         planted = event.get("restored") or event.get("taken")
@@ -231,7 +224,21 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] | None
             audit_rows.insert(connection, kind, project=run.project_id, run=run.pk, detail=event, cut=2000)
 
     stored, refused = blobs.Stored(connection), refusing(run, connection)
-    return LiveTools(run.agent.agent_type, read_rules, audit, stored, save_blob or stored.save, refused)
+    rules = rules_of(run.project_id, connection)
+    return LiveTools(run.agent.agent_type, rules, audit, stored, save_blob or stored.save, refused)
+
+
+def rules_of(project_id: str, connection: Any) -> ReadRules:
+    """The access matrix of a project, read whenever it is asked for."""
+
+    def read_rules() -> tuple[AccessRule, ...]:
+        rows = connection.execute(_RULES, [project_id]).fetchall()
+        return tuple(
+            AccessRule(Access(access), agent_type, tool, operation, tuple(journal.from_jsonb(paths)), note=note)
+            for access, agent_type, tool, operation, paths, note in rows
+        )
+
+    return read_rules
 
 
 def refusing(run: Run, connection: Any) -> Refused:

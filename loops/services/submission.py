@@ -74,6 +74,15 @@ def clean(raw: Mapping[str, Any], loops: Sequence[str]) -> Content:
     return content
 
 
+def clean_criteria(raw: Any) -> list[dict[str, str]]:
+    """Criteria alone, as ``clean`` takes them. Raises InvalidTask."""
+    faults: dict[str, str] = {}
+    found = _criteria(raw, faults)
+    if faults:
+        raise InvalidTask(faults)
+    return found
+
+
 def clean_limits(raw: Mapping[str, Any] | None) -> dict[str, int]:
     """Limits alone, as ``clean`` takes them. Raises InvalidTask."""
     faults: dict[str, str] = {}

@@ -8,17 +8,19 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from loops.engine import strategies
 from loops.engine.limits.ceilings import held
 from loops.engine.limits.complexity import estimate
 from loops.engine.state.limits import FIELD_OF, LIMITS
-from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
+from loops.models import Agent, ComplexityProfile, Policy, Preflight, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
 from loops.services import policy_floor, sandbox
+from loops.services import preflight as service
+from loops.services.steering import NotPossible
 from loops.services.submission import MAX_CRITERIA, MAX_GOAL, MICRO, InvalidTask
 from loops.services.tasks import IdempotencyConflict, submit_task
 from loops.services.unpriced_models import CONFIRMED, models_of, unpriced
@@ -64,22 +66,45 @@ def preview(request: HttpRequest) -> HttpResponse:
     return render(request, "loops/_preview.html", context)
 
 
-def _submit(request: HttpRequest, draft: dict[str, Any]) -> Any:
+@login_required
+@require_POST
+def try_commands(request: HttpRequest) -> HttpResponse:
+    """Have the commands of the criteria run once, before anything is submitted."""
+    try:
+        asked = service.ask(actor=request.user, **_chosen(request, _posted(request)))
+    except (InvalidTask, NotPossible) as refusal:
+        return render(request, "loops/_preflight.html", {"why_not": str(refusal)})
+    return render(request, "loops/_preflight.html", {"asked": asked})
+
+
+@login_required
+@never_cache
+@require_safe
+def tried(request: HttpRequest, preflight_id: uuid.UUID) -> HttpResponse:
+    """What they say, as far as it is known. Whoever asked sees it."""
+    asked = get_object_or_404(Preflight, pk=preflight_id, asked_by=request.user)
+    return render(request, "loops/_preflight.html", {"asked": asked})
+
+
+def _chosen(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
+    """Project, agent, workspace and criteria of a draft. Raises InvalidTask."""
     project = _own_projects(request).filter(pk=draft["project"]).first()
     if project is None:
         raise InvalidTask({"project": "choose a project in which you may submit tasks"})
     agent = Agent.objects.filter(project=project, pk=draft["agent"]).first()
     if agent is None:
         raise InvalidTask({"agent": f"choose an agent of {project.name}"})
+    criteria = [row for row in draft["criteria"] if row["text"].strip() or row["command"].strip()]
+    workspace = _workspace(project, draft["workspace"])
+    return {"project": project, "agent": agent, "workspace": workspace, "criteria": criteria}
+
+
+def _submit(request: HttpRequest, draft: dict[str, Any]) -> Any:
     texts = {name: draft[name] for name in TEXTS}
     texts["idempotency_key"] = texts["idempotency_key"] or None
-    workspace = _workspace(project, draft["workspace"])
     return submit_task(
         actor=request.user,
-        project=project,
-        agent=agent,
-        workspace=workspace,
-        criteria=[row for row in draft["criteria"] if row["text"].strip() or row["command"].strip()],
+        **_chosen(request, draft),
         limits={name: as_limit(name, value) for name, value in draft["limits"].items() if value.strip()},
         **texts,
     )

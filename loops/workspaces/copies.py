@@ -110,6 +110,12 @@ def prepare_with(run: Run, fill: Callable[[Path], None]) -> bool:
     return made
 
 
+def fill_copy(workspace: Workspace, target: Path) -> None:
+    """Fill the empty folder ``target`` with the folder of the workspace. Raises WorkspaceUnusable or -Elsewhere."""
+    if workspace.path:
+        _Copy(_existing(workspace, None), target).run()
+
+
 def copy_present(run: Run, target: Path) -> None:
     """Fill the empty folder ``target`` with what the folder of ``run`` holds now."""
     _Copy(_present(run), target).run()
@@ -200,12 +206,13 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _existing(workspace: Workspace, run: Run) -> Path:
+def _existing(workspace: Workspace, run: Run | None) -> Path:
     path = Path(workspace.path)
     if not path.is_absolute():
         raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not absolute: {workspace.path}")
     if said := refusal(workspace):
-        _record_refusal(run, workspace, said)
+        if run is not None:
+            _record_refusal(run, workspace, said)
         raise WorkspaceElsewhere(said)
     if said := permissions.lacking(path, change=not workspace.copy_for_each_run):
         raise WorkspaceUnusable(said)

@@ -154,6 +154,8 @@ SHAPE_NOTHING = {
     "api/v1/runs/<uuid:pk>/apply/": "the same for programs",
     "runs/<uuid:run_id>/provenance/verify/": "reads",
     "tasks/new/preview/": "reads",
+    "tasks/new/try/": "is about no run yet",
+    "api/v1/preflights/": "the same for programs",
     "system/breakers/reset/": "is about a tool or model of all runs",
     "api/v1/breakers/<uuid:pk>/reset/": "the same for programs",
     "api/v1/me/token/": "is about the person",
@@ -164,7 +166,7 @@ SHAPE_NOTHING = {
 }
 VERBS_THAT_SHAPE_NOTHING = {
     "watch", "stop", "pause", "resume", "retry", "check_confidence", "runs", "init", "test-model", "token",
-    "diff", "patch", "apply", "workspace",
+    "diff", "patch", "apply", "try", "workspace",
 }  # fmt: skip
 EACH = pytest.mark.parametrize("shape", [way for ways in SHAPING.values() for way in ways])
 

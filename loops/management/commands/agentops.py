@@ -16,8 +16,8 @@ from django.core.management.base import CommandError, CommandParser
 from loops.engine.encoding import strict_json
 from loops.management.run_follower import RunFollower
 from loops.management.terminal import TerminalCommand
-from loops.models import Agent, Delivery, ModelConfig, Project, Run, Workspace
-from loops.services import access, delivery, forks, model_tests, models, people, steering, tasks, tokens
+from loops.models import Agent, Delivery, ModelConfig, Preflight, Project, Run, Workspace
+from loops.services import access, delivery, forks, model_tests, models, people, preflight, steering, tasks, tokens
 from loops.tools.output import printable
 from loops.web import formatting, open_gates
 from loops.workspaces import access as workspace_access
@@ -67,6 +67,7 @@ class Command(TerminalCommand):
         applied = verbs.add_parser("apply", help="write what a run changed into the folder that it has a copy of")
         applied.add_argument("run", type=uuid.UUID)
         applied.add_argument("--yes", action="store_true", help="do not ask")
+        _declare_try(verbs.add_parser("try", help="run the commands of criteria once, before a task is submitted"))
         _declare_workspace(verbs.add_parser("workspace", help="let agents work on a folder of yours, or list those"))
         verbs.add_parser("init", help="set up a model for each provider that the environment names, and test it")
         test = verbs.add_parser("test-model", help="make one call with a tool, and say what the model can do")
@@ -181,7 +182,8 @@ class Command(TerminalCommand):
             self.stderr.write(f"programs obey it as soon as somebody uses the folder: {path}")
         if not options["yes"] and not self._agrees(f"Apply to {now.folder}?"):
             raise CommandError("Nothing was written. With --yes it is, without a question.")
-        ended = _waited_for(delivery.apply_result(actor=actor, run=run, digest=now.digest))
+        ended = delivery.apply_result(actor=actor, run=run, digest=now.digest)
+        _wait(ended, APPLYING_S)
         if ended.is_open:
             raise CommandError(f"{ended.get_state_display()}. It goes on without this command: see the run's page.")
         if ended.why_not:
@@ -190,6 +192,27 @@ class Command(TerminalCommand):
 
     def _agrees(self, question: str) -> bool:
         return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+    def _try(self, options: dict[str, Any]) -> None:
+        actor = _user(options["actor"])
+        project = _one(Project.objects.visible_to(actor), "project", options["project"], "slug")
+        scope, folder = {"project": project}, options["workspace"]
+        asked = preflight.ask(
+            actor=actor,
+            project=project,
+            agent=_one(Agent.objects.filter(**scope), "agent", options["agent"], "name"),
+            workspace=_one(Workspace.objects.filter(**scope), "workspace", folder, "name") if folder else None,
+            criteria=[{"text": command, "command": command} for command in options["command"]],
+        )
+        _wait(asked, (asked.until - asked.asked_at).total_seconds())
+        if asked.state != Preflight.State.DONE:
+            raise CommandError("The worker that ran them was lost, or none runs. Try them again.")
+        for one in asked.results:
+            self.stdout.write(printable(f"{one['status']:<7} {one['command']}: {one['said']}"))
+            if one["status"] != "passed" and one["output"]:
+                self.stdout.write("".join(f"    {printable(line)}\n" for line in one["output"].splitlines()))
+        if any(one["status"] not in ("passed", "failed") for one in asked.results):
+            raise CommandError("Not every command can judge something here.")
 
     def _workspace(self, options: dict[str, Any]) -> None:
         actor = _user(options["actor"])
@@ -245,12 +268,11 @@ class Command(TerminalCommand):
             self.stdout.write(made[0])
 
 
-def _waited_for(ordered: Delivery) -> Delivery:
-    deadline = time.monotonic() + APPLYING_S
+def _wait(ordered: Delivery | Preflight, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
     while ordered.is_open and time.monotonic() < deadline:
         time.sleep(0.2)
         ordered.refresh_from_db()
-    return ordered
 
 
 def _why_it_rests(run: Run) -> str:
@@ -270,6 +292,13 @@ def _declare_workspace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
     parser.add_argument("--in-place", action="store_true", help="let runs change the folder itself, not copies of it")
     parser.add_argument("--allow", action="store_true", help="open a folder outside the roots to agents, in your name")
+
+
+def _declare_try(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("command", nargs="+", help="as in a criterion, in quotes")
+    parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
+    parser.add_argument("--agent", required=True, help="name or id: whose access rules hold")
+    parser.add_argument("--workspace", default="", help="name or id (default: an empty folder)")
 
 
 def _declare_token(token: argparse.ArgumentParser) -> None:

@@ -123,7 +123,7 @@ TOOLS = (
         ToolSpec(
             name="run_tests",
             deed="Run the tests",
-            description="Run the tests in the sandbox. Without a command: what will judge the work, or the project's own.",
+            description="Run the tests in the sandbox. Without a command: what judges the work, or the project's own.",
             parameters=schema(
                 command=string("A bash command line instead of the project's.", minLength=1, maxLength=10_000),
                 paths={"type": "array", "items": PATH, "maxItems": 100, "description": "Only these files or folders."},

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,18 @@ def test_the_projects_own_test_command(desk: Desk) -> None:
     (desk.workspace / ".agentops.toml").write_text('[tests]\ncommand = "echo from agentops"\n')
     assert "from agentops" in desk.run("run_tests").content
     assert "from the call" in desk.run("run_tests", command="echo from the call").content
+
+
+@pytest.mark.spec("I5", "L2")
+def test_without_a_command_the_tests_are_those_that_judge(desk: Desk) -> None:
+    """Before what the agent could write, after what only a person could."""
+    desk.context = replace(desk.context, tests="echo from the criterion")
+    (desk.workspace / "pyproject.toml").write_text('[tool.agentops]\ntests = "echo from pyproject"\n')
+    assert "from the criterion" in desk.run("run_tests").content
+    assert "from the criterion a.py" in desk.run("run_tests", paths=["a.py"]).content
+    assert desk.judge("run_tests", paths=["b.py"]).view["command"] == "echo from the criterion b.py"
+    (desk.workspace / ".agentops.toml").write_text('[tests]\ncommand = "echo from agentops"\n')
+    assert "from agentops" in desk.run("run_tests").content
 
 
 @pytest.mark.parametrize(
