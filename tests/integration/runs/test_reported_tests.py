@@ -13,6 +13,7 @@ from django.urls import reverse
 from loops.llm.scripted.adapter import Script, Turn
 from loops.llm.scripted.scripts import never_stops
 from loops.models import AccessRule, Agent, Run, Step, Workspace
+from loops.runs.composition import rejudge
 from loops.runs.drive import drive
 from loops.services.models import ensure_script
 from loops.services.people import create_project
@@ -32,10 +33,18 @@ def boss() -> Any:
     return get_user_model().objects.create_superuser("ana", password="x")
 
 
-def played(boss: Any, place: Path, monkeypatch: pytest.MonkeyPatch, *commands: str, criterion: str = "true") -> Run:
-    """The agent runs the commands one by one and says that it is done."""
+def played(
+    boss: Any,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *commands: str,
+    criterion: str = "true",
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (),
+) -> Run:
+    """The agent runs the commands one by one, makes the calls and says that it is done."""
     give_pytest(place)
     turns = [Turn(text="I run the tests.", calls=(("run_command", {"command": one}),)) for one in commands]
+    turns += [Turn(text="I run the tests.", calls=(one,)) for one in calls]
     turns.append(Turn(text="That is all.", calls=(("task_completion", {"result": "Tested."}),)))
     script = Script(name="never_stops", summary="", play=lambda request, number: turns[min(number, len(turns) - 1)])
     monkeypatch.setattr(never_stops, "SCRIPT", script)
@@ -95,3 +104,16 @@ def test_a_report_is_followed_up_and_down(boss: Any, tmp_path: Path, monkeypatch
         (0.67, "tests (command)"),
         (0.9, "tests (command)"),
     ]
+
+
+@pytest.mark.spec("C6", "I5")
+def test_the_agents_own_tests_are_those_that_judge(boss: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a command, and although pytest is not there; a reviewer who edits the call sees the same."""
+    (tmp_path / "test_it.py").write_text("import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n")
+    call = ("run_tests", {"paths": ["test_it.py"]})
+    monkeypatch.setattr("tests.integration.runs.test_reported_tests.give_pytest", lambda place: None)
+    run = played(boss, tmp_path, monkeypatch, criterion="python3 -m unittest", calls=(call,))
+    assert methods(run)[0][1:] == ("tests", "1 of 1 tests pass (text)")
+    made = run.tool_calls.get(tool="run_tests")
+    judged = rejudge(run.pk, made.call_id, "run_tests", {"paths": ["other.py"]})
+    assert judged.view["command"] == "python3 -m unittest other.py"

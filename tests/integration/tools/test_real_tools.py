@@ -187,9 +187,10 @@ def test_without_a_command_the_tests_are_those_that_judge(desk: Desk) -> None:
     (desk.workspace / "pyproject.toml").write_text('[tool.agentops]\ntests = "echo from pyproject"\n')
     assert "from the criterion" in desk.run("run_tests").content
     assert "from the criterion a.py" in desk.run("run_tests", paths=["a.py"]).content
-    assert desk.judge("run_tests", paths=["b.py"]).view["command"] == "echo from the criterion b.py"
     (desk.workspace / ".agentops.toml").write_text('[tests]\ncommand = "echo from agentops"\n')
     assert "from agentops" in desk.run("run_tests").content
+    (desk.workspace / ".agentops.toml").unlink()
+    assert desk.judge("run_tests", paths=["b.py"]).view["command"] == "echo from the criterion b.py"
 
 
 @pytest.mark.parametrize(
