@@ -2,7 +2,7 @@
 
 A run is a sequence of facts. Two pure functions carry it:
 
-    apply(state, fact) -> state        what a fact means          (fold/)
+    apply(state, fact) -> state        what a fact means          (apply.py)
     decide(state)      -> effect       what is to be done next    (here)
 
 The driver repeats: take what the mailbox holds as facts, ask ``decide``, perform the effect, write the facts that came
@@ -14,7 +14,7 @@ of it. Nothing else ever happens to a run. From that one idea follow, without fu
   them, are committed. An INTENT without an outcome, found at resume, is the one thing ``decide`` never repeats: it
   says RecoverTool, and the world or a person is asked.
 * **Replay, fork, what-if, audit**: fold a prefix, or fold with other rules.
-* **Termination** (SPEC A6): every model request is preceded by the guards of ``limits``; every bound is finite; only
+* **Termination** (SPEC A6): ``before_request`` stands before every request of every loop; every bound is finite; only
   a person can raise one, and only ``max_extensions`` times. Between two model requests a state can only move forward:
   each call of an answer leaves "proposed" for good, a voided approval counts, and phases follow the table.
 
@@ -25,7 +25,7 @@ is Rest, and the driver gives the run back.
 from __future__ import annotations
 
 from loops.engine.apply import ImpossibleFact, apply, initial, replay
-from loops.engine.effects import AwaitModel, AwaitTurn, Effect, OpenGate, Record, Rest, RunChecks, Wait
+from loops.engine.effects import AwaitModel, AwaitTurn, CallModel, Effect, OpenGate, Record, Rest, RunChecks, Wait
 from loops.engine.ends import reasons as end_reasons
 from loops.engine.ends.reasons import When
 from loops.engine.facts import DiagnosisMade, Fact
@@ -34,7 +34,7 @@ from loops.engine.rollback import plan
 from loops.engine.run.phases import entered
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.run import RunState
-from loops.engine.strategies import third_party
+from loops.engine.strategies import before_request, third_party
 from loops.engine.verification.checks import judged, needs_review, not_run, passed
 from loops.engine.verification.diagnosis import ask_for_more, diagnose, repair_budget
 
@@ -77,15 +77,21 @@ def _bounds(state: RunState) -> Effect | None:
 def _in_phase(state: RunState) -> Effect:
     match state.phase:
         case Phase.PLAN | Phase.DECOMPOSE | Phase.RETRIEVE:
-            return third_party.next_of(state, "plan")
+            return _of_the_loop(state, "plan")
         case Phase.ACT:
-            return third_party.next_of(state, "act")
+            return _of_the_loop(state, "act")
         case Phase.VERIFY:
             return _verify(state)
         case Phase.CRITIQUE:
             return ask_for_more(state) or Record(_critique(state))
         case _:
-            return (ask_for_more(state) if repair_budget(state) else None) or third_party.next_of(state, "act")
+            return (ask_for_more(state) if repair_budget(state) else None) or _of_the_loop(state, "act")
+
+
+def _of_the_loop(state: RunState, part: str) -> Effect:
+    """What the loop wants. It says that the model is to be asked; when it may be is the same for all of them."""
+    effect = third_party.next_of(state, part)
+    return before_request.next_effect(state) or effect if isinstance(effect, CallModel) else effect
 
 
 def _verify(state: RunState) -> Effect:

@@ -1,7 +1,8 @@
 """What stands before the next request to a model: an ordered table of small pure functions ``state -> Effect | None``.
 
-The first that has something to do is done, and the table is asked again. Each leaves a fact that makes it silent the
-next time, so that the request is reached. An idea of its own gets a module of its own and a line in ``BEFORE``.
+It stands before the request of every loop, also of another package's (``decide``). The first that has something to do
+is done, and the table is asked again. Each leaves a fact that makes it silent the next time, so that the request is
+reached. An idea of its own gets a module of its own and a line in ``BEFORE``.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def next_effect(state: RunState) -> Effect | None:
     return None
 
 
-def ask(state: RunState) -> Effect:
-    """The model, once nothing else stands before it."""
+def ask(state: RunState) -> CallModel:
+    """The request that a loop makes."""
     return CallModel(role=guard.actor(state), max_tokens=limits.answer_tokens(state), attempt=state.model_attempt + 1)
 
 

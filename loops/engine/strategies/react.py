@@ -30,10 +30,10 @@ class React:
         return Record(tuple(entered(phase, event) for phase, event in todo))
 
     def act(self, state: RunState) -> Effect:
-        """The open calls first, then the step's end, then the next request."""
+        """The open calls first, then the step's end, then the next request (``decide`` says when it may be made)."""
         if open_answer := call_cycle.next_effect(state):
             return open_answer
         if state.result is not None:
             event = Event.REPAIR_SUCCESS if state.phase is Phase.REPAIR else Event.OUTPUTS_READY
             return Record((entered(state.phase, event),))
-        return before_request.next_effect(state) or before_request.ask(state)
+        return before_request.ask(state)

@@ -7,14 +7,17 @@ So a fault of it ends the run with a report at once, instead of one worker after
 from __future__ import annotations
 
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import strategies
 from loops.engine.apply import apply
+from loops.engine.limits import reached_limits
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.run import RunState
+from loops.engine.strategies import before_request
 from loops.engine.values import TURN_ENDING_TOOLS, Access
 
 REASON = "loop_failed"
@@ -34,6 +37,7 @@ _EFFECTS = (
     e.End,
     e.Rest,
 )
+_ASKS_A_MODEL = (e.CallModel, e.CheckConfidence, e.ClassifyFailure, e.PruneContext)
 _ITS_WORD = (
     f.PhaseEntered,
     f.StepCompleted,
@@ -72,7 +76,22 @@ def next_of(state: RunState, part: str) -> e.Effect:
         fault = _fault(effect, state)
     except (Exception, SystemExit) as error:  # of somebody else's code, which may not end our process either
         fault = f"{type(error).__name__}: {error} ({_place(error)})"
-    return broken(f"the execution loop {state.spec.loop!r} failed in {part}: {fault}") if fault else effect
+    if fault:
+        return broken(f"the execution loop {state.spec.loop!r} failed in {part}: {fault}")
+    return _within_limits(effect, state)
+
+
+def _within_limits(effect: e.Effect, state: RunState) -> e.Effect:
+    """Whatever asks a model costs: nothing of it comes after a limit that is reached, and no request is larger than
+    those of our own loop."""
+    if not isinstance(effect, _ASKS_A_MODEL):
+        return effect
+    if first := reached_limits.ask_about_limit(state) or reached_limits.notice_limit(state):
+        return first
+    if isinstance(effect, e.CallModel):
+        ours = before_request.ask(state)
+        return replace(effect, max_tokens=min(effect.max_tokens, ours.max_tokens), attempt=ours.attempt)
+    return effect
 
 
 def broken(detail: str) -> e.End:
@@ -86,6 +105,8 @@ def _fault(effect: object, state: RunState) -> str:
         return f"it answered with {type(effect).__name__}, which is no effect for a loop"
     if isinstance(effect, e.End) and effect.event is Event.QUALITY_GATE_PASS:
         return "only verification says that the criteria are met"
+    if isinstance(effect, e.CallModel) and (state.calls or state.answered):
+        return "it asked the model again before the latest answer was done with"
     if isinstance(effect, e.RunTool) and not _may_run(effect, state):
         return f"it wanted to run {effect.call.name!r} without a judgement that allows it"
     return _fault_of_facts(effect.facts, state) if isinstance(effect, e.Record) else ""

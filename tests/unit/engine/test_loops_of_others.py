@@ -28,8 +28,9 @@ from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine.state.lifecycle import Event, Phase, TABLE
 from loops.engine.run.phases import entered
+from loops.engine.strategies import call_cycle
 from loops.engine.strategies.react import React
-from loops.engine.values import ToolCall, ToolResult
+from loops.engine.values import ModelRole, ToolCall, ToolResult
 
 FORWARD = {pair for pair in TABLE if pair[1] in (
     Event.PLAN_READY, Event.DECOMPOSED, Event.EVIDENCE_READY, Event.OUTPUTS_READY, Event.QUALITY_GATE_PASS)}
@@ -133,6 +134,10 @@ WRONG = {
     ),
     "it says that a turn came": ("return e.Record((f.TurnTaken(model='m'),))", "TurnTaken is not a loop's"),
     "it runs what nobody judged": ("return e.RunTool(ToolCall('c1.0', 'look'))", "without a judgement"),
+    "it asks again before its answer is done with": (
+        "return e.CallModel(role=ModelRole.ACTOR, max_tokens=9)",
+        "before the latest answer",
+    ),
     "it only writes": ("return e.Record((f.LimitWarned(limit='max_steps', used=1, bound=2),))", "never acts"),
 }
 
@@ -155,6 +160,40 @@ def test_a_loop_that_fails_ends_its_run_with_a_report(installed: Any, case: str,
     assert said in report["diagnosis"]
     assert "'odd'" in report["diagnosis"]
     assert not tools.ran
+
+
+ASKS = "e.CallModel(role=ModelRole.ACTOR, max_tokens=10**9)"
+DONE = "call_cycle.next_effect(state) or"
+
+
+@pytest.mark.spec("A6", "B1", "D1")
+@pytest.mark.parametrize("part", ["plan", "act"])
+def test_a_loop_that_only_asks_the_model_is_held_to_the_limits(installed: Any, part: str) -> None:
+    """It never looks at one by itself."""
+    installed(f"{GOOD}    def {part}(self, state):\n        return {DONE} {ASKS}\n", {"odd": PROMPT})
+    world = World([says("", LOOK)] * 50, loop="odd", limits={"max_steps": 2})
+    assert world.drive() == "gate:limit_reached"
+    assert len(world.models.requests) == 2
+    assert world.models.requests[0].max_tokens < 10**9
+
+
+@pytest.mark.spec("B1", "F1")
+def test_what_stands_before_a_request_stands_before_theirs(installed: Any) -> None:
+    """A loop that never looks for circles goes in one."""
+    installed(f"{GOOD}    def act(self, state):\n        return {DONE} {ASKS}\n", {"odd": PROMPT})
+    world = World([says("", LOOK)] * 50, loop="odd", limits={"max_steps": 40})
+    world.drive()
+    assert world.journal.of(f.LoopDetected)
+    assert len(world.models.requests) < 20
+
+
+@pytest.mark.spec("A6", "B1", "D1")
+def test_nothing_else_that_asks_a_model_comes_after_a_limit(installed: Any) -> None:
+    sure = f"e.CheckConfidence('request') if state.step else {ASKS}"
+    installed(f"{GOOD}    def act(self, state):\n        return {DONE} ({sure})\n", {"odd": PROMPT})
+    world = World([says("", LOOK)] * 50, loop="odd", limits={"max_steps": 1})
+    assert world.drive() == "gate:limit_reached"
+    assert len(world.models.requests) == 1
 
 
 @pytest.mark.spec("B1", "X5")
