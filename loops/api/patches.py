@@ -52,6 +52,7 @@ class ApplicableOutput(serializers.Serializer):
     folder = serializers.CharField()
     files = PlannedFileOutput(many=True)
     conflicts = ConflictOutput(many=True)
+    obeyed = serializers.ListField(child=serializers.CharField(), help_text="What programs obey on sight.")
     left_out = serializers.ListField(child=serializers.CharField())
     digest = serializers.CharField(allow_null=True)
     why_not = serializers.CharField()
@@ -86,17 +87,21 @@ class ApplyRun(OfRun):
     def get(self, request: Request, pk: Any) -> Response:
         """What an order would write, and what became of the latest one. Operators and admins of the project only."""
         run = self.run(pk)
-        answer: dict[str, Any] = {"folder": "", "files": [], "conflicts": [], "left_out": [], "digest": None}
+        answer: dict[str, Any] = {"folder": "", "files": [], "conflicts": [], "obeyed": []}
+        answer |= {"left_out": [], "digest": None}
         answer |= {"why_not": "", "latest": delivery.latest(run)}
         try:
+            if answer["latest"] is not None and answer["latest"].is_open:
+                raise NotPossible(delivery.UNDER_WAY)
             now = delivery.preview(request.user, run)
         except NotPossible as refusal:
             answer["why_not"] = str(refusal)
         else:
             conflicts = [{"path": path, "why": why} for path, why in now.plan.conflicts]
-            answer |= {"folder": now.folder, "files": now.plan.files, "conflicts": conflicts, "left_out": now.left_out}
+            answer |= {"folder": now.plan.folder, "files": now.plan.files, "obeyed": now.plan.obeyed}
+            answer |= {"conflicts": conflicts, "left_out": now.left_out}
             answer["why_not"] = delivery.why_not(now)
-            answer["digest"] = None if answer["why_not"] else now.digest
+            answer["digest"] = None if answer["why_not"] else now.plan.digest
         return Response(ApplicableOutput(answer).data)
 
     @extend_schema(request=ApplyInput, responses={202: DeliveryOutput}, operation_id="runs_apply")

@@ -12,7 +12,8 @@ from loops.querysets import ThroughRun
 
 class Delivery(models.Model):
     """An order of a person to apply a result. ``plan`` is there as soon as something may have been written: of each
-    path (its name, the state that it shall have, the state that it had), in the order of writing."""
+    path (its name, the state that it shall have, the state that it had), in the order of writing. From then on only
+    what became of all of them ends it. ``going_back``: something was in the way, and what was written is put back."""
 
     class State(models.TextChoices):
         WAITING = "waiting", "Waiting for a worker"
@@ -28,6 +29,8 @@ class Delivery(models.Model):
     digest = models.CharField(max_length=64, help_text="Of what was shown to whoever ordered it.")
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
     plan = models.JSONField(null=True)
+    going_back = models.BooleanField(default=False)
+    tries = models.IntegerField(default=0, help_text="Workers that took it up.")
     files = models.IntegerField(default=0, help_text="Paths that were written.")
     why_not = models.TextField(blank=True)
     ordered_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")

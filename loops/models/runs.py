@@ -88,6 +88,7 @@ class Run(models.Model):
     )
     policy_version = models.CharField(max_length=80, blank=True, default="")
     workspace_path = models.CharField(max_length=500, blank=True, default="")
+    copied_from = models.CharField(max_length=500, blank=True, default="", editable=False)
 
     # ownership: a lease with a fencing token (SPEC J3)
     epoch = models.BigIntegerField(default=0)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db import IntegrityError, connection, transaction
+from django.db import DatabaseError, IntegrityError, transaction
+from django.db.models import F
 from django.utils import timezone
 
-from loops.models import Delivery, Run
+from loops.models import Delivery, Fork, Run
 from loops.querysets import OPERATE
 from loops.runs.composition import folder_refusal
 from loops.services import access, audit
@@ -20,26 +22,30 @@ from loops.storage.dispatch import hand_over
 from loops.tools.file_assertions import Assertion
 from loops.tools.output import printable
 from loops.tools.sandbox.safe_paths import PathRefused
+from loops.tools.workspace import Workspace
 from loops.tools.workspace_roots import plain
-from loops.workspaces import copies, delivery, patch, permissions
+from loops.workspaces import changed_files, copies, delivery, patch, permissions
 
+log = logging.getLogger(__name__)
 JOB = "loops.deliver"
 CHANGED = "The folder or the run changed since this was shown. Look at it again before you apply it."
+MOVED = "The workspace has another folder since the run began. Its patch can be downloaded."
+INHERITED = "This fork took over changes that its review did not show. Its patch has them: look at it and apply that."
 UNDER_WAY = "The result is being applied already."
 NOTHING_LEFT = "Nothing is left to apply: the folder has all of it."
+LEFT_OUT = "What this run changed cannot be applied to a folder: take it from the run's own."
 CONFLICTS = "Nothing was written, because the folder was changed since the run began: "
 MOST_NAMED = 5
+MOST_TRIES = 20
 State = Delivery.State
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """``digest`` is what an order carries back, so that it is about exactly this."""
+    """``plan.digest`` is what an order carries back, so that it is about exactly this."""
 
-    folder: str
     plan: delivery.Plan
     left_out: tuple[str, ...]
-    digest: str
 
 
 def obstacle(run: Run) -> str:
@@ -64,21 +70,23 @@ def preview(actor: Any, run: Run) -> Preview:
         raise NotPossible(why)
     try:
         found = patch.portable(run)
-        planned = delivery.plan(found, folder)
+        if Fork.objects.filter(run=run).exists() and _took_over(run, found):
+            raise NotPossible(INHERITED)
+        return Preview(delivery.plan(found, folder), found.left_out)
     except (patch.NoPatch, PathRefused, OSError) as refusal:
         raise NotPossible(printable(str(refusal))) from refusal
-    return Preview(folder, planned, found.left_out, planned.digest)
 
 
 def why_not(now: Preview, digest: str | None = None) -> str:
     """Why nothing of it can be written; "" when it can. ``digest`` is that of what a person saw."""
-    if now.plan.conflicts:
-        named = "; ".join(f"{path}: {why}" for path, why in now.plan.conflicts[:MOST_NAMED])
-        more = len(now.plan.conflicts) - MOST_NAMED
+    conflicts = now.plan.conflicts
+    if conflicts:
+        named = "; ".join(f"{path}: {why}" for path, why in conflicts[:MOST_NAMED])
+        more = len(conflicts) - MOST_NAMED
         return f"{CONFLICTS}{named}{f'; and {more:,} more' if more > 0 else ''}"
     if not now.plan.steps:
-        return NOTHING_LEFT
-    return CHANGED if digest is not None and now.digest != digest else ""
+        return LEFT_OUT if now.left_out else NOTHING_LEFT
+    return CHANGED if digest is not None and now.plan.digest != digest else ""
 
 
 def apply_result(*, actor: Any, run: Run, digest: str) -> Delivery:
@@ -94,23 +102,39 @@ def apply_result(*, actor: Any, run: Run, digest: str) -> Delivery:
         raise
 
 
+def cancel(*, actor: Any, run: Run) -> bool:
+    """Take back what no worker began; False where there is no such order. Raises NotAllowed."""
+    access.require(actor, run.project, OPERATE, what="apply results", run=run)
+    row = Delivery.objects.filter(run=run, state=State.WAITING).first()
+    return row is not None and _end(row, f"Taken back by {actor}.", actor=actor)
+
+
 def carry_out(delivery_id: uuid.UUID) -> str:
-    """By a worker, any number of times: what it comes to, or "" where another one is at it."""
-    with transaction.atomic():
-        row = _held(delivery_id)
-        if row is not None and row.state == State.WAITING:
-            _begin(row)
-    if row is None or not row.is_open:
-        return row.state if row is not None else ""
-    with transaction.atomic():  # what will be written is written down by now
-        row = _held(delivery_id)
-        if row is not None:
-            _write(row)
-    return row.state if row is not None else ""
+    """By a worker, any number of times: the state that it comes to, or "" where there is nothing to do for this one."""
+    rows = Delivery.objects.filter(pk=delivery_id, state__in=Delivery.OPEN)
+    if not rows.update(tries=F("tries") + 1):
+        return ""
+    row = rows.get()
+    try:
+        with delivery.held(row.folder, row.pk.hex) as workspace:
+            found = rows.select_related("run__task__workspace", "run__project", "ordered_by").first()
+            return _advance(found, workspace) if found is not None else ""
+    except delivery.Busy:
+        return ""
+    except DatabaseError:
+        raise  # the next one goes on from what is there
+    except Exception as error:
+        log.exception("delivery %s", row.pk)
+        return _leave(row, f"It cannot be done at the moment: {printable(str(error))}")
 
 
 def latest(run: Run) -> Delivery | None:
     return Delivery.objects.filter(run=run).select_related("ordered_by").first()
+
+
+def is_applied(run: Run) -> bool:
+    """Was its result written into the folder at any time?"""
+    return Delivery.objects.filter(run=run, state=State.APPLIED).exists()
 
 
 def _refusal(actor: Any, run: Run, folder: str) -> str:
@@ -118,18 +142,25 @@ def _refusal(actor: Any, run: Run, folder: str) -> str:
     where the path is not forbidden to all."""
     workspace = run.task.workspace
     if workspace is None or plain(workspace.path) != folder:
-        return CHANGED
+        return MOVED
     opened = bool(workspace.allowed_by_id) and workspace.allowed_in_place and workspace.allowed_path == folder
     if why := folder_refusal(run.project.slug, folder, in_place=True, allowed=opened or actor.is_superuser):
         return why
     return copies.missing(folder) or permissions.lacking(Path(folder), change=True)
 
 
+def _took_over(run: Run, found: patch.Portable) -> bool:
+    """Does the result hold what the run did not do itself?"""
+    own = {(one.path, one.before, one.after) for one in changed_files.recorded(run).net}
+    return any((one.path, one.before, one.after) not in own for one in found.changes)
+
+
 def _ordered(actor: Any, run: Run, now: Preview) -> Delivery:
+    plan = now.plan
     try:
         with transaction.atomic():
-            row = Delivery.objects.create(run=run, folder=now.folder, digest=now.digest, ordered_by=actor)
-            detail = {"folder": now.folder, "digest": now.digest, "files": len(now.plan.steps)}
+            row = Delivery.objects.create(run=run, folder=plan.folder, digest=plan.digest, ordered_by=actor)
+            detail = {"folder": plan.folder, "digest": plan.digest, "files": len(plan.files)}
             audit.record("run.apply", actor=actor, run=run, detail=detail)
             hand_over(JOB, delivery=str(row.pk))
             return row
@@ -137,47 +168,71 @@ def _ordered(actor: Any, run: Run, now: Preview) -> Delivery:
         raise NotPossible(UNDER_WAY) from None
 
 
-def _held(delivery_id: uuid.UUID) -> Delivery | None:
-    """The row, and its folder: one worker at a time writes results into it. None where another one has the row."""
-    rows = Delivery.objects.select_for_update(skip_locked=True, of=("self",)).filter(state__in=Delivery.OPEN)
-    row = rows.select_related("run__task__workspace", "run__project", "ordered_by").filter(pk=delivery_id).first()
-    if row is not None:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"delivery {row.folder}"])
-    return row
-
-
-def _begin(row: Delivery) -> None:
-    """Write down what will be written before anything is."""
-    try:
-        actor = get_user_model()._default_manager.get(pk=row.ordered_by_id, is_active=True)
-        now = preview(actor, row.run)
-    except (NotPossible, access.NotAllowed) as refusal:
-        why = str(refusal)
-    except get_user_model().DoesNotExist:
-        why = "Whoever ordered it has no account any more."
-    else:
-        why = why_not(now, row.digest)
-    if why:
-        _end(row, why)
-    else:
-        row.plan, row.state = now.plan.rows, State.WRITING
-        row.save(update_fields=["plan", "state"])
-
-
-def _write(row: Delivery) -> None:
+def _advance(row: Delivery, workspace: Workspace) -> str:
+    """No transaction is open while files are written: the database ends one that rests."""
+    anew = row.state == State.WAITING
+    if anew and not _begin(row):
+        return Delivery.objects.values_list("state", flat=True).get(pk=row.pk)
     steps = [Assertion(*one) for one in row.plan or []]
     try:
-        why = delivery.write(steps, row.folder, patch.portable(row.run).contents(), row.pk.hex)
-    except (patch.NoPatch, PathRefused, OSError) as error:
-        why = printable(str(error))
-    row.files = 0 if why else len(steps)
+        contents = patch.portable(row.run).contents()
+    except patch.NoPatch:
+        contents = {}  # then what is missing says so, path by path
+    if row.going_back:
+        written = delivery.put_back(steps, workspace, contents)
+        why = row.why_not + written.why_not
+    else:
+        written = delivery.write(steps, workspace, contents, anew=anew)
+        why = written.why_not
+    if written.left:
+        Delivery.objects.filter(pk=row.pk).update(going_back=True, why_not=why)
+        return row.state
     _end(row, why)
+    return State.REFUSED if why else State.APPLIED
 
 
-def _end(row: Delivery, why_not: str) -> None:
-    row.state, row.why_not = (State.REFUSED, why_not) if why_not else (State.APPLIED, "")
-    row.ended_at = timezone.now()
-    row.save(update_fields=["state", "why_not", "files", "ended_at"])
-    detail = {"folder": row.folder, "delivery": str(row.pk)} | ({"why": why_not} if why_not else {"files": row.files})
-    audit.record("run.not_applied" if why_not else "run.applied", actor=row.ordered_by, run=row.run, detail=detail)
+def _begin(row: Delivery) -> bool:
+    """Write down what will be written before anything is; False where nothing is to be."""
+    others = Delivery.objects.filter(folder=row.folder, state=State.WRITING).exclude(pk=row.pk)
+    if others.exists():
+        return False  # a half written folder is no ground for a plan
+    if why := _changed_since(row):
+        _end(row, why)
+        return False
+    begun = {"state": State.WRITING, "plan": row.plan, "why_not": ""}
+    row.state, row.why_not = State.WRITING, ""
+    return bool(Delivery.objects.filter(pk=row.pk, state=State.WAITING).update(**begun))
+
+
+def _changed_since(row: Delivery) -> str:
+    """Why the order does not stand any more; else its plan is set."""
+    if not get_user_model()._default_manager.filter(pk=row.ordered_by_id, is_active=True).exists():
+        return "Whoever ordered it has no account any more."
+    try:
+        now = preview(row.ordered_by, row.run)
+    except (NotPossible, access.NotAllowed) as refusal:
+        return str(refusal)
+    row.plan = now.plan.rows
+    return CHANGED if now.plan.folder != row.folder else why_not(now, row.digest)
+
+
+def _leave(row: Delivery, why: str) -> str:
+    """To another worker, or to this one later. What was not begun is given up after a while."""
+    if row.state == State.WAITING and row.tries >= MOST_TRIES:
+        _end(row, why)
+    else:
+        Delivery.objects.filter(pk=row.pk, state__in=Delivery.OPEN, going_back=False).update(why_not=why)
+    return Delivery.objects.values_list("state", flat=True).get(pk=row.pk)
+
+
+def _end(row: Delivery, why: str, actor: Any = None) -> bool:
+    state = State.REFUSED if why else State.APPLIED
+    files = 0 if why else len(row.plan or [])
+    ended = {"state": state, "why_not": why, "files": files, "ended_at": timezone.now()}
+    with transaction.atomic():
+        if not Delivery.objects.filter(pk=row.pk, state=row.state).update(**ended):
+            return False
+        detail = {"folder": row.folder, "delivery": str(row.pk)} | ({"why": why} if why else {"files": files})
+        kind = "run.not_applied" if why else "run.applied"
+        audit.record(kind, actor=actor or row.ordered_by, run=row.run, detail=detail)
+    return True

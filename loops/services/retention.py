@@ -92,6 +92,7 @@ HELD = {
     "can go on": Q(status=Run.Status.INTERRUPTED) | Q(status=Run.Status.FAILED, end_reason__in=[*RETRIABLE]),
     "waits for a person": Q(gates__status="open"),
     "was forked": Q(forks__isnull=False),
+    "is being applied to its folder": Q(deliveries__state__in=["waiting", "writing"]),
     "has something to do": Q(runnable=True) | ~Q(owner="") | Q(mailbox__isnull=False, mailbox__consumed_seq=None),
 }
 """Reasons to keep a run although its time is over."""

@@ -26,7 +26,10 @@ def apply(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     run = access.run_or_404(request, run_id, OPERATE)
     if request.method == "POST":
         try:
-            service.apply_result(actor=request.user, run=run, digest=request.POST.get("digest", ""))
+            if "cancel" in request.POST:
+                service.cancel(actor=request.user, run=run)
+            else:
+                service.apply_result(actor=request.user, run=run, digest=request.POST.get("digest", ""))
         except NotPossible as refusal:
             messages.error(request, str(refusal))
         return redirect("run-apply", run.pk)

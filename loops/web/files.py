@@ -84,7 +84,11 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     left = Artifact.objects.filter(run=run).order_by("-seq")
     artifacts = list(left[: ARTIFACTS + 1])
     more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown, "where": where(run)}
-    more |= {"can_apply": not delivery.obstacle(run), "ordered": delivery.latest(run)}
+    more |= {
+        "can_apply": not delivery.obstacle(run),
+        "ordered": delivery.latest(run),
+        "is_applied": delivery.is_applied(run),
+    }
     more |= {"artifacts": artifacts[:ARTIFACTS], "all": left.count() if len(artifacts) > ARTIFACTS else 0}
     return render(request, "loops/run_files.html", page(request, run, "run-files", **more))
 

@@ -84,7 +84,8 @@ class Where:
 def where(run: Run) -> Where:
     """Nothing is looked at: the folder may be on another machine."""
     workspace, own = run.task.workspace, Path(run.workspace_path).name == str(run.pk)
-    return Where(run.workspace_path, own, workspace.path if own and workspace is not None else "")
+    source = run.copied_from or (workspace.path if workspace is not None else "")
+    return Where(run.workspace_path, own, plain(source) if own and source else "")
 
 
 def prepare(run: Run) -> str:
@@ -237,8 +238,9 @@ def _record_refusal(run: Run, workspace: Workspace, why: str) -> None:
 def _remember(run: Run, folder: Path) -> str:
     path = str(folder)
     if run.workspace_path != path:
-        Run.objects.filter(pk=run.pk).update(workspace_path=path)
-        run.workspace_path = path
+        workspace = run.task.workspace
+        run.workspace_path, run.copied_from = path, workspace.path if workspace is not None else ""
+        Run.objects.filter(pk=run.pk).update(workspace_path=path, copied_from=run.copied_from)
     return path
 
 

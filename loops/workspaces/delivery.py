@@ -1,15 +1,17 @@
 """A result applied to the folder that its run worked on a copy of: planned against how it is now, then written whole.
 
 Nothing is written where it would overwrite a change of others since the copy was taken. What was begun is finished by
-the next worker, from the plan: each path is as it was or as it shall be (file_assertions).
+the next worker, from the plan: each path is as it was or as it shall be (file_assertions). No link is followed.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -27,17 +29,26 @@ from loops.workspaces.changed_files import ChangedFile, described
 from loops.workspaces.patch import Portable
 
 OTHERS, GONE = "it was changed here since the copy was taken", "it is not here any more"
+THROUGH_A_LINK, LEADS_OUT = "the way to it leads through a link", "it is a link that may lead out of the folder"
+LINKED, SPECIAL = "it has other names (hard links) that would not change", "it has special permissions (setuid, setgid)"
+NO_TEXT = "it is a link whose target is no text"
 _OURS = Limits()
-_LIMITS = replace(_OURS, protected=(), workspace_bytes=2**63, workspace_files=2**63)
-"""What bounds agents does not bound a person: they see what is protected, and say whether it is applied."""
+_LIMITS = replace(_OURS, protected=())
+"""What is protected from agents a person sees, and says whether it is applied."""
+_LOOK = "look"
+
+
+class Busy(Exception):
+    """Somebody else is writing into the folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``steps`` are what is to be written, in this order, and ``files`` the same as people compare it. ``conflicts``
-    are (path, why it cannot be written). ``obeyed`` are those that programs of people, or other agents, obey as soon as
-    somebody uses the folder."""
+    """``steps`` are what is to be written to ``folder``, in this order, and ``files`` the same as people compare it.
+    ``conflicts`` are (path, why it cannot be written). ``obeyed`` are those that programs of people, or other agents,
+    obey as soon as somebody uses the folder."""
 
+    folder: str
     steps: tuple[Assertion, ...]
     files: tuple[ChangedFile, ...]
     conflicts: tuple[tuple[str, str], ...]
@@ -45,17 +56,38 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        return sha256({"steps": self.rows, "conflicts": [list(one) for one in self.conflicts]})
+        conflicts = [list(one) for one in self.conflicts]
+        return sha256({"folder": self.folder, "steps": self.rows, "conflicts": conflicts})
 
     @property
     def rows(self) -> list[Any]:
         return [[one.path, one.wanted, one.expected] for one in self.steps]
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came of a try. ``why_not`` is empty when all of the plan is there. Else what was written is put back, but
+    for the paths in ``left``, which are to be tried again."""
+
+    why_not: str = ""
+    left: tuple[str, ...] = ()
+
+
+@contextmanager
+def held(folder: str, order: str) -> Iterator[Workspace]:
+    """The folder for one worker at a time, until it lets go or dies. Raises Busy, PathRefused or OSError."""
+    with Workspace(folder, _LIMITS, order=order) as workspace:
+        try:
+            fcntl.flock(workspace.beneath.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy from None
+        yield workspace
+
+
 def plan(found: Portable, folder: str) -> Plan:
     """What applying it to ``folder`` means now. Raises PathRefused or OSError where the folder cannot be opened."""
     steps, changes, conflicts = list[Assertion](), list[FileChange](), list[tuple[str, str]]()
-    with _opened(folder) as workspace:
+    with Workspace(folder, _LIMITS, order=_LOOK) as workspace:
         for change in found.changes:
             try:
                 for step in _step(workspace, change):
@@ -64,48 +96,64 @@ def plan(found: Portable, folder: str) -> Plan:
             except (PathRefused, OSError) as error:
                 conflicts.append((printable(change.path), printable(str(error))))
         steps.extend(_folders_above(workspace, steps))
+        conflicts.extend(_obstructed(workspace, steps))
     obeyed = tuple(printable(one.path) for one in steps if protecting(one.path, _OURS.protected))
-    return Plan(tuple(in_order(steps)), tuple(described(changes)), tuple(conflicts), obeyed)
+    return Plan(folder, tuple(in_order(steps)), tuple(described(changes)), tuple(conflicts), obeyed)
 
 
-def write(steps: Sequence[Assertion], folder: str, bytes_of: Mapping[str, bytes], name: str) -> str:
-    """Carry the plan out, or what is left of it; "" when all of it is there. Otherwise why not, and the folder is as it
-    was, but for what the answer names. ``name`` is that of files which are not whole yet, the same at every try."""
-    temporary = f".agentops-{name}.tmp"
-    with _opened(folder, temporary) as workspace:
-        _clear(workspace, steps, temporary)
-        for one in steps:
-            if why := _try(one, workspace, bytes_of):
-                return f"{printable(one.path)}: {why}{_put_back(steps, one, workspace, bytes_of)}"
-    return ""
+def write(steps: Sequence[Assertion], workspace: Workspace, bytes_of: Mapping[str, bytes], *, anew: bool) -> Written:
+    """Carry the plan out, or what is left of it. ``anew``: the first try, so what is there already is not ours."""
+    _clear(workspace, steps)
+    touched = [] if anew else list(steps)
+    for one in steps:
+        standing, why = _try(one, workspace, bytes_of)
+        if standing == "restore" and anew:
+            touched.append(one)
+        if why:
+            ours = [other for other in touched if other is not one or standing == "restore"]
+            back = put_back(ours, workspace, bytes_of)
+            return Written(f"{printable(one.path)}: {why}{back.why_not}", back.left)
+    _make_durable(workspace, steps)
+    return Written()
 
 
-def _put_back(
-    steps: Sequence[Assertion], failed: Assertion, workspace: Workspace, bytes_of: Mapping[str, bytes]
-) -> str:
-    """Latest first. Returns what stays, in words; that of ``failed`` is known already."""
-    back = [Assertion(one.path, wanted=one.expected, expected=one.wanted) for one in reversed(steps)]
-    left = [one.path for one in back if _try(one, workspace, bytes_of) and one.path != failed.path]
-    return f". Not as before any more: {', '.join(map(printable, left))}" if left else ""
+def put_back(steps: Sequence[Assertion], workspace: Workspace, bytes_of: Mapping[str, bytes]) -> Written:
+    """Latest first. What others changed meanwhile stays theirs, and is named."""
+    _clear(workspace, steps)
+    theirs, failed = list[str](), list[str]()
+    for one in reversed(steps):
+        back = Assertion(one.path, wanted=one.expected, expected=one.wanted)
+        standing, why = _try(back, workspace, bytes_of)
+        if why:
+            (failed if standing == "restore" else theirs).append(printable(one.path))
+    _make_durable(workspace, steps)
+    return Written(f". Changed by others, so not put back: {', '.join(theirs)}" if theirs else "", tuple(failed))
 
 
-def _try(one: Assertion, workspace: Workspace, bytes_of: Mapping[str, bytes]) -> str:
-    """Why it is not so now; "" when it is, or when nothing of it was written (changes of others are left alone)."""
+def in_order(steps: Sequence[Assertion]) -> list[Assertion]:
+    """What stands in the way first, what lies in a folder before it; then what is made or changed, a folder before what
+    lies in it; all other deletions last, since they are what cannot be brought back when the disk is full."""
+    replaced = {one.path for one in steps if one.wanted != NOTHING and one.expected == FOLDER}
+    going = sorted((one for one in steps if one.wanted == NOTHING), key=lambda one: one.path, reverse=True)
+    first = [one for one in going if _above(one.path) & replaced]
+    coming = sorted((one for one in steps if one.wanted != NOTHING), key=lambda one: one.path)
+    return [*first, *coming, *(one for one in going if one not in first)]
+
+
+def _try(one: Assertion, workspace: Workspace, bytes_of: Mapping[str, bytes]) -> tuple[str, str]:
+    """(how it stood, why it is not so now or "")."""
+    standing = "restore"
     try:
         standing = one.standing(state_of(workspace, one.path))
         if standing == "restore":
             one.make(workspace, bytes_of)
-        return WHY.get(standing, "")
+        return standing, WHY.get(standing, "")
     except KeyError:
-        return "its contents are not stored any more"
+        return standing, "its contents are not stored any more"
     except (PathRefused, OSError) as error:
         if one.wanted == NOTHING and one.expected == FOLDER and getattr(error, "errno", 0) == errno.ENOTEMPTY:
-            return ""  # other files lie in it: git would leave it as well
-        return printable(str(error))
-
-
-def _opened(folder: str, temporary: str = "") -> Workspace:
-    return Workspace(folder, _LIMITS, temporary=temporary)
+            return standing, ""  # other files lie in it: git would leave it as well
+        return standing, printable(str(error))
 
 
 def _step(workspace: Workspace, change: FileChange) -> Iterator[Assertion]:
@@ -115,25 +163,42 @@ def _step(workspace: Workspace, change: FileChange) -> Iterator[Assertion]:
         return
     if not _same(now, change.before, change):
         raise PathRefused(OTHERS if now else GONE)
-    if change.after.startswith("link:") and _leads_out(change):
-        raise PathRefused("it is a link that leads out of the folder")
-    if not now.startswith("link:"):
-        workspace.check_write(change.path)
+    if change.after.startswith("link:") and _may_lead_out(workspace, change):
+        raise PathRefused(LEADS_OUT)
+    if hash_of(now):
+        _refuse_special(workspace, change, now)
+    if any(0xD800 <= ord(sign) <= 0xDFFF for sign in now + change.after):
+        raise PathRefused(NO_TEXT)
     yield Assertion(change.path, _with_mode_of(change, now), now)
 
 
-def _leads_out(change: FileChange) -> bool:
-    target = change.after.removeprefix("link:")
-    place = os.path.normpath(PurePosixPath(change.path).parent / target)
-    return place.startswith("/") or place.split("/")[0] == ".."
+def _refuse_special(workspace: Workspace, change: FileChange, now: str) -> None:
+    found = workspace.beneath.stat(change.path)
+    if found is not None and found.st_nlink > 1 and hash_of(change.after):
+        raise PathRefused(LINKED)
+    if int(now.split(":")[1], 8) & ~0o777:
+        raise PathRefused(SPECIAL)
+
+
+def _may_lead_out(workspace: Workspace, change: FileChange) -> bool:
+    """By its words alone: up first and then down, and through no other link."""
+    target = PurePosixPath(change.after.removeprefix("link:"))
+    names = [part != ".." for part in target.parts]
+    place = PurePosixPath(os.path.normpath(PurePosixPath(change.path).parent / target))
+    if target.is_absolute() or names != sorted(names) or place.parts[:1] == ("..",):
+        return True
+    found = [workspace.beneath.stat(above) for above in _above(str(place))]
+    return any(one is not None and stat.S_ISLNK(one.st_mode) for one in found)
 
 
 def _same(now: str, state: str, change: FileChange) -> bool:
-    """Permissions count where the run changed them. The copy had those of what was copied as ``copies`` takes them."""
+    """Permissions count where the run changed them; of a file that it made, whether it is a program. The copy had those
+    of what was copied as ``copies`` takes them."""
     if not hash_of(state) or not hash_of(now):
         return now == state
-    modes = [int(one.split(":")[1], 8) & 0o777 | 0o600 for one in (now, state)]
-    return hash_of(now) == hash_of(state) and (_keeps_mode(change) or modes[0] == modes[1])
+    counts = 0 if _keeps_mode(change) else 0o100 if change.before == NOTHING else 0o777
+    modes = [(int(one.split(":")[1], 8) | 0o600) & counts for one in (now, state)]
+    return hash_of(now) == hash_of(state) and modes[0] == modes[1]
 
 
 def _keeps_mode(change: FileChange) -> bool:
@@ -143,27 +208,62 @@ def _keeps_mode(change: FileChange) -> bool:
 
 def _with_mode_of(change: FileChange, now: str) -> str:
     """Where the run changed no permissions, those of the file that is here stay."""
-    mode = now.split(":")[1] if _keeps_mode(change) else ""
-    return f"file:{mode}:{hash_of(change.after)}" if mode else change.after
+    if not hash_of(change.after):
+        return change.after
+    mode = int((now if _keeps_mode(change) else change.after).split(":")[1], 8) & 0o777
+    return f"file:{mode:o}:{hash_of(change.after)}"
 
 
 def _folders_above(workspace: Workspace, steps: Sequence[Assertion]) -> Iterator[Assertion]:
     """Those that writing a file makes, so that putting back takes them away."""
     named = {one.path for one in steps}
-    above = {str(parent) for one in steps if one.wanted for parent in PurePosixPath(one.path).parents} - {"."}
+    above = set[str]().union(*(_above(one.path) for one in steps if one.wanted))
     for path in sorted(above - named):
-        if state_of(workspace, path) == NOTHING:
+        if state_of(workspace, path) == NOTHING and not _is_behind_a_link(workspace, path):
             yield Assertion(path, FOLDER, NOTHING)
 
 
-def in_order(steps: Sequence[Assertion]) -> list[Assertion]:
-    """Deletions first, what lies in a folder before it; then the rest, a folder before what lies in it."""
-    going = sorted((one for one in steps if one.wanted == NOTHING), key=lambda one: one.path, reverse=True)
-    return [*going, *sorted((one for one in steps if one.wanted != NOTHING), key=lambda one: one.path)]
+def _obstructed(workspace: Workspace, steps: Sequence[Assertion]) -> Iterator[tuple[str, str]]:
+    """What could not be written even so: behind a link that stays, or where tools of ours may not write."""
+    planned = {one.path: one for one in steps}
+    for one in steps:
+        on_the_way = [planned[above] for above in _above(one.path) if above in planned]
+        if any(above.expected not in (NOTHING, FOLDER) for above in on_the_way):
+            continue  # what stands there now goes first
+        if one.wanted != NOTHING and _is_behind_a_link(workspace, one.path):
+            yield printable(one.path), THROUGH_A_LINK
+        elif not one.expected.startswith("link:"):
+            try:
+                workspace.check_write(one.path)
+            except (PathRefused, OSError) as error:
+                yield printable(one.path), printable(str(error))
 
 
-def _clear(workspace: Workspace, steps: Sequence[Assertion], temporary: str) -> None:
+def _is_behind_a_link(workspace: Workspace, path: str) -> bool:
+    found = [workspace.beneath.stat(above) for above in _above(path)]
+    return any(one is not None and stat.S_ISLNK(one.st_mode) for one in found)
+
+
+def _above(path: str) -> set[str]:
+    return {str(parent) for parent in PurePosixPath(path).parents} - {"."}
+
+
+def _clear(workspace: Workspace, steps: Sequence[Assertion]) -> None:
     """What an earlier try left of a file that it was writing when it ended."""
-    for folder in {PurePosixPath(one.path).parent for one in steps}:
+    for folder in _folders(steps):
         with suppress(PathRefused, FileNotFoundError, NotADirectoryError):
-            workspace.delete(str(folder / temporary))
+            workspace.delete(str(PurePosixPath(folder) / f".agentops-{workspace.order}.tmp"))
+
+
+def _make_durable(workspace: Workspace, steps: Sequence[Assertion]) -> None:
+    """Names too, before anybody is told that they are there."""
+    for folder in _folders(steps):
+        with (
+            suppress(PathRefused, FileNotFoundError, NotADirectoryError),
+            workspace.beneath.opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor,
+        ):
+            os.fsync(descriptor)
+
+
+def _folders(steps: Sequence[Assertion]) -> set[str]:
+    return {str(PurePosixPath(one.path).parent) for one in steps}

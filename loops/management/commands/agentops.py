@@ -180,9 +180,9 @@ class Command(TerminalCommand):
             self.stdout.write(printable(f"{file.what + source:<8} {file.path}{'/' if file.is_folder else ''}"))
         for path in now.plan.obeyed:
             self.stderr.write(f"programs obey it as soon as somebody uses the folder: {path}")
-        if not options["yes"] and not self._agrees(f"Apply to {now.folder}?"):
+        if not options["yes"] and not self._agrees(f"Apply to {now.plan.folder}?"):
             raise CommandError("Nothing was written. With --yes it is, without a question.")
-        ended = delivery.apply_result(actor=actor, run=run, digest=now.digest)
+        ended = delivery.apply_result(actor=actor, run=run, digest=now.plan.digest)
         _wait(ended, APPLYING_S)
         if ended.is_open:
             raise CommandError(f"{ended.get_state_display()}. It goes on without this command: see the run's page.")
@@ -191,7 +191,12 @@ class Command(TerminalCommand):
         self.stdout.write(f"Applied to {ended.folder}")
 
     def _agrees(self, question: str) -> bool:
-        return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        if not sys.stdin.isatty():
+            return False
+        try:
+            return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        except EOFError:
+            return False
 
     def _try(self, options: dict[str, Any]) -> None:
         actor = _user(options["actor"])

@@ -99,10 +99,11 @@ def _open_root(root: str, *, links: bool) -> int:
 
 class SafeDirectory:
     """A directory opened once. Every other open goes through its descriptor. The way to it may lead through ``links``
-    only where AgentOps chose it."""
+    only where AgentOps chose it. Beneath a ``strict`` one no link is followed either: nothing lies behind it."""
 
-    def __init__(self, root: str, *, links: bool = False) -> None:
+    def __init__(self, root: str, *, links: bool = False, strict: bool = False) -> None:
         self.fd = _open_root(root, links=links)
+        self._strict = strict
         self.root = os.readlink(f"/proc/self/fd/{self.fd}")
         self.inode = os.fstat(self.fd).st_ino
 
@@ -126,7 +127,7 @@ class SafeDirectory:
 
     def _open(self, path: str, flags: int, resolve: int) -> int:
         try:
-            return openat2(self.fd, relative(path), flags, resolve=resolve)
+            return openat2(self.fd, relative(path), flags, resolve=STRICT if self._strict else resolve)
         except OSError as error:
             if error.errno in (errno.EXDEV, errno.ELOOP):
                 why = f"{quoted(path, 80)} leads outside the workspace or through a link"
@@ -149,6 +150,10 @@ class SafeDirectory:
                 return os.fstat(descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except PathRefused:
+            if self._strict:
+                return None
+            raise
 
     def real(self, descriptor: int) -> str:
         """Where an open directory really is, relative to the root ("." for the root itself)."""

@@ -9,17 +9,21 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from gates.models import Gate
 from loops import jobs
 from loops.models import AuditEvent, Delivery, Membership, Run, Workspace
 from loops.services import delivery as service
+from loops.services import retention
 from loops.services.access import NotAllowed
+from loops.services.forks import fork_run
 from loops.services.steering import NotPossible
 from loops.tools.file_assertions import Assertion
 from loops.tools.snapshots import FOLDER, NOTHING, file_state, hash_of
@@ -56,12 +60,21 @@ def commit(story: Story, calls: Calls = WORK, *, in_place: bool = False) -> Run:
     return story.run
 
 
+def nobody_hears(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loops.storage.dispatch.dispatch", lambda *_, **__: None)
+
+
 def order(story: Story, actor: Any = None) -> Delivery:
     actor = actor or story.boss
-    digest = service.preview(actor, story.run).digest
+    digest = service.preview(actor, story.run).plan.digest
     made = service.apply_result(actor=actor, run=story.run, digest=digest)
     made.refresh_from_db()
     return made
+
+
+def written(steps: Any, folder: Path, contents: dict[str, bytes], *, anew: bool = False) -> str:
+    with delivery.held(str(folder), NAME) as workspace:
+        return delivery.write(steps, workspace, contents, anew=anew).why_not
 
 
 def heard(kind: str) -> list[Any]:
@@ -93,7 +106,8 @@ def test_the_folder_becomes_as_the_run_left_its_copy(story: Story) -> None:
         (lambda folder: (folder / "d.txt").unlink() or (folder / "d.txt").mkdir(), "d.txt", delivery.OTHERS),
         (lambda folder: (folder / "e.txt").unlink(), "e.txt", delivery.GONE),
         (lambda folder: (folder / "by_command").write_text("mine"), "by_command", delivery.OTHERS),
-        (lambda folder: os.link(folder / "a.txt", folder.parent / "other"), "a.txt", "hard links"),
+        (lambda folder: os.link(folder / "a.txt", folder.parent / "other"), "a.txt", delivery.LINKED),
+        (lambda folder: (folder / "a.txt").chmod(0o4755), "a.txt", delivery.SPECIAL),
     ],
 )
 def test_nothing_is_written_where_a_person_changed_something(
@@ -102,16 +116,11 @@ def test_nothing_is_written_where_a_person_changed_something(
     commit(story)
     meanwhile(story.origin)
     was = look(story.origin)
-    if why == "hard links":  # is seen where the file is written: all that was written before goes back
-        made = order(story)
-        assert made.state == "refused"
-        said = made.why_not
-    else:
-        assert {one for one, _ in service.preview(story.boss, story.run).plan.conflicts} == {path}
-        with pytest.raises(NotPossible) as refused:
-            order(story)
-        said = str(refused.value)
-        assert heard("run.apply_refused") == [("ana", {"why": said})]
+    assert {one for one, _ in service.preview(story.boss, story.run).plan.conflicts} == {path}
+    with pytest.raises(NotPossible) as refused:
+        order(story)
+    said = str(refused.value)
+    assert heard("run.apply_refused") == [("ana", {"why": said})]
     assert f"{path}: " in said
     assert why in said
     assert look(story.origin) == was
@@ -120,11 +129,11 @@ def test_nothing_is_written_where_a_person_changed_something(
 @pytest.mark.spec("R4")
 def test_what_changed_since_it_was_shown_is_not_applied(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(story)
-    digest = service.preview(story.boss, story.run).digest
+    digest = service.preview(story.boss, story.run).plan.digest
     (story.origin / "d.txt").unlink()
     with pytest.raises(NotPossible, match="changed since this was shown"):
         service.apply_result(actor=story.boss, run=story.run, digest=digest)
-    monkeypatch.setattr("loops.storage.dispatch.dispatch", lambda *_, **__: None)
+    nobody_hears(monkeypatch)
     late = order(story)
     (story.origin / "a.txt").write_text("mine")
     was = look(story.origin)
@@ -140,7 +149,7 @@ def begin_and_die(story: Story, monkeypatch: pytest.MonkeyPatch) -> tuple[list[d
     commit(story)
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(jobs, "hand_over", lambda job, **given: asked.append({"job": job, **given}))
-    monkeypatch.setattr("loops.storage.dispatch.dispatch", lambda *_, **__: None)
+    nobody_hears(monkeypatch)
     made = order(story)
     with pytest.raises(NotPossible, match="being applied already"):
         service.apply_result(actor=story.boss, run=story.run, digest=made.digest)
@@ -200,10 +209,10 @@ def test_a_folder_that_had_to_come_first_goes_with_what_is_put_back(tmp_path: Pa
     assert [one.path for one in steps] == ["gone", "gone/too", "gone/too/a", "gone/too/b"]
     (tmp_path / "gone/too").mkdir(parents=True)
     (tmp_path / "gone/too/b").write_text("mine")
-    assert "gone/too/b: " in delivery.write(steps, str(tmp_path), {hash_of(state): b"x"}, NAME)
+    assert "gone/too/b: " in written(steps, tmp_path, {hash_of(state): b"x"})
     assert look(tmp_path) == {"gone": "folder", "gone/too": "folder", "gone/too/b": (b"mine", 0o644)}
     (tmp_path / "gone/too/b").unlink()
-    assert "gone/too/a: its contents" in delivery.write(steps, str(tmp_path), {}, NAME)
+    assert "gone/too/a: its contents" in written(steps, tmp_path, {})
     assert look(tmp_path) == {}
 
 
@@ -221,7 +230,7 @@ def test_the_disk_is_full_half_way_and_all_is_put_back(story: Story, monkeypatch
     made = order(story)
     assert made.state == "refused"
     assert "moved/c.txt: [Errno 28] No space left" in made.why_not
-    assert "Not as before" not in made.why_not
+    assert "put back" not in made.why_not
     assert look(story.origin) == story.was
     assert heard("run.not_applied")[0][1]["why"] == made.why_not
 
@@ -244,7 +253,7 @@ def test_who_may(story: Story, settings: Any) -> None:
     workspace.allowed_in_place = True
     workspace.save()
     story.run = Run.objects.get(pk=story.run.pk)
-    digest = service.preview(operator, story.run).digest
+    digest = service.preview(operator, story.run).plan.digest
     Membership.objects.filter(user=operator).delete()
     with pytest.raises(NotAllowed):
         service.apply_result(actor=operator, run=story.run, digest=digest)
@@ -262,7 +271,7 @@ def test_what_was_allowed_when_it_was_ordered_is_asked_again(
     Membership.objects.create(user=operator, project=story.project, role="operator")
     given = {"allowed_by": story.boss, "allowed_path": str(story.origin), "allowed_in_place": True}
     Workspace.objects.update(**given)
-    monkeypatch.setattr("loops.storage.dispatch.dispatch", lambda *_, **__: None)
+    nobody_hears(monkeypatch)
     made = order(story, operator)
     if lost == "role":
         Membership.objects.filter(user=operator).delete()
@@ -348,7 +357,7 @@ def test_the_button_of_the_page_orders_what_it_shows(story: Story) -> None:
     stale = client.post(name, {"digest": "0" * 64}, follow=True)
     assert "Look at it again" in stale.content.decode()
     assert look(story.origin) == story.was
-    done = client.post(name, {"digest": service.preview(story.boss, story.run).digest}, follow=True)
+    done = client.post(name, {"digest": service.preview(story.boss, story.run).plan.digest}, follow=True)
     assert "Applied to" in done.content.decode()
     assert look(story.origin) == look(story.folder)
 
@@ -359,6 +368,235 @@ def test_what_programs_obey_on_sight_stands_above_the_button(story: Story) -> No
     change = service.patch.FileChange(".envrc", NOTHING, file_state(b"rm -rf ~", 0o644))
     plan = delivery.plan(service.patch.Portable((*found.changes, change), (), found.sizes), str(story.origin))
     assert plan.obeyed == (".envrc",)
+
+
+# --- links, alike files, two workers, folders that are away ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Before:
+    """A folder as the run found it, and what it made of it: path -> (before, after)."""
+
+    folder: Path
+    bytes_of: dict[str, bytes]
+
+    def file(self, path: str, body: str = "same") -> str:
+        """Write it, and its state."""
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(body)
+        (self.folder / path).chmod(0o644)
+        return self.state(body)
+
+    def state(self, body: str) -> str:
+        state = file_state(body.encode(), 0o644)
+        self.bytes_of[hash_of(state)] = body.encode()
+        return state
+
+    def plan(self, changes: dict[str, tuple[str, str]]) -> delivery.Plan:
+        listed = tuple(service.patch.FileChange(path, *states) for path, states in changes.items())
+        return delivery.plan(service.patch.Portable(listed, (), {}), str(self.folder))
+
+    def apply(self, changes: dict[str, tuple[str, str]], times: int = 2) -> None:
+        plan = self.plan(changes)
+        assert plan.conflicts == ()
+        for number in range(times):
+            assert written(plan.steps, self.folder, self.bytes_of, anew=number == 0) == ""
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Before:
+    (tmp_path / "theirs").mkdir()
+    return Before(tmp_path / "theirs", {})
+
+
+def test_a_folder_that_becomes_a_link_takes_nothing_from_where_it_leads(before: Before) -> None:
+    """Twice, as after a worker that was lost when all was written."""
+    same = before.file("d/f")
+    before.file("e/f")
+    before.apply({"d": (FOLDER, "link:e"), "d/f": (same, NOTHING)})
+    assert look(before.folder) == {"d": "-> e", "e": "folder", "e/f": (b"same", 0o644)}
+
+
+def test_a_link_that_becomes_a_folder_has_its_files(before: Before) -> None:
+    same = before.file("e/f")
+    (before.folder / "d").symlink_to("e")
+    before.apply({"d": ("link:e", FOLDER), "d/f": (NOTHING, same)})
+    assert look(before.folder)["d/f"] == (b"same", 0o644)
+    assert (before.folder / "e/f").exists()
+
+
+def test_a_file_becomes_a_folder_and_a_folder_a_file(before: Before) -> None:
+    was, inside = before.file("one"), before.file("two/f")
+    changes = {"one": (was, FOLDER), "one/f": (NOTHING, inside), "two": (FOLDER, was), "two/f": (inside, NOTHING)}
+    before.apply(changes)
+    assert look(before.folder) == {"one": "folder", "one/f": (b"same", 0o644), "two": (b"same", 0o644)}
+
+
+@pytest.mark.spec("I7")
+def test_a_link_may_not_lead_out_by_way_of_another_one(before: Before) -> None:
+    (before.folder / "a/b").mkdir(parents=True)
+    (before.folder / "a/b/up").symlink_to("../..")
+    found = before.plan({"leak": (NOTHING, "link:a/b/up/../outside"), "two": (NOTHING, "link:a/b/up/theirs")})
+    assert found.conflicts == (("leak", delivery.LEADS_OUT), ("two", delivery.LEADS_OUT))
+    assert before.plan({"good": (NOTHING, "link:a/b")}).conflicts == ()
+    odd = os.fsdecode(b"link:\xff")
+    assert before.plan({"odd": (NOTHING, odd)}).conflicts == (("odd", delivery.NO_TEXT),)
+
+
+def test_what_a_person_made_alike_meanwhile_is_not_taken_away(before: Before) -> None:
+    new = before.state("same")
+    plan = before.plan({"a": (NOTHING, new), "b": (NOTHING, new), "z": (NOTHING, new)})
+    before.file("a")
+    before.file("z", "something else")
+    assert "z: somebody else changed it" in written(plan.steps, before.folder, before.bytes_of, anew=True)
+    assert set(look(before.folder)) == {"a", "z"}
+
+
+def test_permissions_that_another_umask_gave_a_new_file_are_no_conflict(before: Before) -> None:
+    new = before.file("new")
+    (before.folder / "new").chmod(0o664)
+    plan = before.plan({"new": (NOTHING, new)})
+    assert (plan.steps, plan.conflicts) == ((), ())
+
+
+@pytest.mark.spec("J4", "X5")
+def test_no_transaction_is_open_while_files_are_written(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database ends one that rests for seconds, and the lock of the order with it."""
+    commit(story)
+    whole, seen = Assertion.make, list[bool]()
+
+    def make(one: Assertion, *given: Any) -> None:
+        seen.append(connection.in_atomic_block)
+        whole(one, *given)
+
+    monkeypatch.setattr(Assertion, "make", make)
+    assert order(story).state == "applied"
+    assert seen
+    assert not any(seen)
+
+
+@pytest.mark.spec("J4")
+def test_one_worker_at_a_time_writes_into_a_folder(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(story)
+    nobody_hears(monkeypatch)
+    made = order(story)
+    with delivery.held(str(story.origin), NAME):
+        assert service.carry_out(made.pk) == ""
+    other = Delivery.objects.create(
+        run=make.run(story.project), folder=made.folder, digest="d", state="writing", plan=[], ordered_by=story.boss
+    )
+    assert service.carry_out(made.pk) == "waiting", "a half written folder is no ground for a plan"
+    assert service.carry_out(other.pk) == "applied"
+    assert service.carry_out(made.pk) == "applied"
+
+
+@pytest.mark.spec("J4", "X5")
+def test_what_was_begun_waits_for_its_folder(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, made = begin_and_die(story, monkeypatch)
+    aside = story.origin.with_name("aside")
+    story.origin.rename(aside)
+    assert service.carry_out(made.pk) == "writing"
+    made.refresh_from_db()
+    assert "No such file" in made.why_not
+    assert "No such file" in client_of(story.boss).get(f"/runs/{story.run.pk}/apply/").content.decode()
+    aside.rename(story.origin)
+    assert service.carry_out(made.pk) == "applied"
+    assert look(story.origin) == look(story.folder)
+
+
+@pytest.mark.spec("J4", "X5")
+def test_a_disk_that_is_full_on_the_way_back_too_is_waited_for(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(story)
+    nobody_hears(monkeypatch)
+    made, whole = order(story), Assertion.make
+    full = {"e.txt"}
+
+    def make(one: Assertion, *given: Any) -> None:
+        if one.path in full:
+            full.add("a.txt")
+            raise OSError(28, "No space left on device", one.path)
+        whole(one, *given)
+
+    monkeypatch.setattr(Assertion, "make", make)
+    assert service.carry_out(made.pk) == "writing"
+    page = client_of(story.boss).get(f"/runs/{story.run.pk}/apply/").content.decode()
+    assert "Being put back" in page
+    assert look(story.origin) != story.was
+    full.clear()
+    assert service.carry_out(made.pk) == "refused"
+    assert look(story.origin) == story.was
+    made.refresh_from_db()
+    assert "e.txt: [Errno 28]" in made.why_not
+
+
+def test_an_order_is_about_the_folder_that_was_copied(
+    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(story)
+    nobody_hears(monkeypatch)
+    made = order(story)
+    other = tmp_path / "other"
+    shutil.copytree(story.origin, other, symlinks=True)
+    Workspace.objects.update(path=str(other))
+    story.run = Run.objects.get(pk=story.run.pk)
+    with pytest.raises(NotPossible, match="another folder since"):
+        service.preview(story.boss, story.run)
+    assert service.carry_out(made.pk) == "refused"
+    assert look(story.origin) == look(other) == story.was
+    same = [delivery.Plan(folder, (), (), (), ()).digest for folder in ("/a", "/b")]
+    assert same[0] != same[1]
+
+
+def test_an_order_that_nobody_began_can_be_taken_back(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(story)
+    nobody_hears(monkeypatch)
+    made, client = order(story), client_of(story.boss)
+    name = f"/runs/{story.run.pk}/apply/"
+    assert "Take the order back" in client.get(name).content.decode()
+    client.post(name, {"cancel": "1"})
+    made.refresh_from_db()
+    assert (made.state, made.why_not) == ("refused", "Taken back by ana.")
+    assert service.carry_out(made.pk) == ""
+    assert look(story.origin) == story.was
+    assert not service.cancel(actor=story.boss, run=story.run)
+    assert order(story).state == "waiting"
+
+
+def test_what_fails_for_another_reason_is_given_up_where_nothing_was_begun(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(story)
+    nobody_hears(monkeypatch)
+    made = order(story)
+
+    def wrong(*_: Any) -> None:
+        raise ValueError("of ours")
+
+    monkeypatch.setattr(service, "_changed_since", wrong)
+    said = {service.carry_out(made.pk) for _ in range(service.MOST_TRIES)}
+    assert said == {"waiting", "refused"}
+    made.refresh_from_db()
+    assert "of ours" in made.why_not
+
+
+@pytest.mark.spec("K3")
+def test_a_fork_does_not_apply_what_its_review_did_not_show(story: Story) -> None:
+    commit(story)
+    parent = story.run
+    story.run = fork_run(actor=story.boss, run=parent, step=2, message="", model="", limits={}).run
+    story.drive()
+    Run.objects.filter(pk=story.run.pk).update(status="completed")
+    story.run.refresh_from_db()
+    with pytest.raises(NotPossible, match="took over changes"):
+        service.preview(story.boss, story.run)
+
+
+def test_retention_waits_for_an_open_order(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(story)
+    nobody_hears(monkeypatch)
+    order(story)
+    held = retention.HELD["is being applied to its folder"]
+    assert Run.objects.filter(held, pk=story.run.pk).exists()
 
 
 CALLS = ("open", "rename", "mkdir", "unlink", "rmdir", "symlink", "fsync")
@@ -373,12 +611,15 @@ def test_killed_before_any_of_its_calls_it_is_finished_and_nothing_of_ours_stays
         child = os.fork()
         if not child:
             _die_before(trial)
-            os._exit(bool(delivery.write(steps, str(folder), contents, NAME)))
+            try:
+                os._exit(bool(written(steps, folder, contents)))
+            finally:
+                os._exit(2)
         _, ended = os.waitpid(child, 0)
         if not os.WIFSIGNALED(ended):
             assert ended == 0
             break
-        assert delivery.write(steps, str(folder), contents, NAME) == ""
+        assert written(steps, folder, contents) == ""
         assert look(folder) == wanted
         shutil.rmtree(folder)
     assert look(folder) == wanted
