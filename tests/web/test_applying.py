@@ -54,21 +54,21 @@ def test_a_person_applies_a_result_and_reads_what_came_of_it(story: Story, open_
     assert look(story.origin) == look(story.folder)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_is_in_the_way_is_named_and_there_is_no_button(
     story: Story,
     open_page: Callable[..., Page],  # noqa: F811
-    theme: str,
+    scheme: str,
 ) -> None:
     commit(story)
     (story.origin / "a.txt").write_text("mine\n")
     page = open_page(f"/runs/{story.run.pk}/apply/")
-    page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.set_viewport_size({"width": 390, "height": 844})
     page.reload()
     expect(page.get_by_role("alert")).to_contain_text("a.txt: it was changed here since the copy was taken")
     expect(page.get_by_role("button", name="Apply")).to_have_count(0)
-    _shoot(page, f"conflict-{theme}")
+    _shoot(page, f"conflict-{scheme}")
     assert faults(page) == []
 
 
