@@ -48,7 +48,7 @@ SAMPLE = 20
 DURABLE = {
     "fsync": "Commits reach the disk",
     "synchronous_commit": "A commit waits until it is durable",
-    "full_page_writes": "Torn pages are repaired",
+    "full_page_writes": "Pages that a crash cut in half can be repaired",
 }
 UNREACHED = {
     "database": "start it, or see DATABASE_URL",

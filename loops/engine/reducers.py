@@ -1,4 +1,4 @@
-"""What every module of the fold needs: the table of meanings, and the little that handlers share."""
+"""What the reducers of all abilities need: the table of meanings, and the little that they share."""
 
 from __future__ import annotations
 

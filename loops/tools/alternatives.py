@@ -28,7 +28,7 @@ def alternatives(
     judged = [(spec, evaluate(rules, spec, agent_type, paths=paths).access) for spec in near]
     found = [f"{spec.name} ({_HOW[access]})" for spec, access in judged if access is not Access.DENY]
     more = len(found) - MOST
-    found = [*found[:MOST], *([f"and {more} more that do the same or less"] if more > 0 else [])]
+    found = [*found[:MOST], *([f"and {more} more"] if more > 0 else [])]
     elsewhere = evaluate(rules, denied, agent_type).access
     if paths and elsewhere is not Access.DENY:
         found.append(f"{denied.name} on other paths ({_HOW[elsewhere]})")

@@ -89,7 +89,7 @@ GUARDS: tuple[Callable[[RunState], LimitHit | None], ...] = (
     _money,
     _full("max_backtracks"),
 )
-"""Repairs are counted where they begin (``recovery.repair``): a result that holds needs none."""
+"""Repairs are counted where they begin (``verification.diagnosis``): a result that holds needs none."""
 
 
 def reached(state: RunState) -> LimitHit | None:

@@ -60,7 +60,7 @@ def test_the_list_is_bounded_and_says_how_many_more() -> None:
     many = [tool(f"t{number:03}") for number in range(100)]
     assert len(alternatives(many[:MOST], ALLOWED, WRITE, "coder")) == MOST
     named = alternatives(many, ALLOWED, WRITE, "coder")
-    assert (len(named), named[-1]) == (MOST + 1, f"and {100 - MOST} more that do the same or less")
+    assert (len(named), named[-1]) == (MOST + 1, f"and {100 - MOST} more")
 
 
 def test_a_specialist_is_another_type_that_may_and_one_who_asks_nobody_comes_first() -> None:
