@@ -218,7 +218,6 @@ def test_a_gate_that_somebody_else_decides_says_so_and_takes_no_key(desk: Any, p
     expect(desk.locator(f"#reason-{gate.pk}")).to_be_focused()
     desk.keyboard.type("half a reas")
     decisions.decide(actor=desk.world.second, gate_id=gate.pk, verdict="approve", digest=gate.digest)
-    desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
     expect(desk.get_by_text("Already approved by bo").first).to_be_in_viewport()
     posts: list[str] = []
     desk.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)

@@ -147,10 +147,10 @@ class RunConsumer(Listener):
         project_id, audience, everything = found
         self.audience = audience
         self.at = _number(self.scope, "after")
-        self.watcher = await hub().watch_run(self.run_id, audience, lambda: catch_up.head(self.run_id))
+        projects = None if everything else frozenset({project_id})
+        self.watcher = await hub().watch_run(self.run_id, audience, lambda: catch_up.head(self.run_id), projects)
         self.watcher.missed = True
         self.watcher.wake()
-        projects = None if everything else frozenset({project_id})
         self.start(await self.make_pass(user, project_id=project_id, audience=audience, projects=projects))
 
     async def pump(self) -> None:

@@ -186,14 +186,17 @@ class Hub:
         self._listening: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
 
-    async def watch_run(self, run_id: uuid.UUID, audience: Audience, head: Callable[[], Any]) -> Watcher:
-        """Begin to collect frames of a run. ``head`` reads its present end; the caller then sends what lies before."""
+    async def watch_run(
+        self, run_id: uuid.UUID, audience: Audience, head: Callable[[], Any], projects: frozenset[str] | None = None
+    ) -> Watcher:
+        """Begin to collect frames of a run, and hints at the queue of its project: a gate that is shown there may be
+        decided elsewhere. ``head`` reads its present end; the caller then sends what lies before."""
         await self._listen()
         feed = self._runs.get(run_id)
         if feed is None:
             seq = await head()
             feed = self._runs.setdefault(run_id, RunFeed(run_id, seq))
-        watcher = Watcher(audience)
+        watcher = Watcher(audience, projects)
         feed.watchers.add(watcher)
         return watcher
 
@@ -302,7 +305,7 @@ class Hub:
     def _hint(self, what: str, project: str) -> None:
         """Lists are told that something changed, not what; a few times a second at most."""
         self._hinted[what, project] = time.time()
-        if not self._lists:
+        if not self._lists and not self._runs:
             return
         self._pending[what, project] = None
         if self._flush is None:
@@ -311,9 +314,11 @@ class Hub:
     def _send_hints(self) -> None:
         self._flush = None
         pending, self._pending = list(self._pending), {}
-        for watcher in self._lists:
-            for what in ("queue", "runs"):
-                if any(kind == what and _concerns(watcher, project) for kind, project in pending):
+        of_runs = [watcher for feed in self._runs.values() for watcher in feed.watchers]
+        for what, watchers in (("queue", [*self._lists, *of_runs]), ("runs", [*self._lists])):
+            projects = [project for kind, project in pending if kind == what]
+            for watcher in watchers:
+                if any(_concerns(watcher, project) for project in projects):
                     watcher.put(_hint_of(what))
 
 

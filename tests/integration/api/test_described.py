@@ -35,7 +35,7 @@ from loops.api import views
 from loops.engine import facts as f
 from loops.engine.encoding import canonical
 from loops.ids import new_id
-from loops.models import Artifact, Blob, Breaker, BreakerEvent, Detection, ProvenanceRecord, Run
+from loops.models import Artifact, Blob, Breaker, BreakerEvent, Detection, Preflight, ProvenanceRecord, Run
 from loops.services.tokens import new_token
 from tests import factories as make
 from tests.integration.api.test_conversations import stored
@@ -152,7 +152,10 @@ def known(world: Any, caplog: pytest.LogCaptureFixture) -> dict[str, dict[str, A
     decision = Decision.objects.create(gate=decided, verdict="reject", digest=decided.digest, decided_by=world.reviewer)
     told = {"id": run.pk, "other": other.pk, "seq": pruned, "sent": 1, "sha256": sha256, "text": "Hello", "step": 0}
     task = {"id": run.task_id, "project": world.project.slug, "agent": world.agent.name, "workspace": "", "goal": "x"}
+    tried = Preflight.objects.create(project=world.project, agent_type="general", asked_by=world.root, until=now)
+    criteria = [{"text": "It holds", "command": "true"}]
     return {
+        "/api/v1/preflights/": {**task, "id": str(tried.pk), "criteria": criteria},
         "/api/v1/runs/": {key: str(value) if key in ("id", "other") else value for key, value in told.items()},
         "/api/v1/gates/": {"id": str(gate.pk), "digest": gate.digest},
         "/api/v1/decisions/": {"id": str(decision.pk)},
@@ -189,7 +192,7 @@ def test_every_operation_answers_as_it_is_described(cases: list[Any], asking: An
     if who:
         unreached = [label for label, found in tried.statuses.items() if label.startswith("GET") and 200 not in found]
         about_files = ["/gates/{id}/file/", "/runs/{id}/patch/", "/runs/{id}/rollback/"]
-        operators = ["/runs/{id}/apply/"] if who == "viewer" else []
+        operators = ["/runs/{id}/apply/", "/preflights/{id}/"] if who == "viewer" else []
         assert set(unreached) == {f"GET /api/v1{path}" for path in [*about_files, *operators]}, "need changed files"
 
 

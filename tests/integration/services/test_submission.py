@@ -26,11 +26,11 @@ def test_a_submission_makes_a_task_and_a_queued_run(world):
 
 def test_a_submission_rings_the_bell_once_after_the_commit(world, django_capture_on_commit_callbacks, monkeypatch):
     rung = []
-    monkeypatch.setattr(dispatch, "ring_now", lambda run_id, after: rung.append(run_id))
+    monkeypatch.setattr(dispatch, "dispatch", lambda job, after, run_id: rung.append((job, run_id)))
     with django_capture_on_commit_callbacks(execute=True):
         run = world.submit().run
         assert rung == []
-    assert rung == [run.pk]
+    assert rung == [(dispatch.JOB, str(run.pk))]
 
 
 @pytest.mark.spec("J6")
