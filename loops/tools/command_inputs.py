@@ -100,9 +100,15 @@ def look(workspace: Workspace) -> CommandInputs:
 
 def _more(path: str, status: os.stat_result, state: str) -> dict[str, str]:
     """What an approval binds beyond the state that undoing goes by: who may enter a folder, and, of a file that is too
-    large to be read, that it was not written to."""
+    large to be read or has a name that no tool accepts, that it was not written to. What holds the place of a protected
+    file while a command runs is nothing."""
     if stat.S_ISDIR(status.st_mode):
         return {path: f"{snapshots.FOLDER}:{stat.S_IMODE(status.st_mode):o}"}
+    if state == snapshots.OTHER:
+        named = f"{clean_text(path)} {sha256_hex(os.fsencode(path))[:12]}"  # two of them may read the same
+        return {named: f"{state}:{_signature(status)}"}
+    if state == snapshots.NOTHING:
+        return {}
     return {path: f"{state}:{status.st_ctime_ns}" if state.startswith("large:") else state}
 
 

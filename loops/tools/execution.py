@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from loops.engine.ports import OnOutput
 from loops.engine.text.truncation import shortened
 from loops.engine.values import ArtifactRef, FailureKind, Json, ToolResult
+from loops.tools import command_inputs
 from loops.tools.diffs import DiffError
 from loops.tools.fence import LeaseOver
 from loops.tools.output import clean_text, sha256_hex, show
@@ -28,6 +30,7 @@ async def perform(tool: Tool, arguments: Arguments, run: ToolRun, bound: dict[st
     try:
         if bound is not None:
             run = replace(run, sealed=_sealed(tool, arguments, run, bound))
+            run = replace(run, changed=partial(command_inputs.changed, bound, run))
         async with asyncio.timeout(_longest(tool, run) + _GRACE_S):
             result = await tool.run(arguments, run)
     except (asyncio.CancelledError, KeyboardInterrupt):

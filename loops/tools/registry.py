@@ -84,6 +84,8 @@ class ToolRun:
     cancelled: threading.Event = field(default_factory=threading.Event)
     read_blob: ReadBlob = nothing_stored
     stored_blobs: StoredBlobs = lambda names: ()
+    changed: Callable[[], list[str]] = list
+    """What a command would obey and is not as it was approved: asked once more when nobody else can change it."""
 
 
 Run = Callable[[Arguments, ToolRun], Awaitable[ToolResult]]

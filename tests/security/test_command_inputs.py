@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import os
 import shutil
 import stat
@@ -21,6 +23,8 @@ from loops.tools import command_inputs
 from loops.tools.limits import Limits
 from loops.tools.policy import AccessRule
 from loops.tools.sandbox import capability
+from loops.tools.sandbox.safe_paths import SafeDirectory
+from loops.tools.sandbox.workspace_guard.protected_files import guard
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("Q5")
@@ -217,6 +221,57 @@ def test_after_any_changes_nothing_runs_but_what_was_approved(
         return
     is_refused(desk, command)
     assert desk.judge("run_command", command=command).subject != approved.subject
+
+
+@pytest.mark.parametrize("level", [capability.FULL, capability.CONFINED], ids=["namespaces", "landlock"])
+def test_what_another_command_changes_while_this_one_waits_for_its_end_voids_it(tmp_path: Path, level: int) -> None:
+    """Two runs in one folder: one command at a time lives there, and the other's may take half an hour."""
+    desk = Desk(tmp_path, [AccessRule(Access.ASK)], level=capability.SandboxLevel(level, "this one"))
+    workspace = fill(desk)
+    desk.judge("run_command", command="make test")
+    held = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+
+    async def both() -> Any:
+        mine = asyncio.create_task(desk.execute("run_command", command="make test"))
+        await asyncio.sleep(0.3)  # it waits: whatever it looked at before, it looked at by now
+        assert not mine.done()
+        (workspace / "Makefile").write_text("test:\n\techo other > ran.txt\n")
+        os.close(held)
+        return await mine
+
+    result = asyncio.run(both())
+    assert result.kind is FailureKind.CRITICAL, result.error
+    assert "changed since it was approved: Makefile" in result.error
+    assert not (workspace / MARK).exists()
+
+
+@pytest.mark.parametrize("name", ["~run.sh", "file:run.sh", "a\tb.sh", "~lib/run.sh"])
+def test_a_script_whose_name_no_tool_accepts_is_bound_too(desk: Desk, name: str) -> None:
+    workspace = fill(desk)
+    (workspace / name).parent.mkdir(exist_ok=True)
+    (workspace / name).write_text("echo mine\n")
+    command = f"sh './{name}'"
+    desk.judge("run_command", command=command)
+    assert desk.shell(command).ok
+    desk.judge("run_command", command=command)
+    (workspace / name).write_text("echo evil > ran.txt\n")
+    is_refused(desk, command)
+
+
+def test_what_holds_the_place_of_protected_files_is_no_change(desk: Desk) -> None:
+    """While a command of another run lives in the folder, its placeholders stand there."""
+    workspace = fill(desk)
+    desk.judge("run_command", command="make test")
+    with SafeDirectory(str(workspace)) as beneath:
+        fcntl.flock(beneath.fd, fcntl.LOCK_EX)  # as a command does while it lives there
+        guarded = guard(beneath, Limits().protected)
+        assert (workspace / "AGENTS.md").exists()
+        approved = desk.judge("run_command", command="make test")
+        guarded.restore(beneath)
+    assert not (workspace / "AGENTS.md").exists()
+    assert approved.subject["workspace"] == desk.judge("run_command", command="make test").subject["workspace"]
+    assert desk.shell("make test").ok
 
 
 def test_another_folder_in_the_place_of_the_workspace_runs_nothing(desk: Desk) -> None:

@@ -80,6 +80,7 @@ async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, repo
         environment=run.context.environment,
         sealed=run.sealed,
         report=report,
+        changed=run.changed,
     )
     return await run_inside(run.workspace, job, run.on_output, namespaces=run.sandbox.level >= FULL)
 

@@ -16,7 +16,7 @@ from loops.tools.sandbox.confined import confinement
 from loops.tools.sandbox.namespaces import bubblewrap
 from loops.tools.sandbox.namespaces.user import give_tree, sandbox_user
 from loops.tools.sandbox.process import Finished, run
-from loops.tools.sandbox.safe_paths import relative
+from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.sandbox.usage.consumption import Used, free_bytes, out_of_sight
 from loops.tools.sandbox.workspace_guard.planted_files import Taken
 from loops.tools.sandbox.workspace_guard.protected_files import guard
@@ -35,6 +35,8 @@ class Job:
     environment: Mapping[str, str] = field(default_factory=dict)
     sealed: Mapping[str, bytes] = field(default_factory=dict)
     report: str = ""
+    changed: Callable[[], list[str]] = list
+    """What is not as it was approved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, nam
     with workspace.beneath.opened(directory, os.O_RDONLY | os.O_DIRECTORY):
         pass
     async with _alone(workspace):
+        if changed := job.changed():  # another command may have been running until now
+            raise PathRefused(f"changed since it was approved: {', '.join(changed)}; ask again", escape=True)
         owner = workspace.owner
         guarded = await asyncio.to_thread(guard, workspace.beneath, workspace.limits.protected, namespaces)
         restored: list[str] = []
