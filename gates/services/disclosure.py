@@ -8,7 +8,7 @@ digest says which gate is meant, not that anybody has read it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +62,22 @@ def whole_proof(actor: Any, gate: Gate, files: Sequence[ChangedFile] | None = No
 
 
 def unshowable(gate: Gate, files: Sequence[ChangedFile]) -> list[str]:
-    """What of a result can be shown to nobody, in words; while there is any, nobody can accept the result."""
-    found = [f"{file.path}: {file.note[:1].lower()}{file.note[1:]}" for file in files if file.is_hidden]
+    """What can be shown to nobody, in words; while there is any, nobody can accept the result or approve the call."""
+    found = [*_cut(gate.view)]
+    found += [f"{file.path}: {file.note[:1].lower()}{file.note[1:]}" for file in files if file.is_hidden]
     more = gate.view.get("more_changed") if gate.kind == Gate.Kind.FINAL_REVIEW else 0
     return [*found, *([f"{more:,} more files are not listed."] if more else [])]
+
+
+def _cut(view: Mapping[str, Any]) -> Iterator[str]:
+    """What the view itself says it has only the beginning of. What is deleted need not be read to its end."""
+    whole = view.get("diff_chars")
+    if isinstance(whole, int) and not view.get("deleted"):
+        yield f"{view.get('path', '')}: its diff of {whole:,} characters is too long to be shown."
+    scripts = view.get("scripts")
+    for one in scripts if isinstance(scripts, list) else ():
+        if isinstance(one, dict) and one.get("is_hidden"):
+            yield f"{one.get('path', '')}: this script is too long to be shown."
 
 
 def was_shown(actor: Any, gate: Gate, sent: str, files: Sequence[ChangedFile]) -> bool:

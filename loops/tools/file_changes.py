@@ -32,13 +32,14 @@ def as_text(data: bytes | None, path: str) -> str:
 
 def describe(path: str, before: bytes | None, after: bytes | None) -> dict[str, Json]:
     """``{"path", "diff", "added", "removed", "before_bytes", "after_bytes", "before_sha256", "after_sha256", "created",
-    "deleted"}``; a hash is "" for no file. The counts of lines are those of the whole diff, also where it is cut; they
-    are missing where there is none to count."""
+    "deleted"}``; a hash is "" for no file. Where the diff is cut, ``diff_chars`` says how long the whole is. The counts
+    of lines are those of the whole diff, also where it is cut; they are missing where there is none to count."""
     path = relative(path)
     diff = difference(path, before or b"", after or b"")
     return {
         "path": path,
         "diff": diff if len(diff) <= _LONGEST_DIFF else _cut(diff),
+        **({"diff_chars": len(diff)} if len(diff) > _LONGEST_DIFF else {}),
         **_counts(diff),
         "before_bytes": len(before or b""),
         "after_bytes": len(after or b""),

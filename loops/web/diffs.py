@@ -68,7 +68,8 @@ def parse(text: str) -> list[FileDiff]:
 def of_data(data: Mapping[str, Any]) -> list[FileDiff]:
     """The diff in the structured result of a call. A long one is stored shortened, its counts are of the whole."""
     text = str(data.get("diff") or "")
-    whole = canonical.whole_length(text, DATA_CHARS)
+    said = data.get("diff_chars")
+    whole = max(canonical.whole_length(text, DATA_CHARS), said if isinstance(said, int) else 0)
     if whole == len(text):
         return parse(text)
     files = parse(canonical.unshortened(text, DATA_CHARS).rpartition("\n")[0])

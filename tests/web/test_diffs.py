@@ -80,6 +80,9 @@ def test_a_huge_write_is_as_large_as_it_was(house: Any, content: str) -> None:
     assert f"{len(content):,} characters" in page
     files = client.get(f"/runs/{house.run.pk}/files/").content.decode()
     lines = content.count("\n") + (content[-1] != "\n")
+    if "diff_chars" in result:
+        assert f"{result['diff_chars']:,} characters" in page, "the size of the whole diff, and not of what was kept"
+        assert "400,045" not in page
     for text in (page, files):
         assert "2,022 characters" not in text
         assert f'plus">+{lines:,}</span>' in text

@@ -223,9 +223,11 @@ def command_view(operands: Operands, run: ToolRun) -> dict[str, Json]:
     room = _SHOWN_SCRIPTS
     for path in operands.scripts:
         data = run.workspace.read(path)
-        shown = clean_text(data) if len(data) <= room else f"({len(data)} bytes: too long to review here)"
+        is_hidden = len(data) > room
+        shown = f"({len(data):,} bytes: too long to be shown)" if is_hidden else clean_text(data)
         room -= min(len(data), room)
-        scripts.append({"path": path, "sha256": sha256_hex(data), "content": shown})
+        one: dict[str, Json] = {"path": path, "sha256": sha256_hex(data), "content": shown}
+        scripts.append(one | ({"is_hidden": True} if is_hidden else {}))
     return {
         "kind": "command",
         "argv": list(operands.argv),

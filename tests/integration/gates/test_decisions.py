@@ -18,7 +18,7 @@ from loops.engine.ports import Judgement
 from loops.engine.values import Access
 from loops.models import AuditEvent, MailboxItem, Membership, Policy
 from tests import decisions
-from tests.integration.gates.builders import SUBJECT, World, make_world, open_gate, person
+from tests.integration.gates.builders import SUBJECT, World, make_world, open_gate, person, tool_view
 from tests.integration.gates.test_gatekeeper import do, expire_now, keeper
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q5")]
@@ -334,3 +334,27 @@ def test_queue_holds_exactly_what_a_person_may_decide(db: Any) -> None:
         may = [gate for gate in Gate.objects.visible_to(user) if not services.objections_of(user, gate)]
         assert {gate.pk for gate in queue} == {gate.pk for gate in may}
         assert len(queue) == len({gate.pk for gate in queue})
+
+
+@pytest.mark.spec("Q3", "Q5")
+@pytest.mark.parametrize(
+    ("view", "named"),
+    [
+        ({"path": "data.json", "diff": "+x", "diff_chars": 1_616_052}, "data.json: its diff of 1,616,052 characters"),
+        ({"scripts": [{"path": "big.sh", "content": "(9 bytes)", "is_hidden": True}]}, "big.sh: this script"),
+    ],
+)
+def test_what_is_shown_in_part_only_cannot_be_approved(view: dict[str, Any], named: str) -> None:
+    world = make_world()
+    gate = open_gate(world, view=tool_view(**view))
+    with pytest.raises(services.InvalidDecision, match="Nobody can be shown all") as refusal:
+        decide(world, gate)
+    assert named in str(refusal.value.errors)
+    assert decide(world, gate, "reject", reason="In parts, please").verdict == "reject"
+
+
+@pytest.mark.spec("Q5")
+def test_a_deletion_need_not_be_read_to_its_end() -> None:
+    world = make_world()
+    gate = open_gate(world, view=tool_view(path="old.log", diff="-x", diff_chars=1_000_000, deleted=True))
+    assert decide(world, gate).verdict == "approve"

@@ -36,7 +36,7 @@ def test_a_script_that_is_not_shown_says_so_in_its_place(tmp_path: Path) -> None
     (script,) = desk.judge("run_command", command="bash fits.sh").view["scripts"]
     assert script["content"] == "x" * commands._SHOWN_SCRIPTS
     (_, more) = desk.judge("run_command", command="bash fits.sh; bash more.sh").view["scripts"]
-    assert more["content"] == "(8 bytes: too long to review here)"
+    assert more["content"] == "(8 bytes: too long to be shown)"
     assert len(more["sha256"]) == 64
 
 

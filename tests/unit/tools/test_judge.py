@@ -341,3 +341,13 @@ def test_the_view_of_run_tests_holds_the_command_it_found(tmp_path: Path) -> Non
     desk = Desk(tmp_path)
     (desk.workspace / ".agentops.toml").write_text("[tests]\ncommand = 'make check'\n")
     assert desk.judge("run_tests", paths=["a test.py"]).view["command"] == "make check 'a test.py'"
+
+
+def test_a_diff_that_is_cut_says_how_long_the_whole_is(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    (desk.workspace / "rows").write_text("a b\n" * 120_000)
+    edits = [{"search": "a", "replace": "c", "everywhere": True}]
+    view = desk.judge("apply_diff", path="rows", edits=edits).view
+    assert isinstance(view["diff_chars"], int)
+    assert view["diff_chars"] > len(str(view["diff"])) > 400_000
+    assert "diff_chars" not in desk.judge("write_file", path="small", content="x").view
