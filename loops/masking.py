@@ -32,7 +32,8 @@ PARTS = frozenset(
 ENDINGS = ("token", "secret", "apikey", *PASSWORDS)
 """Of parts that have grown together, such as PGPASSWORD; no other words end with them, as MONKEY does with KEY."""
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-WORD = re.compile(r"(?!sk-)[a-z]{1,20}(-[a-z]{1,20})*")
+WORD = re.compile(r"(?!sk-)[A-Za-z][a-z]{0,19}(?:[-_.][A-Za-z][a-z]{0,19}|[A-Z][a-z]{2,19})*")
+"""Words as programs and their settings spell them: last-modified, created_at, safe.directory, BigAutoField."""
 NONE = frozenset(
     {
         *("none", "null", "nil", "empty", "unset", "unused", "dummy", "fake", "lm-studio", "ollama", "no-key"),
@@ -213,9 +214,14 @@ def _without_none(values: Mapping[str, str], environ: Mapping[str, str]) -> dict
     return {name: value for name, value in values.items() if name not in named and not _is_none(name, value)}
 
 
+def stands_for_none(value: str) -> bool:
+    """Is it what people write where a program wants a key and its server needs none?"""
+    return value.lower().replace("_", "-") in NONE
+
+
 def _is_none(name: str, value: str) -> bool:
     """It says that there is none, or is a word: half of what programs print would be masked."""
-    if value.lower() in NONE:
+    if stands_for_none(value):
         return True
     is_word = WORD.fullmatch(value) and len(value) >= SHORTEST and value not in COMMON
     return bool(is_word) and not name.lower().endswith(PASSWORDS)

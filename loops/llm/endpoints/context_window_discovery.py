@@ -29,7 +29,7 @@ Get = Callable[..., Any]
 
 def ask_window(config: ModelConfig, within_s: float = WITHIN_S) -> int | None:
     """Return the tokens that the endpoint says the model takes; 0 where it answers and does not say, None where it was
-    not asked or did not answer. Never raises."""
+    not asked, did not answer or may say it later. Never raises."""
     found: int | None = _asked(
         config, lambda get: next(filter(None, (ask(get, config.model_id) for ask in _WAYS)), 0), within_s
     )
@@ -46,6 +46,7 @@ def _asked(config: ModelConfig, question: Callable[[Get], Any], within_s: float)
     if config.provider != "openai" or not config.base_url or config.refused:
         return None
     headers = {"Authorization": f"Bearer {config.api_key}"} if config.api_key else {}
+    statuses = set[int]()
     base = config.base_url.rstrip("/")
     root = re.sub(r"/v\d+(?:beta)?$", "", base)
     try:
@@ -55,11 +56,17 @@ def _asked(config: ModelConfig, question: Callable[[Get], Any], within_s: float)
             def get(path: str, post: Mapping[str, Any] | None = None) -> Any:
                 url = f"{base}{path[3:]}" if path.startswith("/v1/") else f"{root}{path}"
                 answer = client.post(url, json=post) if post is not None else client.get(url)
+                statuses.add(answer.status_code)
                 return _json(answer)
 
-            return question(get)
+            return question(get) or (None if any(map(_says_later, statuses)) else 0)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError):
         return None
+
+
+def _says_later(status: int) -> bool:
+    """It loads its model, has too much to do, or wants another key: what it says then is not its last word."""
+    return status in (401, 403, 408, 425, 429) or status >= 500
 
 
 def _json(answer: httpx2.Response) -> Any:

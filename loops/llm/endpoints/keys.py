@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from loops import masking
 from loops.llm.endpoints.addresses import is_never_a_model
 from loops.llm.providers import OURS
 
@@ -83,8 +84,11 @@ def belongs(pair: Pair, environ: Mapping[str, str]) -> bool:
 
 
 def is_set(key: str, environ: Mapping[str, str]) -> bool:
-    """Has the variable a value, here or held back for the worker alone?"""
-    return bool(key) and (bool(environ.get(key)) or key in environ.get("AGENTOPS_HELD", "").split(","))
+    """Has the variable a key in it, here or held back for the worker alone?"""
+    value = environ.get(key, "") if key else ""
+    return bool(key) and (
+        bool(value and not masking.stands_for_none(value)) or key in environ.get("AGENTOPS_HELD", "").split(",")
+    )
 
 
 def of_environment(key: str, environ: Mapping[str, str]) -> set[str]:

@@ -24,13 +24,13 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 
 @contextmanager
-def serving(answers: Mapping[str, Any]) -> Iterator[str]:
+def serving(answers: Mapping[str, Any], otherwise: int = 404) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
             found = answers.get(self.path)
             body = json.dumps(found).encode() if found is not None else b"no"
-            self.send_response(200 if found is not None else 404)
+            self.send_response(200 if found is not None else otherwise)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -83,6 +83,15 @@ def test_the_window_is_found_where_each_server_says_it(kind: str) -> None:
 def test_a_server_that_does_not_answer_says_nothing() -> None:
     gone = ModelConfig(name="m", provider="openai", model_id="m", base_url=NOBODY)
     assert ask_window(gone) is None
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+def test_a_server_that_loads_or_refuses_may_say_it_later(status: int) -> None:
+    """llama.cpp answers 503 everywhere until its model is there."""
+    with serving({}, status) as url:
+        assert ask_window(ModelConfig(name="m", provider="openai", model_id="m", base_url=url)) is None
+    with serving(listed(max_model_len=4096), status) as url:
+        assert ask_window(ModelConfig(name="m", provider="openai", model_id="m", base_url=url)) == 4096
 
 
 @pytest.mark.parametrize("change", [{"refused": "nobody allowed it"}, {"base_url": ""}, {"provider": "anthropic"}])

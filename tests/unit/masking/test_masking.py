@@ -104,9 +104,14 @@ NO_SECRETS = {
     "TurkeyShootKeyboard": "0123456789-abc",
     "CACHE_KEY": "subprocess",
     "SORT_KEYS": "last-modified",
+    "AUTH_TOKEN_HEADER": "Authorization",
+    "GIT_CONFIG_KEY_0": "safe.directory",
+    "ORDER_KEY": "created_at",
+    "PRIMARY_KEY_TYPE": "BigAutoField",
 }
 NONE = (
     *("none", "NULL", "dummy", "lm-studio", "ollama", "no-key", "no-key-required", "not-needed", "sk-no-key-required"),
+    *("lm_studio", "not_needed", "NO_KEY_REQUIRED"),
 )
 SECRETS = {
     "OPENAI_API_KEY": "sk-proj-abcdefghijkl",
@@ -118,6 +123,7 @@ SECRETS = {
     "SMTP_PASSWORD": "abcdabcdabcdabcd",
     "GPG_PASSPHRASE": "swordfishes",
     "AUTHTOKEN": "qwertzuiopasdfghjklyxcvbnm",
+    "MIXED_TOKEN": "aBcDeFgHiJkLmNoPqR",
     "my-service-credentials": "user:0123456789",
 }
 
