@@ -24,13 +24,15 @@ _RESIDENT = (b"RssAnon:", b"RssFile:", b"VmSwap:", b"VmPTE:")
 _IN_MEMORY = ("/dev/zero (deleted)", "/SYSV", "/memfd:")
 _GONE = " (deleted)"
 _SOCKETS = "socket:"
+_SENT = b"scm_fds:"
 
 
 @dataclass(slots=True)
 class Used:
     """``memory`` and ``unlinked`` (files on disk without a name) in bytes, ``tasks`` are processes and threads,
     ``files`` lie in folders in memory. ``only_mapped``: a file on disk has no name and no descriptor any more, so that
-    only a capability of the whole machine would show its size. ``sockets``: descriptors may be on their way in one."""
+    only a capability of the whole machine would show its size. ``in_flight``: descriptors are on their way in a socket;
+    ``sockets``: they may be, where the kernel is too old to say so (before 5.8)."""
 
     memory: int = 0
     tasks: int = 0
@@ -38,6 +40,7 @@ class Used:
     files: int = 0
     only_mapped: bool = False
     sockets: bool = False
+    in_flight: bool = False
 
 
 @dataclass(slots=True)
@@ -49,6 +52,7 @@ class _Seen:
     queues: dict[str, int] = field(default_factory=dict)
     on_disk: dict[tuple[int, int], int] = field(default_factory=dict)
     mapped_files: set[tuple[int, int]] = field(default_factory=set)
+    in_flight: bool = False
 
 
 def measure(first: int, folders: Mapping[str, int], most_tasks: int) -> Used:
@@ -74,6 +78,7 @@ def measure(first: int, folders: Mapping[str, int], most_tasks: int) -> Used:
     used.memory += sum(seen.mapped.values()) + sum(seen.named.values()) + sum(seen.queues.values())
     used.unlinked = sum(seen.on_disk.values())
     used.only_mapped = any(file[0] not in devices for file in seen.mapped_files - seen.on_disk.keys())
+    used.in_flight = seen.in_flight
     used.sockets = any(name.startswith(_SOCKETS) for name in seen.queues)
     return used
 
@@ -88,14 +93,16 @@ def out_of_sight(used: Used, before: Mapping[int, int], now: Mapping[int, int], 
     """Why a command is ended for files whose size nobody can see, or "" (ADR 0042).
 
     ``before`` it began and ``now``: what is free on the disks that it may write to. What can be seen of a command is
-    bounded by its quotas, so more than these is somebody's: this command's if it maps files without a name. Ordinary
-    programs have sockets, so those count when a disk is nearly full only.
+    bounded by its quotas, so more than these is somebody's: this command's if it maps files without a name, or sends
+    descriptors and nobody takes them out. Ordinary programs have sockets: these alone count when a disk is nearly full.
     """
     lost, free = sum(max(0, before[disk] - now[disk]) for disk in now), min(now.values())
     if lost <= limits.workspace_bytes + limits.tmp_bytes:
         return ""
     if used.only_mapped:
         return f"the disk lost {lost} bytes, and the command maps files that have lost their names"
+    if used.in_flight:
+        return f"the disk lost {lost} bytes, and open files are on their way in sockets of the command"
     if used.sockets and free < limits.disk_reserve_bytes:
         return f"the disk lost {lost} bytes and has {free} left, and open files may be on their way in its sockets"
     return ""
@@ -169,8 +176,15 @@ def _descriptors(folder: str, seen: _Seen, devices: set[int]) -> None:
                 seen.queues[target] = _PIPE
             elif target.startswith(_SOCKETS):
                 seen.queues[target] = _SOCKET
+                seen.in_flight = seen.in_flight or _carries(f"{folder}info/{name}")
             elif target.endswith(_GONE):
                 _without_name(f"{folder}/{name}", target, seen, devices)
+
+
+def _carries(info: str) -> bool:
+    """Are descriptors on their way in this socket?"""
+    with open(info, "rb") as file:
+        return any(int(line.split()[1]) > 0 for line in file if line.startswith(_SENT))
 
 
 def _without_name(path: str, target: str, seen: _Seen, devices: set[int]) -> None:
