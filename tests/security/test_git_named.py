@@ -26,6 +26,7 @@ both_levels = pytest.mark.parametrize("person", [FULL, CONFINED], indirect=True)
 GIT = (
     "touch notes.md; git status; git log -1; git diff; git checkout -q -b other-$RANDOM; git commit -qm x --allow-empty"
 )
+FILTERED = "echo '*.md filter=x' > .gitattributes; echo more > notes.md"
 NAMED = {
     "hooks": ("git config core.hooksPath tools/hooks", "tools/hooks/post-checkout"),
     "hooks at the top": ('git config core.hooksPath "$PWD"', "post-checkout"),
@@ -37,6 +38,22 @@ NAMED = {
         "git config filter.x.clean 'sh tools/clean.sh %f'; echo '*.md filter=x' > .gitattributes; "
         "git add -A; git commit -qm x",
         "tools/clean.sh",
+    ),
+    "filter by its module": (
+        f"git config filter.x.clean 'python3 -m tidy'; {FILTERED}",
+        "tidy.py",
+    ),
+    "filter by a module in a package": (
+        f"git config filter.x.clean 'python3 -m tools.tidy'; {FILTERED}",
+        "tools/tidy.py",
+    ),
+    "filter in a line for a shell": (
+        f"git config filter.x.clean \"sh -c 'cd tools && ./x.sh'\"; {FILTERED}",
+        "tools/x.sh",
+    ),
+    "filter at the end of a pipe": (
+        f"git config filter.x.clean 'tools/x.sh|cat'; {FILTERED}",
+        "tools/x.sh",
     ),
     "text of files": (
         "git config diff.x.textconv tools/text.sh; echo '*.md diff=x' > .gitattributes; echo more > notes.md",
@@ -82,13 +99,16 @@ NAMED = {
 WHERE_IT_IS = {"monitor by its interpreter", "settings that are a link"}
 """A word without a slash is a name where there is such a file, and a link leads where it leads."""
 CASES = [(name, there) for name in NAMED for there in (True, False) if there or name not in WHERE_IT_IS]
+RUN_BY_PYTHON = "open('{outside}/ran', 'w')\n"
 RUN = "#!/bin/sh\ntouch {outside}/ran\n"
 ORDER = "[core]\n\tfsmonitor = touch {outside}/ran\n"
 
 
 def content(person: Person, path: str) -> str:
     settings = path.endswith((".inc", "extra", "settings"))
-    return (ORDER if settings else RUN).replace("{outside}", str(person.outside))
+    return (ORDER if settings else RUN_BY_PYTHON if path.endswith(".py") else RUN).replace(
+        "{outside}", str(person.outside)
+    )
 
 
 def set_up(person: Person, name: str, *, there: bool) -> Path:
@@ -98,7 +118,7 @@ def set_up(person: Person, name: str, *, there: bool) -> Path:
     named = person.folder / path
     if there and not named.exists():
         named.parent.mkdir(parents=True, exist_ok=True)
-        named.write_text("" if path.endswith((".inc", "extra")) else "#!/bin/sh\ncat $1\n")
+        named.write_text("" if path.endswith((".inc", "extra", ".py")) else "#!/bin/sh\ncat $1\n")
         named.chmod(0o777)
     person.does("chmod -R a+rwX .", person.folder)
     return named

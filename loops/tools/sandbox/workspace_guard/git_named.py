@@ -14,6 +14,7 @@ import stat
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import pairwise
 
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from loops.tools.sandbox.workspace_guard.git_settings import SETTINGS, is_harmless, is_repository
@@ -54,6 +55,10 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+_FOR_A_SHELL = re.compile(r"[\s;|&()<>`]+")
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_DEEPEST_LINE = 3
+"""Lines for a shell within one another."""
 _PIECE = re.compile(r'\\\r?\n|\\(.)|(")|([^\\"]+)', re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "b": "\b"}
 
@@ -163,8 +168,38 @@ def _words(value: str) -> list[str]:
     except ValueError:
         words = value.lstrip("!").split()
     named = [word for at, word in enumerate(words) if at or _is_path(word)]
+    named += [*_modules(words), *(inner for word in words for inner in _of_a_shell(word))]
     parts = [part for word in named for part in dict.fromkeys((word, word.partition("=")[2]))]
     return [part for part in parts if part and part[0] not in "-~$%" and "://" not in part]
+
+
+def _of_a_shell(word: str, depth: int = 0) -> Iterator[str]:
+    """What a word says that is itself a line for a shell, also seen from the folder that the line changes to."""
+    if depth == _DEEPEST_LINE or not _FOR_A_SHELL.search(word):
+        return
+    try:
+        lexer = shlex.shlex(word, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words = list(lexer)
+    except ValueError:
+        words = _FOR_A_SHELL.split(word)
+    folder = ""
+    for before, one in zip(["", *words], words, strict=False):
+        folder = os.path.join(folder, one) if before == "cd" else folder
+        yield from dict.fromkeys((one, os.path.join(folder, one)))
+        yield from _of_a_shell(one, depth + 1)
+    yield from (os.path.join(folder, one) for one in _modules(words))
+
+
+def _modules(words: list[str]) -> Iterator[str]:
+    """Files that Python would run for ``-m NAME``: git starts it at the top of the work tree, where it looks first."""
+    for before, name in pairwise(words):
+        if before == "-m" and _MODULE.fullmatch(name):
+            parts = name.split(".")
+            packages = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+            yield f"./{packages[-1]}.py"
+            yield from (f"./{package}/__init__.py" for package in packages)
+            yield f"./{packages[-1]}/__main__.py"
 
 
 def _is_path(word: str) -> bool:
