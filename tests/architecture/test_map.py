@@ -128,3 +128,12 @@ def test_no_package_is_missing_from_the_map() -> None:
     here = {str(folder.relative_to(ROOT)) for folder in packages()}
     assert here - named == set()
     assert {name for name in named if not (ROOT / name).is_dir()} == set()
+
+
+def test_every_decision_stands_below_a_topic() -> None:
+    """Once, by its number and title."""
+    index = (DOCS / "adr/README.md").read_text()
+    for file in (DOCS / "adr").glob("0*.md"):
+        title = file.read_text().partition("\n")[0].removeprefix("# ")
+        assert index.count(f"[{title}]({file.name})") == 1, file.name
+        assert title.startswith(f"{file.name[:4]}: ")

@@ -12,8 +12,8 @@ from typing import Any
 
 LONGEST = 64 * 1024
 """Octets of one message, about what proxies and browsers take without a thought."""
-_ENVELOPE = 2 * 1024
-"""Room for what stands around the parts."""
+_ENVELOPE = 4 * 1024
+"""Room for what stands around the parts: a title of 200 signs takes twelve octets for each as JSON."""
 STREAMED_CHARS = 4_000
 """Of one streamed text in one message: eyes follow no more, and what is stored is whole."""
 

@@ -28,6 +28,13 @@ def test_parts_are_cut_between_each_other(parts: list[str]) -> None:
     assert all((one["after"], one["seq"]) == (3, 9) for one in sent)
 
 
+def test_a_title_of_200_signs_fits_beside_the_longest_part() -> None:
+    part = "x" * (messages.LONGEST - messages._ENVELOPE - 2)
+    assert messages.fits(part)
+    (text,) = messages.of_parts([part], {**BODY, "said": "\U0001f600" * 200 + " waits for your decision"})
+    assert len(text.encode()) <= messages.LONGEST
+
+
 def test_the_server_lets_every_message_out() -> None:
     """Autobahn holds what is sent to the bound of what comes in, and ends the socket of a longer message."""
     assert messages.LONGEST <= request_limits.FRAME
