@@ -177,7 +177,7 @@ def test_a_loop_that_only_asks_the_model_is_held_to_the_limits(installed: Any, p
     assert world.models.requests[0].max_tokens < 10**9
 
 
-@pytest.mark.spec("B1", "F1")
+@pytest.mark.spec("A6", "B1", "F1")
 def test_what_stands_before_a_request_stands_before_theirs(installed: Any) -> None:
     """A loop that never looks for circles goes in one."""
     installed(f"{GOOD}    def act(self, state):\n        return {DONE} {ASKS}\n", {"odd": PROMPT})
@@ -190,7 +190,9 @@ def test_what_stands_before_a_request_stands_before_theirs(installed: Any) -> No
 @pytest.mark.spec("A6", "B1", "D1")
 def test_nothing_else_that_asks_a_model_comes_after_a_limit(installed: Any) -> None:
     sure = f"e.CheckConfidence('request') if state.step else {ASKS}"
-    installed(f"{GOOD}    def act(self, state):\n        return {DONE} ({sure})\n", {"odd": PROMPT})
+    patience = "assert next(self.asked) < 100, 'it is asked for ever'"  # with the guard off it is
+    code = f"    asked = count()\n    def act(self, state):\n        {patience}\n        return {DONE} ({sure})\n"
+    installed(GOOD + code, {"odd": PROMPT})
     world = World([says("", LOOK)] * 50, loop="odd", limits={"max_steps": 1})
     assert world.drive() == "gate:limit_reached"
     assert len(world.models.requests) == 1
