@@ -162,7 +162,7 @@ function decide(gate, button, key) {
   if (performance.now() - Number(gate.dataset.came ?? -SEEN) < SEEN) return true;
   const head = one(".gate-head", gate);
   if (!gate.dataset.met && !inView(head)) { gate.dataset.met = "yes"; head.scrollIntoView({ block: "start" }); button.classList.add("nudge"); return true; }
-  if (button.disabled) return goOn(gate);
+  if (button.disabled || (button.hasAttribute("data-approve") && !isRead(gate))) return goOn(gate);
   const asks = button.hasAttribute("data-twice") || !inView(button);
   if (asks && gate.dataset.armed !== key) { gate.dataset.armed = key; show(button); button.classList.add("nudge"); return true; }
   button.form.requestSubmit(button);
@@ -171,6 +171,13 @@ function decide(gate, button, key) {
 
 // High risk takes a second, different key, or a second button: the same one pressed again is a slip.
 document.addEventListener("submit", (event) => {
+  const gate = event.target.closest("[data-gate]");
+  if (gate && event.submitter?.hasAttribute("data-approve") && !isRead(gate)) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    goOn(gate);
+    return;
+  }
   const sure = one("[data-sure]", event.target);
   if (!sure || sure.contains(event.submitter)) return;
   event.preventDefault();
@@ -254,15 +261,38 @@ function unlock(gate) {
   for (const button of all("[data-approve]", together)) button.disabled = false;
   for (const said of all("[data-long-note]", together)) said.hidden = true;
 }
-// On to what has not been on the screen: to the beginning of the next file, then a screen at a time.
+// How far down a card was on the screen without a part left out: a jump to its end is no reading. Pixels from its top.
+const STEP = 0.8; // of the screen, so that a line is seen again
+const readTo = new WeakMap();
+function look() {
+  for (const gate of all("[data-gate]")) {
+    const top = gate.getBoundingClientRect().top;
+    const before = readTo.get(gate) ?? 0;
+    const [from, to] = [ceiling() - top, window.innerHeight - covered() - top];
+    if (from <= before + 1 && to > before) readTo.set(gate, to);
+  }
+}
+// What is decided on ends before what stands around it.
+function isRead(gate) {
+  look();
+  const end = one("[data-bound]", gate);
+  return !end || (readTo.get(gate) ?? 0) >= end.getBoundingClientRect().top - gate.getBoundingClientRect().top;
+}
+// On to what has not been on the screen: to the beginning of the next file, else to where reading stopped.
 function goOn(gate) {
   const next = unseen(gate)[0];
   const box = next?.getBoundingClientRect();
   if (next?.dataset.file !== undefined) next.open = true;
-  if (next?.dataset.file !== undefined && (box.top > window.innerHeight * 0.8 || box.bottom < ceiling())) next.scrollIntoView({ block: "start" });
-  else window.scrollBy({ top: window.innerHeight * 0.8 });
+  if (next?.dataset.file !== undefined && (box.top > window.innerHeight * STEP || box.bottom < ceiling())) next.scrollIntoView({ block: "start" });
+  else if (isRead(gate)) window.scrollBy({ top: window.innerHeight * STEP });
+  else {
+    const room = window.innerHeight - ceiling() - covered();
+    window.scrollBy({ top: gate.getBoundingClientRect().top + readTo.get(gate) - ceiling() - room * (1 - STEP) });
+  }
+  look();
   return true;
 }
+for (const name of ["scroll", "resize"]) window.addEventListener(name, look, { passive: true });
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-unsure]")) event.target.closest("[data-sure]").hidden = true;
@@ -301,6 +331,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     told: asking === gate,
     fields: new Map(written(gate).map((field) => [nameOf(field), field.value])),
     pane: one("[data-pane-of]:not([hidden])", gate)?.dataset.paneOf,
+    read: readTo.get(gate),
     seen: new Map(all("[data-file][data-proof]", gate).map((file) => [file.dataset.file, file.dataset.proof])),
   };
 });
@@ -313,6 +344,7 @@ document.addEventListener("htmx:afterSwap", () => {
     for (const button of all("[data-pane]", gate)) button.setAttribute("aria-expanded", String(button.dataset.pane === draft.pane));
   }
   if (same) for (const file of all("[data-file]", gate)) if (draft.seen.has(file.dataset.file)) viewed(file, draft.seen.get(file.dataset.file));
+  if (same && draft.read) readTo.set(gate, draft.read);
   // What somebody else did is said at the top of the card.
   if (gate && draft.told && !inView(one(".gate-head", gate))) one(".gate-head", gate).scrollIntoView({ block: "start" });
   draft = null;
@@ -357,6 +389,7 @@ function settle() {
   mark();
   for (const gate of all("[data-gate]")) if (inView(one(".gate-head", gate))) gate.dataset.met = "yes";
   watchEnds();
+  look();
   watchTakeBacks();
   tellSelection();
 }

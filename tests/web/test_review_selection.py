@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from typing import Any
 
@@ -109,7 +110,8 @@ def test_keys_are_told_apart_and_listed(desk: Any) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_two_presses_approve_at_every_size(desk: Any, size: tuple[int, int]) -> None:
+def test_as_many_presses_as_screens_approve_at_every_size(desk: Any, size: tuple[int, int]) -> None:
+    """What is decided on is on the screen first, all of it; then one more press decides."""
     desk.set_viewport_size({"width": size[0], "height": size[1]})
     for where, lines in itertools.product(("review", "run"), (1, 25, 150)):
         run = make_run(desk.world.project, desk.world.author)
@@ -119,7 +121,43 @@ def test_two_presses_approve_at_every_size(desk: Any, size: tuple[int, int]) -> 
         Run.objects.filter(pk=run.pk).update(status="waiting", **make.waiting("gate", "tool_approval"))
         desk.goto(f"{desk.site}/review/{gate.pk}/" if where == "review" else f"{desk.site}/runs/{run.pk}/")
         desk.locator(f"#gate-{gate.pk}").wait_for()
-        assert approved_by_key(desk, gate, presses=4) in (1, 2), (where, lines)
+        screens = math.ceil(desk.evaluate(HEIGHT) / (size[1] * 0.4))
+        presses = approved_by_key(desk, gate, presses=screens + 3)
+        assert 1 <= presses <= screens + 2, (where, lines)
+        assert lines < 150 or presses >= math.floor(desk_height(lines) / size[1]), (where, lines)
+
+
+HEIGHT = "() => document.querySelector('[data-bound]').offsetTop - document.querySelector('[data-gate]').offsetTop"
+LONG = "\n".join(f"+line {number} of it" for number in range(150))
+
+
+def desk_height(lines: int) -> int:
+    """At least so many pixels."""
+    return lines * 16
+
+
+@pytest.mark.spec("Q5")
+@pytest.mark.parametrize("way", ["key", "End and the key", "button", "End and the button"])
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=str)
+def test_what_was_not_on_the_screen_is_not_approved(desk: Any, size: tuple[int, int], way: str) -> None:
+    """Of 150 lines the first are in sight, or the last: neither is all of it."""
+    desk.set_viewport_size({"width": size[0], "height": size[1]})
+    gate = a_gate(desk.world, view=tool_view(diff=f"--- a\n+++ a\n@@ -0,0 +1,150 @@\n{LONG}\n"))
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    desk.locator(f"#gate-{gate.pk}").wait_for()
+    settled(desk)
+    desk.wait_for_timeout(600)  # so soon a key is not taken
+    if way.startswith("End"):
+        desk.keyboard.press("End")
+        desk.wait_for_timeout(300)
+    if way.endswith("key"):
+        desk.keyboard.press("a")
+    else:
+        desk.locator("[data-verdicts] [data-approve]").first.click()
+    desk.wait_for_timeout(600)
+    settled(desk)
+    assert not Decision.objects.filter(gate=gate).exists()
+    assert approved_by_key(desk, gate, presses=30)
 
 
 def test_moving_marks_opens_and_decides_the_same(desk: Any) -> None:
