@@ -292,7 +292,11 @@ function goOn(gate) {
   look();
   return true;
 }
-for (const name of ["scroll", "resize"]) window.addEventListener(name, look, { passive: true });
+// A page that glides to its end shows everything for a moment: that is no reading either.
+const GLIDE = 150; // milliseconds
+let looking = 0;
+const lookSoon = () => { looking ||= setTimeout(() => { looking = 0; look(); }, GLIDE); };
+for (const name of ["scroll", "resize"]) window.addEventListener(name, lookSoon, { passive: true });
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-unsure]")) event.target.closest("[data-sure]").hidden = true;
