@@ -263,20 +263,20 @@ function unlock(gate) {
 }
 // How far down a card was on the screen without a part left out: a jump to its end is no reading. Pixels from its top.
 const STEP = 0.8; // of the screen, so that a line is seen again
-const readTo = new WeakMap();
+const read = new WeakMap();
+const readTo = (gate) => read.get(gate) ?? 0;
 function look() {
   for (const gate of all("[data-gate]")) {
     const top = gate.getBoundingClientRect().top;
-    const before = readTo.get(gate) ?? 0;
     const [from, to] = [ceiling() - top, window.innerHeight - covered() - top];
-    if (from <= before + 1 && to > before) readTo.set(gate, to);
+    if (from <= readTo(gate) + 1 && to > readTo(gate)) read.set(gate, to);
   }
 }
 // What is decided on ends before what stands around it.
 function isRead(gate) {
   look();
   const end = one("[data-bound]", gate);
-  return !end || (readTo.get(gate) ?? 0) >= end.getBoundingClientRect().top - gate.getBoundingClientRect().top;
+  return !end || readTo(gate) >= end.getBoundingClientRect().top - gate.getBoundingClientRect().top;
 }
 // On to what has not been on the screen: to the beginning of the next file, else to where reading stopped.
 function goOn(gate) {
@@ -287,7 +287,7 @@ function goOn(gate) {
   else if (isRead(gate)) window.scrollBy({ top: window.innerHeight * STEP });
   else {
     const room = window.innerHeight - ceiling() - covered();
-    window.scrollBy({ top: gate.getBoundingClientRect().top + readTo.get(gate) - ceiling() - room * (1 - STEP) });
+    window.scrollBy({ top: gate.getBoundingClientRect().top + readTo(gate) - ceiling() - room * (1 - STEP) });
   }
   look();
   return true;
@@ -335,7 +335,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     told: asking === gate,
     fields: new Map(written(gate).map((field) => [nameOf(field), field.value])),
     pane: one("[data-pane-of]:not([hidden])", gate)?.dataset.paneOf,
-    read: readTo.get(gate),
+    read: readTo(gate),
     seen: new Map(all("[data-file][data-proof]", gate).map((file) => [file.dataset.file, file.dataset.proof])),
   };
 });
@@ -348,7 +348,7 @@ document.addEventListener("htmx:afterSwap", () => {
     for (const button of all("[data-pane]", gate)) button.setAttribute("aria-expanded", String(button.dataset.pane === draft.pane));
   }
   if (same) for (const file of all("[data-file]", gate)) if (draft.seen.has(file.dataset.file)) viewed(file, draft.seen.get(file.dataset.file));
-  if (same && draft.read) readTo.set(gate, draft.read);
+  if (same) read.set(gate, draft.read);
   // What somebody else did is said at the top of the card.
   if (gate && draft.told && !inView(one(".gate-head", gate))) one(".gate-head", gate).scrollIntoView({ block: "start" });
   draft = null;

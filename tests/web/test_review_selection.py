@@ -160,6 +160,25 @@ def test_what_was_not_on_the_screen_is_not_approved(desk: Any, size: tuple[int, 
     assert approved_by_key(desk, gate, presses=30)
 
 
+@pytest.mark.spec("Q5")
+def test_a_card_whose_head_never_was_on_the_screen_is_shown_from_there(desk: Any) -> None:
+    """On the page of a run, below its steps, and the reader went straight to the end."""
+    run = make_run(desk.world.project, desk.world.author)
+    for number in range(1, 31):
+        make.step(run, number)
+    gate = a_gate(desk.world, view=tool_view(diff=f"--- a\n+++ a\n@@ -0,0 +1,150 @@\n{LONG}\n"), step=30, run=run)
+    Run.objects.filter(pk=run.pk).update(status="waiting", **make.waiting("gate", "tool_approval"))
+    desk.goto(f"{desk.site}/runs/{run.pk}/#step-1")
+    card = desk.locator(f"#gate-{gate.pk}")
+    card.wait_for()
+    settled(desk)
+    desk.keyboard.press("End")
+    desk.wait_for_timeout(600)
+    card.locator("[data-verdicts] [data-approve]").first.click()
+    expect(card.locator(".gate-head")).to_be_in_viewport()
+    assert not Decision.objects.filter(gate=gate).exists()
+
+
 def test_moving_marks_opens_and_decides_the_same(desk: Any) -> None:
     gates = [a_gate(desk.world, title=f"Thing {number}") for number in range(4)]
     desk.goto(f"{desk.site}/review/")
