@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gates.policy.kinds import Kind, Verdict
+from gates.policy.payloads import confirmation_word
 from gates.policy.queue import RISK_RANK, risk_rank
 
 OF_CALLS = frozenset({Kind.TOOL_APPROVAL, Kind.IRREVERSIBLE_ACTION, Kind.PERMISSION_BLOCKED, Kind.IN_DOUBT})
@@ -14,6 +15,13 @@ APPROVALS = (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS)
 def is_grave(kind: str, risk: str) -> bool:
     """High risk, or for good: approving takes a second, different key, and the call does not leave at once."""
     return kind == Kind.IRREVERSIBLE_ACTION or risk_rank(risk) >= RISK_RANK["high"]
+
+
+def asks_twice(kind: str, tool: str, risk: str, verdict: str) -> bool:
+    """Does a person confirm ``verdict`` by a second, different key or button? What has a word to be typed has that."""
+    if verdict == Verdict.APPROVE:
+        return is_grave(kind, risk) and not confirmation_word(kind, tool)
+    return verdict == Verdict.ROLL_BACK
 
 
 def can_be(kind: str, verdict: str) -> bool:

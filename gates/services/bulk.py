@@ -11,6 +11,7 @@ from gates.models import Decision, Gate
 from gates.policy import disclosure
 from gates.policy.kinds import Verdict
 from gates.policy.payloads import confirmation_word
+from gates.policy.take_back import asks_twice
 from gates.services.decisions import decide, view_bytes
 from gates.services.refusals import DecisionRefused, InvalidDecision, audit
 from gates.services.take_back import seconds_left
@@ -54,6 +55,8 @@ class Preview:
     left_out: list[tuple[Gate, str]] = field(default_factory=list)
     is_long: bool = False
     """All of it together has to have been on the screen before anything is approved."""
+    asks_twice: bool = False
+    """It takes a second button."""
 
 
 def preview_many(*, actor: Any, items: Sequence[BulkItem], verdict: str) -> Preview:
@@ -74,7 +77,8 @@ def preview_many(*, actor: Any, items: Sequence[BulkItem], verdict: str) -> Prev
         else:
             together.append(gate)
             held += size
-    return Preview(together, left_out, held > disclosure.LONG_BYTES)
+    twice = any(asks_twice(gate.kind, gate.tool, gate.risk, verdict) for gate in together)
+    return Preview(together, left_out, held > disclosure.LONG_BYTES, twice)
 
 
 def decide_many(*, actor: Any, items: Sequence[BulkItem], verdict: str, reason: str = "") -> list[BulkResult]:

@@ -29,7 +29,7 @@ from gates.policy.payloads import (
     none_left,
 )
 from gates.policy.queue import waiting
-from gates.policy.take_back import is_grave
+from gates.policy.take_back import asks_twice
 from gates.policy.verdicts import REVIEWABLE_BYTES, again_from, lets
 from gates.services import objections_of, seconds_left, standing_of
 from gates.services.decisions import view_bytes
@@ -175,6 +175,7 @@ class Card:
             "outcome",
             "result",
             "extend",
+            "sure",
         }
         return [message for name, messages in self.errors.items() if name not in placed for message in messages]
 
@@ -185,8 +186,9 @@ class Card:
 
     @property
     def asks_twice(self) -> bool:
-        """To approve it takes a second key. What cannot be undone has a word to be typed instead."""
-        return is_grave(self.gate.kind, self.gate.risk) and not self.word
+        """To approve it, or to roll back, takes a second key."""
+        verdict = Verdict.ROLL_BACK if Verdict.ROLL_BACK in self.verdicts else Verdict.APPROVE
+        return asks_twice(self.gate.kind, self.gate.tool, self.gate.risk, verdict)
 
     @property
     def to_view(self) -> int:

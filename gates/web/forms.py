@@ -8,14 +8,18 @@ from typing import Any
 from gates.models import Gate
 from gates.policy.kinds import Verdict
 from gates.policy.payloads import limit_name
+from gates.policy.take_back import asks_twice
 from gates.services import BulkItem, InvalidDecision
 from gates.web import arguments
 from loops.engine.encoding import strict_json
 
 
 def read(gate: Gate, typed: Mapping[str, str]) -> dict[str, Any]:
-    """verdict, digest, proof of showing, reason and payload. Raises InvalidDecision for what cannot be read."""
+    """verdict, digest, proof of showing, reason and payload. Raises InvalidDecision for what cannot be read, or is not
+    confirmed and has to be."""
     verdict = typed.get("verdict", "")
+    if not typed.get("sure") and asks_twice(gate.kind, gate.tool, gate.risk, verdict):
+        raise InvalidDecision({"sure": ["Confirm it."]})
     payload: dict[str, Any] = {}
     if typed.get("confirm"):
         payload["confirm"] = typed["confirm"]

@@ -153,6 +153,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
         else:
             context["preview"] = services.preview_many(actor=request.user, items=items, verdict=verdict)
             context["reason_missing"] = bool(request.POST.get("confirmed"))
+            context["asked"] = "again" in request.POST
     except services.DecisionRefused as refusal:
         messages.error(request, refusal.message)
         return redirect(reverse("review") + filters.query)

@@ -133,7 +133,8 @@ function tellSelection() {
 }
 
 // --- the card ------------------------------------------------------------------------------------------------------
-const SEEN = 500; // milliseconds a card is on the screen, before a key meant for the one before it could decide it
+const SEEN = 500; // milliseconds a card, or a part of one, is on the screen before a key or a press is meant for it
+const isTooSoon = (gate) => performance.now() - Number(gate.dataset.came ?? -SEEN) < SEEN;
 
 // Every verdict says its own key: `data-key` on a button that decides or opens a form, on a field, or on a choice.
 function press(key) {
@@ -159,23 +160,22 @@ function decide(gate, button, key) {
   // At once, whatever was shown: letters of the word would else be taken for keys, and `r` among them rejects.
   const word = one("[data-word]", button.form);
   if (word && !button.disabled && word.value.trim() !== word.dataset.word) { show(word); word.focus(); return true; }
-  if (performance.now() - Number(gate.dataset.came ?? -SEEN) < SEEN) return true;
+  if (isTooSoon(gate)) return true;
   const head = one(".gate-head", gate);
   if (!gate.dataset.met && !inView(head)) { gate.dataset.met = "yes"; head.scrollIntoView({ block: "start" }); button.classList.add("nudge"); return true; }
   if (button.disabled || (button.hasAttribute("data-approve") && !isRead(gate))) return goOn(gate);
-  const asks = button.hasAttribute("data-twice") || !inView(button);
-  if (asks && gate.dataset.armed !== key) { gate.dataset.armed = key; show(button); button.classList.add("nudge"); return true; }
-  button.form.requestSubmit(button);
+  if (!inView(button) && gate.dataset.armed !== key) { gate.dataset.armed = key; show(button); button.classList.add("nudge"); return true; }
+  button.click(); // so that its own name and value are sent, too
   return true;
 }
 
 // High risk takes a second, different key, or a second button: the same one pressed again is a slip.
 document.addEventListener("submit", (event) => {
-  const gate = event.target.closest("[data-gate]");
-  if (gate && event.submitter?.hasAttribute("data-approve") && !isRead(gate)) {
+  const gate = event.target.closest(READ);
+  if (gate && event.submitter?.hasAttribute("data-approve") && (isTooSoon(gate) || !isRead(gate))) {
     event.preventDefault();
     event.stopImmediatePropagation();
-    goOn(gate);
+    if (!isTooSoon(gate)) goOn(gate);
     return;
   }
   const sure = one("[data-sure]", event.target);
@@ -262,11 +262,12 @@ function unlock(gate) {
   for (const said of all("[data-long-note]", together)) said.hidden = true;
 }
 // How far down a card was on the screen without a part left out: a jump to its end is no reading. Pixels from its top.
+const READ = "[data-gate], [data-together]"; // one card, or several that are decided together
 const STEP = 0.8; // of the screen, so that a line is seen again
 const read = new WeakMap();
 const readTo = (gate) => read.get(gate) ?? 0;
 function look() {
-  for (const gate of all("[data-gate]")) {
+  for (const gate of all(READ)) {
     const top = gate.getBoundingClientRect().top;
     const [from, to] = [ceiling() - top, window.innerHeight - covered() - top];
     if (from <= readTo(gate) + 1 && to > readTo(gate)) read.set(gate, to);
@@ -280,6 +281,7 @@ function isRead(gate) {
 }
 // On to what has not been on the screen: to the beginning of the next file, else to where reading stopped.
 function goOn(gate) {
+  gate.dataset.came = performance.now();
   const next = unseen(gate)[0];
   const box = next?.getBoundingClientRect();
   if (next?.dataset.file !== undefined) next.open = true;

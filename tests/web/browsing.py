@@ -113,6 +113,25 @@ def approved_by_key(page: Any, gate: Gate, *, presses: int, looks: int = 12) -> 
     return 0
 
 
+def approved_together(page: Any, presses: int = 60) -> int:
+    """Press the button that approves several until they are sent, and where it asks whether one is sure, say so; how
+    often it took."""
+    page.evaluate(
+        "addEventListener('submit', event => { document.body.dataset.left ||= event.defaultPrevented ? '' : 1 })"
+    )
+    done, sure = page.get_by_role("heading", name="decided"), page.locator("[data-together] [data-sure] [value='1']")
+    for count in range(1, presses + 1):
+        assert not Decision.objects.exists()
+        page.locator("[data-together] [data-approve]").click()
+        if sure.is_visible():
+            sure.click()
+        if done.or_(page.locator("body[data-left='1']")).count():
+            done.wait_for()
+            return count
+        page.wait_for_timeout(600)  # so soon a press is not taken
+    return 0
+
+
 class Line:
     """The sockets of a page: cut, and mended. It has to be laid before the page is opened."""
 

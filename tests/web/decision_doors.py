@@ -18,11 +18,11 @@ def sent_for(gate: Gate, shown: str, **more: Any) -> Sent:
 
 
 def by_page(client: Client, gate: Gate, shown: str, **more: Any) -> Any:
-    return client.post(f"/review/{gate.pk}/decide/", sent_for(gate, shown, **more))
+    return client.post(f"/review/{gate.pk}/decide/", {**sent_for(gate, shown, **more), "sure": "1"})
 
 
 def by_fragment(client: Client, gate: Gate, shown: str, **more: Any) -> Any:
-    sent = {**sent_for(gate, shown, **more), "place": "run"}
+    sent = {**sent_for(gate, shown, **more), "place": "run", "sure": "1"}
     return client.post(f"/review/{gate.pk}/decide/", sent, headers={"HX-Request": "true"})
 
 

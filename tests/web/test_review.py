@@ -83,7 +83,7 @@ def test_approving_leads_to_the_next_gate_and_says_what_happened(world: World) -
     first, second = open_gate(world, risk="high"), open_gate(world, title="Second thing")
     response = browser(world.reviewer).post(
         f"/review/{first.pk}/decide/",
-        {"verdict": "approve", "digest": first.digest, "shown": whole_proof(world.reviewer, first)},
+        {"verdict": "approve", "digest": first.digest, "shown": whole_proof(world.reviewer, first), "sure": "1"},
         follow=True,
     )
     assert response.redirect_chain == [(f"/review/{second.pk}/", 302)]
@@ -91,9 +91,49 @@ def test_approving_leads_to_the_next_gate_and_says_what_happened(world: World) -
     assert Decision.objects.get().gate_id == first.pk
 
 
+ROLLBACK = {"kind": "rollback_choice", "view": {"choices": ["roll_back"]}}
+
+
+@pytest.mark.spec("Q5")
+@pytest.mark.parametrize(
+    ("more", "verdict", "asks"),
+    [
+        ({"risk": "high"}, "approve", "High risk: are you sure?"),
+        (ROLLBACK, "roll_back", "Undo all that is listed above?"),
+    ],
+    ids=["approve", "roll back"],
+)
+def test_a_browser_without_scripts_is_asked_whether_one_is_sure(
+    world: World, more: dict[str, Any], verdict: str, asks: str
+) -> None:
+    gate, client = open_gate(world, **more), browser(world.reviewer)
+    hidden = f'data-sure hidden role="status"><strong>{asks}'
+    assert hidden in text(client.get(f"/review/{gate.pk}/"))
+    response = post(client, gate, verdict)
+    assert response.status_code == 422
+    assert asks in text(response)
+    assert hidden not in text(response)
+    assert not Decision.objects.exists()
+    assert post(client, gate, verdict, sure="1").status_code == 302
+    assert Decision.objects.get().verdict == verdict
+
+
+def test_several_of_high_risk_are_asked_about_once_more_without_scripts_too(world: World) -> None:
+    gates, client = [open_gate(world, risk="high"), open_gate(world, risk="high", call_id="2")], browser(world.reviewer)
+    items = [f"{gate.pk}:{gate.digest}:{proof_of(client, gate)}" for gate in gates]
+    asked = {"verdict": "approve", "item": items}
+    for sent in ({}, {"again": "1"}):
+        page = text(client.post("/review/bulk/", {**asked, **sent}))
+        assert ("data-sure hidden" in page) is (not sent)
+        assert 'type="submit" name="confirmed" value="1"' in page
+        assert '<input type="hidden" name="confirmed"' not in page
+    assert not Decision.objects.exists()
+    assert "2 of 2 decided" in text(client.post("/review/bulk/", {**asked, "confirmed": "1"}))
+
+
 def test_htmx_gets_the_next_gate_in_the_same_answer(world: World) -> None:
     first, second = open_gate(world, risk="high"), open_gate(world)
-    response = post(browser(world.reviewer), first, htmx=True)
+    response = post(browser(world.reviewer), first, htmx=True, sure="1")
     assert response["HX-Push-Url"] == f"/review/{second.pk}/"
     assert "<html" not in text(response)
     assert 'hx-swap-oob="true"' in text(response)

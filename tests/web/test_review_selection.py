@@ -18,7 +18,7 @@ from loops.models import Run
 from tests import decisions
 from tests import factories as make
 from tests.integration.gates.builders import World, make_run, open_gate, tool_view
-from tests.web.browsing import approved_by_key, settled, slow, wait_for_answer
+from tests.web.browsing import approved_by_key, approved_together, settled, slow, wait_for_answer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("X6", "Q7")]
 
@@ -57,6 +57,17 @@ def marked(desk: Any) -> str:
     return str(rows.get_attribute("id")).removeprefix("row-")
 
 
+def with_script(desk: Any, guard: str, instead: str) -> None:
+    """Let the page have its script with ``instead`` in place of ``guard``."""
+
+    def unguarded(route: Any) -> None:
+        script = route.fetch().text()
+        assert guard in script
+        route.fulfill(body=script.replace(guard, instead), content_type="text/javascript")
+
+    desk.route("**/js/review*.js", unguarded)
+
+
 def give(desk: Any, gate: Gate, verdict: Verdict) -> None:
     """The verdict by keys alone: its own, what it asks for, and Ctrl Enter."""
     desk.keyboard.press(key_of(verdict))
@@ -72,8 +83,9 @@ def give(desk: Any, gate: Gate, verdict: Verdict) -> None:
         desk.keyboard.type("write_file")
         desk.keyboard.press("Control+Enter")
     elif verdict == Verdict.ROLL_BACK:
+        expect(desk.locator("[data-verdict=roll_back] [data-sure]")).to_be_visible()
         assert not Decision.objects.filter(gate=gate).exists()
-        desk.keyboard.press(key_of(verdict))
+        desk.keyboard.press("y")
 
 
 def test_every_verdict_of_every_kind_has_a_key_that_gives_it(desk: Any) -> None:
@@ -158,6 +170,54 @@ def test_what_was_not_on_the_screen_is_not_approved(desk: Any, size: tuple[int, 
     settled(desk)
     assert not Decision.objects.filter(gate=gate).exists()
     assert approved_by_key(desk, gate, presses=30)
+
+
+@pytest.mark.spec("Q5")
+def test_without_the_guard_one_press_at_the_end_would_approve_it(desk: Any) -> None:
+    """The control of the test above."""
+    with_script(desk, "return !end || readTo(gate) >=", "return !end || true || readTo(gate) >=")
+    gate = a_gate(desk.world, view=tool_view(diff=f"--- a\n+++ a\n@@ -0,0 +1,150 @@\n{LONG}\n"))
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    desk.wait_for_timeout(600)  # so soon a press is not taken
+    desk.keyboard.press("End")
+    desk.locator("[data-verdicts] [data-approve]").first.click()
+    desk.locator(f"#gate-{gate.pk}").wait_for(state="detached")
+    assert Decision.objects.get().verdict == "approve"
+
+
+@pytest.mark.spec("Q5")
+def test_presses_in_a_row_lead_one_screen_on_and_no_further(desk: Any) -> None:
+    gate = a_gate(desk.world, view=tool_view(diff=f"--- a\n+++ a\n@@ -0,0 +1,150 @@\n{LONG}\n"))
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    desk.wait_for_timeout(600)  # so soon a key is not taken
+    moved = desk.evaluate("""() => {
+        const before = window.scrollY;
+        for (let press = 0; press < 60; press += 1) window.dispatchEvent(new KeyboardEvent("keydown", {key: "a"}));
+        for (let press = 0; press < 60; press += 1) document.querySelector("form.approve [data-approve]").click();
+        return (window.scrollY - before) / window.innerHeight;
+    }""")
+    assert 0 < moved <= 1
+    settled(desk)
+    assert not Decision.objects.exists()
+    assert approved_by_key(desk, gate, presses=30) > 2
+
+
+def test_a_browser_without_scripts_rejects_and_approves(desk: Any) -> None:
+    first, second = (a_gate(desk.world, title=f"Thing {number}", risk="high") for number in range(2))
+    plain = desk.context.browser.new_context(java_script_enabled=False, storage_state=desk.context.storage_state())
+    page = plain.new_page()
+    page.goto(f"{desk.site}/review/{first.pk}/")
+    page.locator(f"#reason-{first.pk}").fill("Not on a Friday.")
+    page.locator("[data-verdict=reject] button").click()
+    expect(page.locator("h2", has_text="Thing 1")).to_be_visible()
+    page.locator("form.approve [data-approve]").click()
+    assert [decision.reason for decision in Decision.objects.all()] == ["Not on a Friday."]
+    page.locator("[data-sure] [name=sure]").click()
+    expect(page.locator("#messages")).to_contain_text("Approved: Thing 1")
+    assert Decision.objects.get(gate=second).verdict == "approve"
+    plain.close()
 
 
 @pytest.mark.spec("Q5")
@@ -269,14 +329,9 @@ def test_what_is_marked_is_what_is_decided(desk: Any, story: Any) -> None:
 
 def test_without_the_guard_the_wrong_one_would_be_decided(desk: Any) -> None:
     """The control of the test above: the card that is open takes the key, whatever is marked."""
-
-    def unguarded(route: Any) -> None:
-        script = route.fetch().text()
-        guard = "if (elsewhere && (elsewhere.dataset.row !== selected() || !card())) return openRow(elsewhere);"
-        assert guard in script
-        route.fulfill(body=script.replace(guard, ""), content_type="text/javascript")
-
-    desk.route("**/js/review*.js", unguarded)
+    with_script(
+        desk, "if (elsewhere && (elsewhere.dataset.row !== selected() || !card())) return openRow(elsewhere);", ""
+    )
     gates = [a_gate(desk.world, title=f"Thing {number}") for number in range(3)]
     desk.goto(f"{desk.site}/review/")
     settled(desk)
@@ -313,6 +368,24 @@ def test_several_that_are_selected_are_decided_together(desk: Any) -> None:
     desk.keyboard.press("a")
     expect(desk.locator("h1")).to_contain_text("Approve 2 together?")
     assert not Decision.objects.exists()
+
+
+@pytest.mark.spec("Q5")
+@pytest.mark.parametrize("risk", ["low", "high"])
+def test_what_is_decided_together_was_on_the_screen_and_is_confirmed_where_one_alone_would_be(
+    desk: Any, risk: str
+) -> None:
+    lines = "".join(f"echo {number}\n" for number in range(60))
+    gates = [a_gate(desk.world, view=tool_view(command=lines), risk=risk) for _ in range(3)]
+    desk.goto(f"{desk.site}/review/")
+    settled(desk)
+    for gate in gates:
+        desk.locator(f"[data-row='{gate.pk}'] input[type=checkbox]").check()
+    desk.locator("[data-bulk] [value=approve]").click()
+    desk.locator("[data-together]").wait_for()
+    desk.keyboard.press("End")
+    assert approved_together(desk) > 2, "they are longer than the screen"
+    assert Decision.objects.count() == 3
 
 
 def test_on_the_page_of_a_run_a_key_is_for_the_card_that_is_marked(desk: Any) -> None:
