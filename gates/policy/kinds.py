@@ -24,6 +24,7 @@ class Kind(StrEnum):
     LOW_CONFIDENCE = "low_confidence"
     PERMISSION_BLOCKED = "permission_blocked"
     ESCALATION = "escalation"
+    CHECKS_NOT_RUN = "checks_not_run"
     LONG_TASK = "long_task"
 
 
@@ -186,7 +187,22 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
                 send="Send and continue",
             ),
             extends=Verdict.APPROVE,
-            shows=frozenset({"failure", "rule", "tried", "files_changed", "checks_not_run"}),
+            shows=frozenset({"failure", "rule", "tried", "files_changed"}),
+        ),
+        Kind.CHECKS_NOT_RUN: GateKind(
+            "Checks could not run",
+            "triangle-alert",
+            (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
+            Labels(
+                approve="Fixed: run the checks again",
+                icon="rotate-ccw",
+                reject="End the run",
+                rejected="The run ends here, with a report. It can be tried again later, when the checks can run.",
+                answer="What the agent is to do instead; this uses one of its repairs",
+                send="Return it to the agent",
+            ),
+            extends=Verdict.APPROVE,
+            shows=frozenset({"failure", "rule"}),
         ),
         Kind.LONG_TASK: GateKind(
             "Long task",

@@ -132,12 +132,12 @@ class Card:
     @property
     def words(self) -> labels.Labels:
         """What the buttons say."""
-        return labels.of_kind(self.gate.kind, self.view)
+        return labels.of_kind(self.gate.kind)
 
     @property
     def advised(self) -> str:
         """The button that the run itself recommends."""
-        return labels.advised(self.gate.kind, self.gate.recommended, self.view) if self.gate.recommended else ""
+        return labels.advised(self.gate.kind, self.gate.recommended) if self.gate.recommended else ""
 
     @property
     def reasons(self) -> list[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from gates.policy.kinds import Labels, Verdict, of
 
@@ -20,14 +18,14 @@ class Key:
 
 KEYS = (
     Key("a", "Approve, or continue the run", (Verdict.APPROVE, Verdict.EXTEND)),
-    Key("y", "Yes, after a: for high risk", ()),
+    Key("y", "Yes, where it asks once more: high risk, or a rollback", ()),
     Key("u", "Take back an approval of high risk, for five seconds", ()),
     Key("e", "Edit, then approve", (Verdict.APPROVE_WITH_EDITS,)),
     Key("r", "Reject, or end the run: with a reason", (Verdict.REJECT,)),
     Key("w", "Write an answer, guidance, or what came of it", (Verdict.RESPOND,)),
     Key("p", "Keep what a run left", (Verdict.KEEP,)),
     Key("c", "Continue a run that ended", (Verdict.CONTINUE,)),
-    Key("b", "Roll back: press it twice", (Verdict.ROLL_BACK,)),
+    Key("b", "Roll back", (Verdict.ROLL_BACK,)),
 )
 """A key for every verdict that a person can give; no kind of gate offers two of one key."""
 
@@ -37,27 +35,15 @@ def key_of(verdict: str) -> str:
     return next(one.key for one in KEYS if verdict in one.verdicts)
 
 
-_CHECKS_NOT_RUN = Labels(
-    approve="Fixed: run the checks again",
-    icon="rotate-ccw",
-    reject="End the run",
-    rejected="The run ends here, with a report. It can be tried again later, when the checks can run.",
-    answer="What the agent is to do instead; this uses one of its repairs",
-    send="Return it to the agent",
-)
-
-
-def of_kind(kind: str, view: Mapping[str, object] = MappingProxyType({})) -> Labels:
-    """The words of a kind of gate; of one about checks that could not run they say what a decision does there."""
-    if view.get("checks_not_run"):
-        return _CHECKS_NOT_RUN
+def of_kind(kind: str) -> Labels:
+    """The words of a kind of gate."""
     row = of(kind)
     return row.labels if row else Labels()
 
 
-def advised(kind: str, verdict: str, view: Mapping[str, object] = MappingProxyType({})) -> str:
+def advised(kind: str, verdict: str) -> str:
     """What the run recommends, by the name of the button that does it."""
-    words = of_kind(kind, view)
+    words = of_kind(kind)
     named: dict[str, str] = {
         Verdict.APPROVE: words.approve,
         Verdict.REJECT: words.reject,

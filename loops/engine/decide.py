@@ -115,7 +115,7 @@ def _environment_gate(state: RunState) -> OpenGate:
     """No repair puts this right, so none is spent: a person does, and has the checks run again."""
     wanted = tuple(dict.fromkeys(check.wanted for check in not_run(state)))
     return OpenGate(
-        kind="escalation",
+        kind="checks_not_run",
         title=f"The checks cannot run here: {wanted[0]}",
         reasons=wanted,
         risk="medium",
@@ -124,7 +124,6 @@ def _environment_gate(state: RunState) -> OpenGate:
             **extensions_of(state),
             "failure": "\n".join(wanted),
             "rule": not_run(state)[0].obstacle,
-            "checks_not_run": True,
             "criteria": [_check_view(check) for check in state.checks or ()],
         },
     )

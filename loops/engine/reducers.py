@@ -19,7 +19,7 @@ Decided = Callable[[RunState, OpenGate, GateDecided], RunState]
 HANDLERS: dict[type[Fact], tuple[Meaning, ...]] = {}
 """What each kind of fact means to the abilities, in the order in which they are asked: the one whose fact it is comes
 last, so that the others still see the state as it was. They change different parts of it: their order means nothing."""
-CALL, CHECK, CHECKS_NOT_RUN, OTHER = "a call", "a criterion's command", "checks that could not run", "anything else"
+CALL, CHECK, OTHER = "a call", "a criterion's command", "anything else"
 """What a decision is about where the kind of its gate does not tell."""
 DECISIONS: dict[str, Decided] = {}
 """What a decision means, by the kind of its gate or by what it is about."""

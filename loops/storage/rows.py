@@ -27,7 +27,7 @@ WHOLE = "among the run's raw facts"
 """Of one string in a row for display; the fact holds the whole."""
 DATA_CHARS = 50_000
 """Of one string of a result's data, such as a diff."""
-ESCALATIONS = frozenset({"escalation", "loop_detected", "low_confidence", "permission_blocked"})
+ESCALATIONS = frozenset({"escalation", "checks_not_run", "loop_detected", "low_confidence", "permission_blocked"})
 """Gates that open because the agent cannot go on by itself (D83). The others ask what people wished to be asked."""
 PAUSE_CHARS = 1_000
 NOT_PAUSED: dict[str, Any] = {"paused_by": "", "paused_reason": "", "paused_at": None}

@@ -28,6 +28,7 @@ DEEDS: dict[Kind, str] = {
     Kind.LOW_CONFIDENCE: "Low confidence: 0.20",
     Kind.PERMISSION_BLOCKED: "Write ../other/notes.md",
     Kind.ESCALATION: "The disk is full",
+    Kind.CHECKS_NOT_RUN: "The checks cannot run here: Node is not installed",
     Kind.LONG_TASK: "Continue? 20 steps since the last confirmation, 40 in all",
 }
 

@@ -32,6 +32,7 @@ VIEWS: dict[Kind, dict[str, Any]] = {
     Kind.LOW_CONFIDENCE: {"score": 0.2, "threshold": 0.5, "features": {"errors": 0.5}, "weights": {"errors": 0.5}},
     Kind.PERMISSION_BLOCKED: tool_view(alternatives=[], specialist="Nobody"),
     Kind.ESCALATION: {"failure": "The disk is full.", "tried": [], "files_changed": []},
+    Kind.CHECKS_NOT_RUN: {"failure": "Node is not installed.", "rule": "missing_program"},
     Kind.LONG_TASK: {
         "steps": 20,
         "steps_since": 20,

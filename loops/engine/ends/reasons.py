@@ -125,7 +125,7 @@ END_REASONS: tuple[EndReason, ...] = (
         "checks_not_run",
         "The acceptance checks could not run here, and nobody fixed that.",
         fact="ChecksCompleted",
-        gate="escalation",
+        gate="checks_not_run",
     ),
     EndReason(
         "max_steps",

@@ -10,7 +10,6 @@ from loops.engine.reducers import (
     CALL,
     CHARS_PER_TOKEN,
     CHECK,
-    CHECKS_NOT_RUN,
     DECISIONS,
     OTHER,
     ImpossibleFact,
@@ -40,7 +39,7 @@ def decided(state: RunState, fact: f.GateDecided) -> RunState:
 def _subject(state: RunState, gate: OpenGate) -> str:
     """What is decided: the kind of the gate, where it alone tells."""
     if gate.kind == "escalation" and state.phase is Phase.VERIFY:
-        return CHECKS_NOT_RUN
+        return "checks_not_run"  # as such gates were called before they had a kind of their own
     if gate.kind in DECISIONS:
         return gate.kind
     return CALL if gate.call_id else CHECK if state.clearance.asked else OTHER

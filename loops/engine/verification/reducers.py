@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
-from loops.engine.reducers import CHARS_PER_TOKEN, CHECK, CHECKS_NOT_RUN, decides, means, with_call
+from loops.engine.reducers import CHARS_PER_TOKEN, CHECK, decides, means, with_call
 from loops.engine.state.clearance import Cleared
 from loops.engine.state.run import OpenGate, RunState
 from loops.engine.verification.checks import judged
@@ -66,7 +66,7 @@ def review_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunS
     return evolve(state, reviewed=True, approver=fact.by, result=result)
 
 
-@decides(CHECKS_NOT_RUN)
+@decides("checks_not_run")
 def environment_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
     """Put right: the checks run again, and no repair was spent. An answer instead gives the work back to the agent."""
     if fact.continues and fact.verdict == "respond":

@@ -185,7 +185,7 @@ def test_a_check_whose_program_is_missing_is_put_before_a_person(boss: Any, plac
     made = submit(boss, place, "writes_a_file", criteria=criteria)
     made.project.access_rules.filter(operation="execute").update(access="allow")
     why, run = played(made)
-    assert (why, run.status) == ("gate:escalation", "waiting")
+    assert (why, run.status) == ("gate:checks_not_run", "waiting")
     gate = Gate.objects.get(run=run, status="open")
     assert "greets is not there" in gate.title
     client = Client()
@@ -198,7 +198,7 @@ def test_a_check_whose_program_is_missing_is_put_before_a_person(boss: Any, plac
     (tools / "greets").write_text('#!/bin/sh\ngrep -q Hello "$1"\n')
     answer(boss, run, "approve")
     why, run = played(run)
-    assert why == "gate:escalation"
+    assert why == "gate:checks_not_run"
     assert "may not be executed here" in Gate.objects.get(run=run, status="open").title
     (tools / "greets").chmod(0o755)
     answer(boss, run, "approve")

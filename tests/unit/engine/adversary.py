@@ -412,7 +412,7 @@ def _let_on(fact: f.Fact, limits: Mapping[str, object]) -> bool:
         "extend",
     }:
         return False
-    return fact.kind in {"escalation", "loop_detected"} or limits.get(fact.gate) == "max_failures"
+    return fact.kind in {"escalation", "checks_not_run", "loop_detected"} or limits.get(fact.gate) == "max_failures"
 
 
 class Gatekeeper(fakes.Gatekeeper):

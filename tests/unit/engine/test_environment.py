@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
+from loops.engine.apply import apply
+from loops.engine.encoding.replace import evolve
 from loops.engine.ends.reasons import EXPLANATIONS
 from loops.engine.failures.classify import classify
 from loops.engine.state.failure import Failure, Source
@@ -126,7 +128,7 @@ FAILS = WORK["a failing test"]
 @pytest.mark.parametrize("name", ENVIRONMENT)
 def test_a_person_is_asked_and_the_checks_run_again(name: str) -> None:
     world = Place(ENVIRONMENT[name][0], PASSES).world
-    assert world.drive() == "gate:escalation"
+    assert world.drive() == "gate:checks_not_run"
     (gate,) = world.gatekeeper.opened
     assert "cannot run here" in gate.title
     assert ENVIRONMENT[name][2] in gate.view["failure"]
@@ -152,7 +154,7 @@ def test_a_failure_of_the_work_is_repaired_and_nobody_is_asked(name: str) -> Non
 def test_a_person_who_gives_it_back_makes_it_a_repair() -> None:
     """Whoever sees that the agent removed the runner says so, and the agent pays for it."""
     world = Place(MISSING, PASSES).world
-    assert world.drive() == "gate:escalation"
+    assert world.drive() == "gate:checks_not_run"
     world.decide("respond", answer="You deleted it: put it back.")
     assert world.drive() == "ended"
     assert (world.state.end_reason, world.state.repairs) == ("criteria_met", 1)
@@ -164,7 +166,7 @@ def test_a_person_who_gives_it_back_makes_it_a_repair() -> None:
 def test_checks_are_run_again_only_as_often_as_a_run_is_let_go_on() -> None:
     world = Place(MISSING, max_extensions=2).world
     for used in range(3):
-        assert world.drive() == "gate:escalation"
+        assert world.drive() == "gate:checks_not_run"
         view = world.gatekeeper.opened[-1].view
         assert (view["extensions_used"], view["extensions_allowed"]) == (used, 2)
         world.decide("approve")
@@ -172,10 +174,23 @@ def test_checks_are_run_again_only_as_often_as_a_run_is_let_go_on() -> None:
     assert world.state.end_reason == "checks_not_run"
 
 
+@pytest.mark.spec("E1", "J4")
+def test_a_gate_about_it_that_an_earlier_version_opened_is_decided_alike() -> None:
+    world = Place(MISSING, PASSES).world
+    world.drive()
+    gate = world.state.gate
+    assert gate is not None
+    earlier = evolve(world.state, gate=replace(gate, kind="escalation"))
+    for verdict, fatal, checks in (("approve", "", None), ("reject", "checks_not_run", earlier.checks)):
+        decided = f.GateDecided(gate=gate.id, kind="escalation", verdict=verdict, by="ana", reason="", payload={})
+        state = apply(earlier, decided)
+        assert (state.fatal, state.checks) == (fatal, checks)
+
+
 @pytest.mark.spec("E1", "A5")
 def test_a_run_that_nobody_helps_ends_by_that_name_and_can_be_tried_again() -> None:
     world = Place(MISSING, PASSES).world
-    assert world.drive() == "gate:escalation"
+    assert world.drive() == "gate:checks_not_run"
     world.decide("reject", reason="not now")
     assert world.drive() == "ended"
     assert (world.state.phase, world.state.end_reason) == (Phase.FAIL, "checks_not_run")
@@ -195,7 +210,7 @@ def test_what_is_wrong_with_the_work_waits_for_the_environment() -> None:
     tools = Tools({"run_command": lambda arguments: results[arguments["command"]].pop(0)})
     results["lint"] += [PASSES]
     world = World(lambda request: done(), tools, criteria=[("it is neat", "lint"), ("it works", "test")])
-    assert world.drive() == "gate:escalation"
+    assert world.drive() == "gate:checks_not_run"
     assert world.state.repairs == 0
     world.decide("approve")
     assert world.drive() == "ended"
@@ -239,7 +254,7 @@ def test_a_module_that_the_project_says_it_needs_is_no_fault_of_the_work(result:
 @pytest.mark.spec("E1", "M4")
 def test_a_module_that_nobody_has_to_write_is_not_repaired() -> None:
     world = Place(lacks("requests", declared=True), PASSES).world
-    assert world.drive() == "gate:escalation"
+    assert world.drive() == "gate:checks_not_run"
     assert "requests is not installed" in world.gatekeeper.opened[0].view["failure"]
     assert world.state.repairs == 0
 
@@ -248,7 +263,7 @@ def test_a_module_that_nobody_has_to_write_is_not_repaired() -> None:
 def test_a_module_that_nobody_declared_costs_one_repair_and_no_second() -> None:
     """The agent may still have to write it; what is missing after that as well is somebody else's."""
     world = Place(lacks("requests", declared=False), max_repairs=5).world
-    assert world.drive() == "gate:escalation"
+    assert world.drive() == "gate:checks_not_run"
     assert world.state.repairs == 1
     assert "requests is not installed" in world.gatekeeper.opened[0].view["failure"]
 
@@ -269,5 +284,5 @@ def test_a_module_that_the_command_itself_runs(text: str, repairs: int) -> None:
     world = World(
         lambda request: done("3"), tools, criteria=[(text, "python3 -m ledger test")], limits={"max_repairs": 5}
     )
-    assert world.drive() == "gate:escalation"
+    assert world.drive() == "gate:checks_not_run"
     assert world.state.repairs == repairs

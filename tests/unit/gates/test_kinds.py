@@ -9,7 +9,7 @@ import pytest
 from gates.policy.kinds import GATE_KINDS, Kind, Verdict, of
 from gates.policy.verdicts import allowed
 from loops.engine import apply
-from loops.engine.reducers import CALL, CHECK, CHECKS_NOT_RUN, DECISIONS, OTHER
+from loops.engine.reducers import CALL, CHECK, DECISIONS, OTHER
 
 PARTS = Path(__file__).parents[3] / "templates" / "gates" / "kinds"
 
@@ -41,4 +41,4 @@ def test_an_ability_says_what_a_decision_on_each_kind_means() -> None:
     """Those that no ability says are about what the gate names: a call, or the command of a criterion."""
     assert apply.HANDLERS, "which brings all abilities in"
     assert {*Kind} - DECISIONS.keys() == {Kind.TOOL_APPROVAL, Kind.IRREVERSIBLE_ACTION}
-    assert DECISIONS.keys() - {*Kind} == {CALL, CHECK, CHECKS_NOT_RUN, OTHER}
+    assert DECISIONS.keys() - {*Kind} == {CALL, CHECK, OTHER}
