@@ -65,7 +65,11 @@ class Policy(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="policy")
     final_review = models.CharField(max_length=20, choices=FinalReview, default=FinalReview.UNLESS_VERIFIED)
-    gate_expiry_minutes = models.PositiveIntegerField(default=7 * 24 * 60, validators=[MinValueValidator(1)])
+    gate_expiry_minutes = models.PositiveIntegerField(
+        default=7 * 24 * 60,
+        validators=[MinValueValidator(1)],
+        help_text="A gate that nobody decides within this time expires. Open gates keep the deadline they have.",
+    )
     expiry_outcome = models.CharField(max_length=20, choices=ExpiryOutcome, default=ExpiryOutcome.REJECT)
     sla_minutes = models.PositiveIntegerField(default=60, help_text="A gate waiting longer than this is late.")
     own_approval_allowed = models.BooleanField(

@@ -1,4 +1,4 @@
-"""The figures that bound every tool call, in one value that admin can replace (SPEC I7)."""
+"""The figures that bound every tool call, the same in every project; Operations lists them (SPEC I7)."""
 
 from __future__ import annotations
 
