@@ -24,11 +24,13 @@ Places = Mapping[str, Any]
 _libc = ctypes.CDLL(None, use_errno=True)
 _CALLS = {
     "x86_64": {"ptrace": 101, "unshare": 272, "mount": 165, "bpf": 321, "keyctl": 250, "shmget": 29, "mq_open": 240}
-    | {"process_vm_readv": 310, "capget": 125, "io_uring_setup": 425, "pidfd_getfd": 438, "perf_event_open": 298},
+    | {"process_vm_readv": 310, "capget": 125, "io_uring_setup": 425, "pidfd_getfd": 438, "perf_event_open": 298}
+    | {"shmctl": 31},
     "aarch64": {"ptrace": 117, "unshare": 97, "mount": 40, "bpf": 280, "keyctl": 219, "shmget": 194, "mq_open": 180}
-    | {"process_vm_readv": 270, "capget": 90, "io_uring_setup": 425, "pidfd_getfd": 438, "perf_event_open": 241},
+    | {"process_vm_readv": 270, "capget": 90, "io_uring_setup": 425, "pidfd_getfd": 438, "perf_event_open": 241}
+    | {"shmctl": 195},
 }
-_NEW_USER, _ATTACH = 0x10000000, 16
+_NEW_USER, _ATTACH, _REMOVE = 0x10000000, 16, 0
 
 
 def main() -> NoReturn:
@@ -146,9 +148,14 @@ def _others(places: Places) -> None:
     )
 
 
+def _segment() -> None:
+    """It would outlive us."""
+    _call("shmctl", _call("shmget", 0, 4096, 0o1600), _REMOVE, 0)
+
+
 def _shared_memory(_: Places) -> None:
     _any_of(
-        lambda: _call("shmget", 0, 4096, 0o1600),
+        _segment,
         lambda: _call("mq_open", b"probe", os.O_CREAT | os.O_RDWR, 0o600, 0),
         lambda: open("/dev/shm/agentops-probe", "wb"),
     )
