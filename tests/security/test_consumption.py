@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from loops.engine.values import ToolResult
-from loops.tools.limits import MIB, Limits
+from loops.tools.limits import KIB, MIB, Limits
 from loops.tools.sandbox import capability
 from loops.tools.sandbox.capability import CONFINED, FULL, SandboxLevel
 from tests.security.processes import segments_of
@@ -27,7 +27,7 @@ SMALL = Limits(memory_bytes=150 * MIB, workspace_bytes=150 * MIB, workspace_file
 END = "\nprint('held', flush=True)\nimport time; time.sleep(20)"
 SHARED = "import mmap\nkept = []\nfor _ in range(8):\n  m = mmap.mmap(-1, 64 << 20); kept.append(m)\n"
 SHARED += "  for at in range(0, 64 << 20, 4096): m[at] = 1\n"
-LIBC = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.shmat.restype = ctypes.c_void_p\n"
+LIBC = "import ctypes, socket\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.shmat.restype = ctypes.c_void_p\n"
 SEGMENTS = LIBC + (
     "kept = []\nfor _ in range(8):\n  one = libc.shmget(0, 64 << 20, 0o1600)\n"
     "  if one < 0: raise OSError(ctypes.get_errno(), 'no segment')\n"
@@ -36,6 +36,20 @@ SEGMENTS = LIBC + (
 )
 LET_GO = {"segments": "import atexit\natexit.register(lambda: [libc.shmctl(one, 0, None) for one in kept])\n"}
 """What outlives its process. Before the code: it is let go of however that ends."""
+FULL_CONNECTIONS = (
+    "import socket\nserver = socket.socket(); server.setsockopt(1, socket.SO_RCVLOWAT, 1 << 30)\n"
+    "server.bind(('127.0.0.1', 0)); server.listen(100)\nkept, held = [], 0\n"
+    "while held < 300 << 20 and len(kept) < 60:\n"
+    "  one = socket.create_connection(server.getsockname()); kept.append(one); one.settimeout(0.2)\n"
+    "  try:\n    while True: held += one.send(bytes(1 << 20))\n  except TimeoutError: pass\n"
+)
+NAMED = "for _ in range(2): os.fork()\nfor n in range(800):\n  name = f'_{os.getpid()}'; os.mkfifo(name)\n"
+NAMED += "  pipe = os.open(name, os.O_RDWR | os.O_NONBLOCK); os.unlink(name); os.write(pipe, bytes(1 << 20))\n"
+EVENTS = LIBC + (
+    "kept = [libc.inotify_init() for _ in range(20)]\n"
+    "if any(libc.inotify_add_watch(one, b'.', 0xfff) < 0 for one in kept): raise OSError('no watch')\n"
+    "for n in range(5_000):\n  name = f'{n:0245}'; open(name, 'w').close(); os.unlink(name)\n"
+)
 MEMORY = {
     "pages of its own": "kept = bytearray(400 << 20)",
     "an anonymous file": "file = os.memfd_create('x')\nfor _ in range(400): os.write(file, b'x' * (1 << 20))",
@@ -47,6 +61,11 @@ MEMORY = {
         "for one, _ in kept:\n  one.setblocking(False)\n"
         "  try:\n    while True: one.send(b'x' * 65536)\n  except BlockingIOError: pass\n"
     ),
+    "pipes that had names": NAMED,
+    "events of watched folders": EVENTS,
+    "full connections": FULL_CONNECTIONS + "  kept.append(server.accept()[0])\n",
+    "full connections that nobody takes": FULL_CONNECTIONS,
+    "full connections that nobody has": FULL_CONNECTIONS + "  one.close()\n",
     "many of one": "import os\nfor _ in range(3): os.fork()\nkept = bytearray(50 << 20)",
 }
 WRITTEN = "kept = []\nfor n in range(4):\n  f = open(f'{place}/{n}', 'wb'); os.unlink(f.name); kept.append(f)\n"
@@ -242,14 +261,94 @@ def test_without_namespaces_two_that_keep_to_their_limits_do_not_meet(tmp_path: 
     assert [result.ok for result in found] == [True, True], found
 
 
-@BOTH
-def test_pages_are_not_handed_to_pipes(tmp_path: Path, level: int) -> None:
-    """A pipe holds the huge page that a byte of it lies in, and nobody's memory shows it."""
-    code = LIBC + (
+REFERRED = {
+    "own pages to a pipe": (
         "kept = ctypes.create_string_buffer(b'x')\nwords = (ctypes.c_void_p * 2)(ctypes.addressof(kept), 1)\n"
-        "print('splices', libc.vmsplice(os.pipe()[1], words, 1, 0), flush=True)\n"
+        "if libc.vmsplice(os.pipe()[1], words, 1, 0) < 0: raise OSError(ctypes.get_errno(), 'vmsplice')\n"
+    ),
+    "pages of a file to a pipe": "os.splice(gone, os.pipe()[1], 1, offset_src=0)\n",
+    "pages of a file through a pipe": "os.sendfile(os.pipe()[1], gone, 0, 1)\n",
+    "pages of a file to a socket": "pair = socket.socketpair()\nos.sendfile(pair[0].fileno(), gone, 0, 1)\n",
+    "own pages to a connection": "socket.socket().setsockopt(socket.SOL_SOCKET, 60, 1)\n",
+    "more pages to a pipe": "import fcntl\nfcntl.fcntl(os.pipe()[1], fcntl.F_SETPIPE_SZ, 1 << 20)\n",
+}
+GONE = "import os\ngone = os.open('_', os.O_RDWR | os.O_CREAT)\nos.unlink('_'); os.write(gone, bytes(2 << 20))\n"
+
+
+@BOTH
+@pytest.mark.parametrize("kind", REFERRED)
+def test_pages_are_not_handed_over_by_reference(tmp_path: Path, level: int, kind: str) -> None:
+    """A pipe or a socket holds the huge page that a byte of it lies in, and nobody's memory shows it."""
+    code = f"{LIBC}{GONE}{REFERRED[kind]}os.ftruncate(gone, 0); print('handed over', flush=True)"
+    words = [sys.executable, "-c", code]
+    outside = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "handed over" in outside.stdout, "as it is elsewhere"
+    said = desk_of(tmp_path, level).run("run_command", argv=["python3", "-c", code])
+    assert "Error" in said.content, said
+    assert "handed over" not in said.content
+
+
+@BOTH
+def test_a_socket_has_no_larger_buffer_than_it_is_counted_by(tmp_path: Path, level: int) -> None:
+    """Who asks for one goes on with less, as where the machine gives less."""
+    code = (
+        "import socket\none, _ = socket.socketpair()\n"
+        "for option in (socket.SO_SNDBUF, socket.SO_RCVBUF): one.setsockopt(socket.SOL_SOCKET, option, 1 << 30)\n"
+        "one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)\n"
+        "assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), 'other options are set'\n"
+        "print(*(one.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)))\n"
     )
-    outside = subprocess.run([sys.executable, "-c", f"import os\n{code}"], capture_output=True, text=True, check=True)
-    assert "splices 1" in outside.stdout, "as it is elsewhere"
-    said = desk_of(tmp_path, level).run("run_command", argv=["python3", "-c", f"import os\n{code}"])
-    assert "splices -1" in said.content, said
+    result = desk_of(tmp_path, level).run("run_command", argv=["python3", "-c", code])
+    assert result.ok, result
+    assert all(int(size) <= 416 * KIB for size in result.content.split()[-2:]), result
+
+
+COPIES = """
+set -eu
+head -c 3000000 /dev/urandom > large
+cat large > by-cat; cat large | cat | cat > by-pipes; cp large by-cp; cp -a by-cp by-archive
+tee < large by-tee > by-both
+install -m 600 large by-install; dd if=large of=by-dd bs=64k status=none; tar -cf - large | tar -xOf - > by-tar
+mkdir folder
+python3 -c 'import shutil; shutil.copyfile("large", "by-shutil"); shutil.copy("large", "folder")'
+python3 -c 'import shutil; shutil.copytree("folder", "tree")'
+python3 -c '
+import socket, threading
+server = socket.create_server(("127.0.0.1", 0)) if {connections} else None
+ours, theirs = (socket.create_connection(server.getsockname()), server.accept()[0]) if server else socket.socketpair()
+def send():
+    with open("large", "rb") as file, ours: ours.sendfile(file)
+threading.Thread(target=send).start()
+with open("by-socket", "wb") as file:
+    while piece := theirs.recv(65536): file.write(piece)
+'
+for copy in by-* tree/large; do cmp large "$copy"; done
+git init -q one && cp large one && git -C one add large
+git -C one -c user.name=a -c user.email=a@b commit -qm one && git clone -q one two && cmp large two/large
+echo "all the same"
+"""
+
+
+@BOTH
+def test_ordinary_programs_copy_as_ever(tmp_path: Path, level: int) -> None:
+    """Who would hand pages over is told that it does not work with these files, and reads and writes them."""
+    result = desk_of(tmp_path, level, Limits()).shell(COPIES.format(connections=level == FULL), timeout_s=60)
+    assert result.ok, result
+    assert "all the same" in result.content
+
+
+def test_a_server_and_its_many_clients_work(tmp_path: Path) -> None:
+    """Connections count by what waits in them: a hundred at once, each with a megabyte, are ordinary."""
+    code = (
+        "import asyncio\nasync def serve(reader, writer):\n  await reader.readline(); writer.write(bytes(1 << 20))\n"
+        "  await writer.drain(); writer.close()\n"
+        "async def ask(port):\n  reader, writer = await asyncio.open_connection('127.0.0.1', port)\n"
+        "  writer.write(b'x\\n'); size = len(await reader.read()); writer.close(); return size\n"
+        "async def main():\n  server = await asyncio.start_server(serve, '127.0.0.1', 0)\n"
+        "  port = server.sockets[0].getsockname()[1]\n"
+        "  for _ in range(5): print(sum(await asyncio.gather(*(ask(port) for _ in range(100)))) >> 20, flush=True)\n"
+        "asyncio.run(main())"
+    )
+    result = desk_of(tmp_path, FULL, Limits()).run("run_command", argv=["python3", "-c", code], timeout_s=60)
+    assert result.ok, result
+    assert result.content.split().count("100") == 5, result

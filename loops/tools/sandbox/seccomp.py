@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import platform
 import struct
+from collections.abc import Mapping
 
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW = 0x7FFF0000
@@ -18,6 +19,10 @@ _REFUSE = 0x00050000 | errno.EPERM
 _MISSING = 0x00050000 | errno.ENOSYS
 _NO_FAMILY = 0x00050000 | errno.EAFNOSUPPORT
 _NO_ROOM = 0x00050000 | errno.ENOSPC
+_NOT_FOR_THESE = 0x00050000 | errno.EINVAL
+_NO_OPTION = 0x00050000 | errno.ENOPROTOOPT
+_IGNORE = 0x00050000
+"""Nothing is done, and the caller hears that it was."""
 _NUMBER, _ARCHITECTURE, _ARGUMENT_0, _ARGUMENT_1 = 0, 4, 16, 24
 _NEW_NAMESPACES = 0x7E020080  # NEWUSER, NEWPID, NEWNET, NEWIPC, NEWUTS, NEWCGROUP, NEWNS, NEWTIME
 _FAMILIES = (1, 2, 10)  # UNIX, INET, INET6: they reach nothing outside the own network namespace
@@ -57,6 +62,17 @@ _AT_MOST = {
     "aarch64": ((194, 16_384), (190, 32)),
 }
 """Numbers of shmget and semget, and the most that their second argument may be: bytes, and semaphores in one set."""
+
+# A page of a file that a pipe or a socket refers to stays until somebody reads it, with the two megabytes it may be
+# a part of, though the file is empty and gone by then. Who hears that these two files will not do, as it is with many,
+# reads and writes instead: all ordinary programs.
+_BY_REFERENCE = {"x86_64": {"splice": 275, "sendfile": 40}, "aarch64": {"splice": 76, "sendfile": 71}}
+
+_FCNTL = {"x86_64": 72, "aarch64": 25}
+_LARGER_PIPE = 1031
+_SETSOCKOPT = {"x86_64": 54, "aarch64": 208}
+_OF_ANY_SOCKET = 1
+_SEND_BUFFER, _RECEIVE_BUFFER, _WITHOUT_COPIES = 7, 8, 60
 
 # Without namespaces the kernel's message queues and shared memory are the host's, a socket reaches it, an observer sees
 # names in its folders, and what belongs to a file besides its bytes is guarded by its owner alone.
@@ -152,6 +168,31 @@ def _small(number: int, most: int) -> list[bytes]:
     ]
 
 
+def _sized(machine: str) -> list[bytes]:
+    """A pipe and a socket hold what the kernel gives by itself, so that they can be counted. How much a larger buffer
+    is was always the kernel's to say; a socket that sends without copies holds pages as a pipe does by reference."""
+    sockets = _SETSOCKOPT[machine]
+    return [
+        *_answered(_FCNTL[machine], {1: _LARGER_PIPE}, _REFUSE),
+        *_answered(sockets, {1: _OF_ANY_SOCKET, 2: _SEND_BUFFER}, _IGNORE),
+        *_answered(sockets, {1: _OF_ANY_SOCKET, 2: _RECEIVE_BUFFER}, _IGNORE),
+        *_answered(sockets, {1: _OF_ANY_SOCKET, 2: _WITHOUT_COPIES}, _NO_OPTION),
+    ]
+
+
+def _answered(number: int, arguments: Mapping[int, int], answer: int) -> list[bytes]:
+    """Answer the call where all these arguments are so; the accumulator holds the number again for what follows. Only
+    for arguments of which the kernel reads the low 32 bits."""
+    length = 2 * len(arguments) + 2
+    program = [_step(_JUMP_EQUAL, number, 0, length)]
+    for at, (argument, value) in enumerate(arguments.items()):
+        program += [
+            _step(_LOAD, _ARGUMENT_0 + 8 * argument),
+            _step(_JUMP_EQUAL, value, 0, length - 2 * at - 3),
+        ]
+    return [*program, _step(_RETURN, answer), _step(_LOAD, _NUMBER)]
+
+
 def _asked(number: int, may_have_no_path: bool) -> list[bytes]:
     """Ask the supervisor. Times without a path are those of an open file, which Landlock did see."""
     if not may_have_no_path:
@@ -186,8 +227,11 @@ def _program(machine: str, more: dict[str, int], special: list[bytes], families:
         program += [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _REFUSE)]
     for number in sorted(_UNSEEN[machine].values()):
         program += [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _MISSING)]
+    for number in sorted(_BY_REFERENCE[machine].values()):
+        program += [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _NOT_FOR_THESE)]
     for number, most in _AT_MOST[machine]:
         program += _small(number, most)
+    program += _sized(machine)
     program += special
     program += [
         _step(_JUMP_EQUAL, clone, 0, 4),

@@ -13,17 +13,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from loops.tools.limits import Limits
+from loops.tools.limits import KIB, MIB, Limits
 
-KIB = 1024
-_PIPE = 64 * KIB
+_PIPE = 16 * os.sysconf("SC_PAGE_SIZE")
 _SOCKET = 416 * KIB
-"""Twice the largest buffer that the kernel gives to whoever is not root."""
+"""Twice the buffer that the kernel gives to a socket which asks for none: no other is given (``seccomp._sized``)."""
+_CONNECTION = 4 * KIB
+_FOR_A_BYTE = 4
+"""What a byte in a connection takes. Three bytes of four may be the kernel's own where they came one by one."""
+_EVENTS = 9 * MIB
+"""Of one watcher of folders: 16,384 with long names, as the kernel gives by itself."""
 _INODE = KIB
 _RESIDENT = (b"RssAnon:", b"RssFile:", b"VmSwap:", b"VmPTE:")
 _IN_MEMORY = ("/dev/zero (deleted)", "/SYSV", "/memfd:")
 _GONE = " (deleted)"
 _SOCKETS = "socket:"
+_WATCHER = "anon_inode:inotify"
 _SENT = b"scm_fds:"
 
 
@@ -69,6 +74,7 @@ def measure(first: int, folders: Mapping[str, int], most_tasks: int) -> Used:
     used.tasks = 0
     devices = _in_folders(first, folders, used)
     seen = _Seen()
+    _connections(first, seen)
     for process in processes:
         used.tasks += len(_listed(f"/proc/{process}/task"))
         used.memory += _resident(process)
@@ -168,6 +174,25 @@ def _mappings(process: int, seen: _Seen) -> None:
         seen.mapped[inode] = max(seen.mapped.get(inode, 0), size)
 
 
+def _connections(first: int, seen: _Seen) -> None:
+    """What waits in the connections of the command's own network, whose buffers grow by themselves: also in those that
+    nobody has accepted yet, or that nobody has any more."""
+    with suppress(OSError):
+        if os.readlink(f"/proc/{first}/ns/net") != os.readlink("/proc/self/ns/net"):
+            for version in ("tcp", "tcp6"):
+                with open(f"/proc/{first}/net/{version}", "rb") as file:
+                    for line in list(file)[1:]:
+                        _connection(line.split(), seen)
+
+
+def _connection(words: list[bytes], seen: _Seen) -> None:
+    """``sl local remote state unsent:unread timer retransmits uid timeout inode ...``"""
+    inode = words[9].decode()
+    waiting = sum(int(count, 16) for count in words[4].split(b":"))
+    name = f"{_SOCKETS}[{inode}]" if inode != "0" else b" ".join(words[1:3]).decode()
+    seen.queues[name] = _CONNECTION + _FOR_A_BYTE * waiting
+
+
 def _descriptors(folder: str, seen: _Seen, devices: set[int]) -> None:
     for name in _listed(folder):
         with suppress(OSError):
@@ -175,10 +200,12 @@ def _descriptors(folder: str, seen: _Seen, devices: set[int]) -> None:
             if target.startswith("pipe:"):
                 seen.queues[target] = _PIPE
             elif target.startswith(_SOCKETS):
-                seen.queues[target] = _SOCKET
+                seen.queues[target] = max(_SOCKET, seen.queues.get(target, 0))
                 seen.in_flight = seen.in_flight or _carries(f"{folder}info/{name}")
-            elif target.endswith(_GONE):
-                _without_name(f"{folder}/{name}", target, seen, devices)
+            elif target == _WATCHER:  # it has no number of its own
+                seen.queues[f"{folder.partition('/task/')[0]} {name}"] = _EVENTS
+            elif target.startswith("/"):
+                _file(f"{folder}/{name}", target, seen, devices)
 
 
 def _carries(info: str) -> bool:
@@ -187,8 +214,15 @@ def _carries(info: str) -> bool:
         return any(int(line.split()[1]) > 0 for line in file if line.startswith(_SENT))
 
 
-def _without_name(path: str, target: str, seen: _Seen, devices: set[int]) -> None:
+def _file(path: str, target: str, seen: _Seen, devices: set[int]) -> None:
     found = os.stat(path)
+    if stat.S_ISFIFO(found.st_mode):  # a pipe that has, or had, a name
+        seen.queues[f"pipe:{found.st_dev}:{found.st_ino}"] = _PIPE
+    elif target.endswith(_GONE):
+        _without_name(found, target, seen, devices)
+
+
+def _without_name(found: os.stat_result, target: str, seen: _Seen, devices: set[int]) -> None:
     if stat.S_ISREG(found.st_mode) and found.st_dev not in devices:  # a folder in memory counts these itself
         kind = seen.named if target.startswith(_IN_MEMORY) else seen.on_disk
         kind[(found.st_dev, found.st_ino)] = found.st_blocks * 512
