@@ -16,6 +16,7 @@ from loops.engine.values import Access, ToolCall
 AGAIN_AT_MOST = 3
 """Approvals of one verification that did not hold any more when they were to be used, before criteria stay unproven."""
 CHANGED = "the run changed files that this command may execute or obey"
+UNKNOWN = "an earlier run may have changed what this command executes or obeys, or it is too much to tell"
 KEPT_CHANGING = "what it obeys changed each time after it was approved"
 ASKED_SINCE = "commands are asked about since these checks began"
 Numbered = Sequence[tuple[int, Criterion]]
@@ -104,7 +105,7 @@ class Clearance:
             kind=judgement.gate_kind or "tool_approval",
             title="",
             call=call_of(number, criterion),
-            reasons=(*again, CHANGED, *judgement.reasons),
+            reasons=(*again, CHANGED if self._session.state.clearance.trusted else UNKNOWN, *judgement.reasons),
             risk=judgement.risk,
             criterion=criterion.text,
         )

@@ -247,6 +247,7 @@ def _equipped(started: f.RunStarted, run: Run, store: journal.PgJournal, *, keep
     system, version = system_prompt(spec)
     tools = tools_of(run, store.connection, store.stage)
     context = p.CallContext(str(run.pk), 0, spec.agent.type, spec.project_id, run.workspace_path)
+    trusted = keep and any(criterion.command for criterion in spec.criteria) and not _is_used(run)
     return replace(
         started,
         system=system,
@@ -254,8 +255,13 @@ def _equipped(started: f.RunStarted, run: Run, store: journal.PgJournal, *, keep
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
         snapshot=tools.snapshot(context) if keep else "",
-        obeyed=tools.obeyed(context) if keep and any(criterion.command for criterion in spec.criteria) else "",
+        obeyed=tools.obeyed(context) if trusted else "",
     )
+
+
+def _is_used(run: Run) -> bool:
+    """Did another run work in this very folder? What it left there is no person's (ADR 0052)."""
+    return Run.objects.filter(workspace_path=run.workspace_path).exclude(pk=run.pk).exists()
 
 
 def _note(store: journal.PgJournal, state: RunState, fact: f.Fact) -> RunState:

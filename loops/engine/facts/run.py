@@ -32,8 +32,8 @@ class RunStarted(Fact):
     snapshot: str = ""
     """SHA-256 of the blob that lists the workspace as the run found it; empty where it was too large (SPEC O3)."""
     obeyed: str = ""
-    """SHA-256 over all that a command would obey in that workspace; empty where no criterion has a command, or where it
-    cannot be told whole (SPEC Q5)."""
+    """SHA-256 over all that a command would obey in that workspace; empty where no criterion has a command, where it
+    cannot be told whole, or where another run worked in that folder before (SPEC Q5)."""
 
 
 @dataclass(frozen=True, kw_only=True)

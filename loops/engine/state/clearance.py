@@ -47,7 +47,8 @@ class Clearance:
     """Commands of acceptance criteria, where commands are asked about (SPEC Q5, ADR 0052)."""
 
     trusted: str = ""
-    """Hash of the workspace as the run found it, or as checks left that; "" where it is not known whole."""
+    """Hash of the workspace as the run found it, or as checks left that; "" where it is not known whole, or where what
+    it found may be another run's."""
     asked: str = ""
     """The command that the open gate is about."""
     stands: str = ""

@@ -26,6 +26,7 @@ from loops.services.tasks import submit_task
 from loops.storage import chain, reader
 from loops.storage.rebuild import rebuild
 from tests.decisions import decide
+from tests.unit.tools.harness import reachable
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q5", "D1")]
 CHECK = "sh check.sh"
@@ -57,17 +58,23 @@ class Played:
     """A run whose agent makes these calls, one a step. ``access``: what the project says of commands."""
 
     def __init__(self, boss: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, *calls: Any, **more: Any) -> None:
-        turns = [Turn(text="I do it.", calls=(call,)) for call in (*calls, DONE)]
-        script = Script(name="never_stops", summary="", play=lambda request, number: turns[min(number, len(turns) - 1)])
-        monkeypatch.setattr(never_stops, "SCRIPT", script)
         project = create_project(actor=boss, name="P", slug="p")
         AccessRule.objects.filter(project=project, operation="execute").update(access=more.get("access", "ask"))
         agent = Agent.objects.create(project=project, name="a", actor_model=ensure_script("never_stops", pace=0))
         criteria = [{"text": f"It holds ({command})", "command": command} for command in more.get("checks", [CHECK])]
-        workspace = Workspace.objects.create(project=project, name="w", path=str(folder))
-        task = {"goal": "Do it", "final_review": more.get("final_review", "never"), "criteria": criteria}
-        self.boss = boss
-        self.run = submit_task(actor=boss, project=project, agent=agent, workspace=workspace, **task).run
+        copied = not more.get("in_place")
+        workspace = Workspace.objects.create(project=project, name="w", path=str(folder), copy_for_each_run=copied)
+        self.boss, self.monkeypatch = boss, monkeypatch
+        self.task = {"project": project, "agent": agent, "workspace": workspace, "goal": "Do it", "criteria": criteria}
+        self.task |= {"final_review": more.get("final_review", "never")}
+        self.begin(*calls)
+
+    def begin(self, *calls: Any) -> None:
+        """The next run of the same task, whose agent makes these calls."""
+        turns = [Turn(text="I do it.", calls=(call,)) for call in (*calls, DONE)]
+        script = Script(name="never_stops", summary="", play=lambda request, number: turns[min(number, len(turns) - 1)])
+        self.monkeypatch.setattr(never_stops, "SCRIPT", script)
+        self.run = submit_task(actor=self.boss, **self.task).run
 
     def go(self) -> Gate | None:
         """Drive it; the gate at which it rests."""
@@ -121,6 +128,36 @@ def test_nothing_that_the_agent_wrote_runs_before_somebody_said_so(play: Any) ->
 
 def test_what_the_run_left_as_it_was_is_checked_without_a_question(play: Any) -> None:
     played = play(("read_file", {"path": "check.sh"}))
+    assert played.go() is None
+    assert (played.run.end_reason, played.ran(), played.asked()) == ("criteria_met", "good\n", 0)
+
+
+@pytest.fixture
+def shared(play: Any, folder: Path, settings: Any) -> Any:
+    """Runs that work in the folder itself."""
+    settings.WORKSPACE_ROOTS = [str(folder.parent)]
+    reachable(folder).chmod(0o777)  # it is a person's, who lets the sandbox's user in
+    return lambda *calls: play(*calls, in_place=True)
+
+
+def test_what_another_run_left_in_the_folder_is_asked_about(shared: Any) -> None:
+    """The next run finds it, and is not the one that wrote it; nobody said that it may run either."""
+    played = shared(EVIL)
+    played.decide(played.go(), "reject", reason="not on my machine")
+    assert played.go() is None
+    played.begin(("read_file", {"path": "check.sh"}))
+    gate = played.go()
+    assert gate is not None
+    assert (gate.view["criterion"], played.ran()) == (f"It holds ({CHECK})", "")
+    assert gate.reasons[0].startswith("an earlier run may have changed what this command executes")
+    played.decide(gate)
+    assert played.go() is None
+    assert (played.run.end_reason, played.ran()) == ("criteria_met", "evil\n")
+    played.is_sound()
+
+
+def test_the_first_run_in_a_folder_finds_what_people_left_there(shared: Any) -> None:
+    played = shared(("read_file", {"path": "check.sh"}))
     assert played.go() is None
     assert (played.run.end_reason, played.ran(), played.asked()) == ("criteria_met", "good\n", 0)
 
