@@ -23,6 +23,8 @@ from loops.storage import owners
 PLACE = Path("/tmp")  # short: socket paths are limited
 OWNER = "owner"
 PR_SET_PDEATHSIG = 1
+IPC_RMID = 0
+SEGMENTS = Path("/proc/sysvipc/shm")
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -49,6 +51,8 @@ def clear(prefix: str) -> list[Path]:
                     process.kill()
         for mounted in _mounts_beneath(folder):
             subprocess.run(["umount", "-l", mounted], check=False)
+        for server in folder.glob("*/postmaster.pid"):
+            _let_go_of_memory(server)
         shutil.rmtree(folder, ignore_errors=True)
     return dead
 
@@ -81,6 +85,15 @@ def _is_left_behind(folder: Path) -> bool:
         return folder.stat().st_uid == os.getuid() and owners.is_dead((folder / OWNER).read_text())
     except OSError:
         return False
+
+
+def _let_go_of_memory(server: Path) -> None:
+    """Postgres takes a segment of shared memory to tell whether it runs, and notes key and number on line 7. Killed, it
+    leaves it to the machine."""
+    with contextlib.suppress(OSError, IndexError):
+        noted = server.read_text().splitlines()[6].split()
+        if _libc is not None and noted in [line.split()[:2] for line in SEGMENTS.read_text().splitlines()]:
+            _libc.shmctl(int(noted[1]), IPC_RMID, None)
 
 
 def _mounts_beneath(folder: Path) -> list[str]:
