@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 from loops.driver.clearance import Clearance, call_of
 from loops.driver.interrupts import STOP_OR_PAUSE, Interrupts
@@ -11,14 +13,17 @@ from loops.driver.session import RunSession
 from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
 from loops.engine import facts as f
+from loops.engine.rollback import plan as rb
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import Criterion
+from loops.engine.text.missing_modules import Missing, missing_module
 from loops.engine.values import ToolResult
 from loops.engine.verification.checks import check_schema, unproven
-from loops.engine.verification.environment import missing_module, obstacle
+from loops.engine.verification.environment import ABSENT, obstacle
 
 DETAIL_CHARS = 4000
-_RUN_BY_NAME, _WORD = re.compile(r"-m\s*(\w+)"), re.compile(r"\w+")
+_WORD = re.compile(r"[\w@./`'\"-]+")
+_KINDS = frozenset({"module", "package"})
 SCHEMA_S = 60.0
 """The judgement has a budget of its own; this is for a machine with a lot to do."""
 
@@ -53,7 +58,7 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
                     call = call_of(number, criterion)
                     result = await calls.execute(call, calls.context(call), STOP_OR_PAUSE)
                     clearing.ran()
-                    checks.append(_check(session.state, criterion, result))
+                    checks.append(_check(session, criterion, result))
                 case why:
                     checks.append(_refused(criterion, why))
     session.note(f.ChecksCompleted(checks=(*checks, *unproven(spec)), found=clearing.found, left=clearing.left))
@@ -72,19 +77,57 @@ def _ends(text: str) -> str:
     return f"{text[:first]}\n[… {len(text) - DETAIL_CHARS} characters left out …]\n{text[-last:]}"
 
 
-def _is_ours(state: RunState, command: str, name: str) -> bool:
-    """May the agent have to write this module? Not one that was missing before the latest repair as well; nor one that
-    the command itself runs, unless the task speaks of it."""
+def _is_ours(state: RunState, command: str, missing: Missing, like: object) -> bool:
+    """May the agent have to write this module, or its name? Not one that was missing before the latest repair as well.
+    Else one whose name is a slip of that of a module of the work, and one that the task speaks of."""
     before = next((check.detail for check in state.failed_checks if check.command == command), "")
-    if missing_module(before) == name:
+    if (known := missing_module(before)) is not None and known.name == missing.name:
         return False
     task = "\n".join((state.spec.goal, *(criterion.text for criterion in state.spec.criteria)))
-    return name not in _RUN_BY_NAME.findall(command) or name in _WORD.findall(task)
+    return bool(like) or _speaks_of(task, missing)
 
 
-def _check(state: RunState, criterion: Criterion, result: ToolResult) -> f.Check:
+def _speaks_of(task: str, missing: Missing) -> bool:
+    """By a file or folder of its name, in backticks, or beside "module" or "package"; the bare word may be anything."""
+    words = _WORD.findall(task)
+    for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
+        bare = word.strip("`'\".")
+        if bare == missing.path and (word.startswith("`") or {before.lower(), after.lower()} & _KINDS):
+            return True
+        parts = PurePosixPath(bare)
+        is_file = parts.suffix.removeprefix(".") in missing.form.endings and parts.stem == missing.path
+        if is_file or ("/" in bare and missing.path in (*parts.parts[:-1], bare.rstrip("/"))):
+            return True
+    return False
+
+
+def _is_of_the_run(session: RunSession, path: str) -> bool:
+    """Did the run itself take away what is missing, or put a file of its name somewhere else?"""
+    history = session.ports.journal.history(rb.LEDGER)
+    changes, _ = rb.left_behind(fact for fact in history if not isinstance(fact, f.Forked))
+    return any(_removed(change, path) or _made(change, path) for change in changes)
+
+
+def _removed(change: rb.FileChange, path: str) -> bool:
+    if not change.before or change.after:
+        return False
+    stems = [part.partition(".")[0] if "." not in path else part for part in change.path.split("/")]
+    wanted = path.split("/")
+    return any(stems[at : at + len(wanted)] == wanted for at in range(len(stems)))
+
+
+def _made(change: rb.FileChange, path: str) -> bool:
+    stem, wanted = PurePosixPath(change.path).name.partition(".")[0], PurePosixPath(path).name.partition(".")[0]
+    return not change.before and bool(change.after) and stem == wanted
+
+
+def _check(session: RunSession, criterion: Criterion, result: ToolResult) -> f.Check:
     text, command = criterion.text, criterion.command
-    found = obstacle(result, lambda name: _is_ours(state, command, name))
+    absent = result.data.get(ABSENT)
+    like = absent.get("like") if isinstance(absent, Mapping) else None
+    found = obstacle(result, lambda missing: _is_ours(session.state, command, missing, like))
+    if found is not None and found.path and _is_of_the_run(session, found.path):
+        found = None
     status = "passed" if result.ok else "failed" if found is None else "error"
     detail = "" if result.ok else _ends(f"{result.error}\n{result.content}".strip())
     return f.Check(

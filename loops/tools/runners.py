@@ -76,7 +76,7 @@ def documents(command: str | Sequence[str]) -> tuple[str, ...]:
 def named(command: str | Sequence[str]) -> tuple[str, ...]:
     """Paths of XML and JSON files that the words name, such as ``--junitxml=build/report.xml``; whoever reads them
     checks where they lead."""
-    words = chain.from_iterable(_commands(command)) if isinstance(command, str) else command
+    words = chain.from_iterable(simple_commands(command)) if isinstance(command, str) else command
     found = (part for word in words for part in (word, word.partition("=")[2]) if _DOCUMENT.fullmatch(part))
     return tuple(dict.fromkeys(found))
 
@@ -87,7 +87,7 @@ def _starts_runner(command: str | Sequence[str], depth: int, missed: list[str]) 
         return _runs(list(command), depth, missed)
     if len(command) > LONGEST:
         missed.append(f"what follows the first {LONGEST:,} characters of a line")
-    commands = list(_commands(command))
+    commands = list(simple_commands(command))
     return not any(_defines(words) for words in commands) and any(_runs(words, depth, missed) for words in commands)
 
 
@@ -151,7 +151,7 @@ _TOKEN = re.compile(
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*+)"|\\(.)""", re.DOTALL)
 
 
-def _commands(line: str) -> Iterator[list[str]]:
+def simple_commands(line: str) -> Iterator[list[str]]:
     """The simple commands of a shell line, without quotes, redirections, comments and here-documents; one that makes a
     function begins with that word. What cannot be read ends it."""
     line, at = line[:LONGEST], 0

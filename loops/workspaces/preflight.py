@@ -66,7 +66,7 @@ async def _one(tools: LiveTools, asked: Preflight, folder: Path, number: int) ->
     if judgement.access is Access.DENY:
         return _result(command, "refused", "; ".join(judgement.reasons))
     result = await tools.execute(call, context, lambda stream, chunk: None)
-    found = obstacle(result)
+    found = obstacle(result, lambda missing: False)
     if found is not None:
         return _result(command, "error", f"{found.what} {found.todo}", result)
     return _result(command, "passed" if result.ok else "failed", _counted(result), result)

@@ -14,7 +14,7 @@ from loops.engine.values import Access, ArtifactRef, Danger, FailureKind, Json, 
 from loops.tools import runners
 from loops.tools.arguments import PATH, schema, string, text, texts, whole
 from loops.tools.builtin.test_results import NOT_COUNTED, measured, reported, standing, with_notes
-from loops.tools.dependencies import absent
+from loops.tools.dependencies import absent, places
 from loops.tools.limits import Limits
 from loops.tools.output import Shown, clean_text, reveal, sha256_hex, show
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
@@ -39,11 +39,12 @@ _SCRIPT_ENDINGS = (".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".
 async def run_command(arguments: Arguments, run: ToolRun) -> ToolResult:
     argv, line = _argv(arguments), text(arguments, "command")
     if not runners.is_test_run(line or argv):
-        return _not_looked_at(command_result(await start(argv, arguments, run), run), line or argv)
+        result = command_result(await start(argv, arguments, run), run, _looks_in(line or argv, arguments))
+        return _not_looked_at(result, line or argv)
     named = _named(line or argv, text(arguments, "directory", "."))
     before = standing(run.workspace, named)
     outcome = await start(argv, arguments, run)
-    result = command_result(outcome, run)
+    result = command_result(outcome, run, _looks_in(line or argv, arguments))
     more = len(runners.named(line or argv)) - runners.MOST_DOCUMENTS
     unread = [f"{more} of the documents that the command names"] if more > 0 else []
     finished = outcome.finished
@@ -53,6 +54,10 @@ async def run_command(arguments: Arguments, run: ToolRun) -> ToolResult:
     lacking = counts.get(NOT_COUNTED)
     data = reported(counts) if "passed" in counts else {NOT_COUNTED: lacking} if lacking else {}
     return replace(result, content=with_notes(result.content, lacking), data={**result.data, **data})
+
+
+def _looks_in(command: str | Sequence[str], arguments: Arguments) -> tuple[str, ...]:
+    return places(command, text(arguments, "directory", "."))
 
 
 def _not_looked_at(result: ToolResult, command: str | Sequence[str]) -> ToolResult:
@@ -85,8 +90,9 @@ async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, repo
     return await run_inside(run.workspace, job, run.on_output, namespaces=run.sandbox.level >= FULL)
 
 
-def command_result(outcome: Outcome, run: ToolRun) -> ToolResult:
-    """What the model reads: the exit code, then stdout, then stderr; each cut on its own, whole bytes kept."""
+def command_result(outcome: Outcome, run: ToolRun, looks_in: Sequence[str]) -> ToolResult:
+    """What the model reads: the exit code, then stdout, then stderr; each cut on its own, whole bytes kept.
+    ``looks_in`` are the folders where what it started looks for modules."""
     finished = outcome.finished
     stdout, stderr = _shown(finished, run)
     ok = finished.exit_code == 0 and not finished.killed
@@ -120,7 +126,7 @@ def command_result(outcome: Outcome, run: ToolRun) -> ToolResult:
             "taken": [{"path": one.path, "why": one.why} for one in outcome.taken[:_MOST_TAKEN]],
             "stdout_bytes": len(finished.stdout),
             "stderr_bytes": len(finished.stderr),
-            **({} if ok else absent(run.workspace, "\n".join(parts))),
+            **({} if ok else absent(run.workspace, "\n".join(parts), looks_in)),
         },
     )
 

@@ -16,6 +16,7 @@ from loops.tools import reports
 from loops.tools.arguments import PATH, schema, string, text, texts
 from loops.tools.builtin.commands import TIMEOUT, command_operands, command_result, command_view, start
 from loops.tools.builtin.test_results import MOST_DOCUMENTS, NOT_COUNTED, Seen, measured, reported, standing, with_notes
+from loops.tools.dependencies import places
 from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.rollback import lasting_command, learn_command, of_command
@@ -34,8 +35,9 @@ async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
         if owner := file_owner():
             os.chown(folder, *owner)
         before = standing(run.workspace)
-        outcome = await start(_argv(_command(arguments, run)), arguments, run, report=folder)
-        result = command_result(outcome, run)
+        command = _command(arguments, run)
+        outcome = await start(_argv(command), arguments, run, report=folder)
+        result = command_result(outcome, run, places(command, text(arguments, "directory", ".")))
         data = await asyncio.to_thread(_counted, folder, run.workspace, before, outcome)
     found = obstacle(result) if not text(arguments, "command") else None
     if found is not None and found.code != "timed_out":  # the call may give it more time

@@ -385,12 +385,14 @@ def test_a_test_command_of_the_project_that_is_not_there_is_for_a_person(desk: D
         ({"pyproject.toml": '[dependency-groups]\ntest = ["no-such-thing"]\n'}, True),
         ({"pyproject.toml": '[tool.poetry.dependencies]\nno-such-thing = "^1"\n'}, True),
         ({"requirements.txt": "no-such-thing-at-all\n", "pyproject.toml": "this is no TOML"}, False),
-        ({"requirements.txt": "no-such-thing\n", "lib/no_such_thing.py": "x = 1\n"}, None),
+        ({"requirements.txt": "no-such-thing\n", "vendor/x/no_such_thing/__init__.py": "x = 1\n"}, True),
+        ({"requirements/dev.txt": "no-such-thing\n", "lib/no_such_thing.py": "x = 1\n"}, True),
+        ({"requirements.txt": "no-such-thing\n", "src/no_such_thing.py": "x = 1\n"}, None),
         ({"requirements.txt": "no-such-thing\n", "src/no_such_thing/__init__.py": "x = 1\n"}, None),
     ],
 )
 def test_a_module_that_is_not_there(desk: Desk, files: dict[str, str], declared: bool | None) -> None:
-    """Whether it is the work's or the environment's: by what lies in the workspace, and what the project says."""
+    """Whether it is the work's or the environment's: by where the command looked, and what the project says."""
     for path, text in files.items():
         (desk.workspace / path).parent.mkdir(parents=True, exist_ok=True)
         (desk.workspace / path).write_text(text)

@@ -12,19 +12,34 @@ from loops.engine.apply import apply
 from loops.engine.encoding.replace import evolve
 from loops.engine.ends.reasons import EXPLANATIONS
 from loops.engine.failures.classify import classify
+from loops.engine.rollback import plan as rb
 from loops.engine.state.failure import Failure, Source
 from loops.engine.state.lifecycle import Phase
+from loops.engine.text.missing_modules import Missing, missing_module
 from loops.engine.values import ToolResult
-from loops.engine.verification.environment import ABSENT, missing_module, obstacle
+from loops.engine.verification.environment import ABSENT, obstacle
 from loops.tools.limits import Limits
 from loops.tools.sandbox.usage.ceilings import met
-from tests.fakes import Tools, World, done
+from tests.fakes import Tools, World, done, says
 
 
 def failed(output: str, exit_code: int | None = 1, killed: str = "", **more: Any) -> ToolResult:
     ending = killed or f"exit code {exit_code}"
     said = f"{ending} (0.1 s)\n{output}"
     return ToolResult(ok=False, content=said, error=ending, exit_code=exit_code, data={"killed": killed}, **more)
+
+
+IMPORTED, RUN_BY_PYTHON = "E   ModuleNotFoundError: No module named '{}'", "/usr/bin/python3: No module named {}"
+
+
+def absent(name: str, said: str = IMPORTED, **more: Any) -> ToolResult:
+    """As the tool gives it, of a module that is no part of the work."""
+    found = failed(said.format(name))
+    return replace(found, data={**found.data, ABSENT: {"name": name, "declared": False, **more}})
+
+
+def nobody_writes(missing: Missing) -> bool:
+    return False
 
 
 TRACEBACK = """Traceback (most recent call last):
@@ -40,7 +55,10 @@ ENVIRONMENT = {
     "a program of make": (
         failed("/bin/sh: 1: pytest: not found\nmake: *** [Makefile:2: test] Error 127", 2), "program_missing", "pytest",
     ),
-    "a test runner": (failed("[stderr]\n/usr/bin/python3: No module named pytest"), "program_missing", "pytest"),
+    "a test runner": (absent("pytest", "[stderr]\n/usr/bin/python3: No module named {}"), "program_missing", "pytest"),
+    "a module": (absent("requests"), "program_missing", "requests"),
+    "a program of env": (failed("env: \u2018node\u2019: No such file or directory", 127), "program_missing", "node is"),
+    "a program of bundler": (failed("bundler: command not found: rspec", 127), "program_missing", "rspec"),
     "a permission": (failed("/bin/bash: line 1: ./check.sh: Permission denied", 126), "not_executable", "./check.sh"),
     "time": (failed("1 passed", -1, killed="stopped after 120 s (time limit)"), "timed_out", "120 s"),
     "time, by its owner": (failed("", None, fault="timeout"), "timed_out", "exit code"),
@@ -61,7 +79,7 @@ WORK = {
 @pytest.mark.parametrize("name", ENVIRONMENT)
 def test_what_the_environment_lacks_is_seen(name: str) -> None:
     result, code, named = ENVIRONMENT[name]
-    found = obstacle(result)
+    found = obstacle(result, nobody_writes)
     assert found is not None
     assert found.code == code
     assert named in found.what
@@ -220,14 +238,9 @@ def test_what_is_wrong_with_the_work_waits_for_the_environment() -> None:
 # --- A module that is not there -------------------------------------------------------------------------------------
 
 
-IMPORTED, RUN_BY_PYTHON = "E   ModuleNotFoundError: No module named '{}'", "/usr/bin/python3: No module named {}"
-
-
 def lacks(name: str, declared: bool | None = None, said: str = IMPORTED) -> ToolResult:
-    """As the tool gives it; ``declared`` None: something in the workspace has the name."""
-    data: dict[str, Any] = {} if declared is None else {ABSENT: {"name": name, "declared": declared}}
-    found = failed(said.format(name))
-    return replace(found, data={**found.data, **data})
+    """``declared`` None: it is a part of the work."""
+    return failed(said.format(name)) if declared is None else absent(name, said, declared=declared)
 
 
 @pytest.mark.spec("E1", "M4")
@@ -236,6 +249,7 @@ def lacks(name: str, declared: bool | None = None, said: str = IMPORTED) -> Tool
     [
         (lacks("requests", declared=True), True),
         (lacks("django", declared=True, said=RUN_BY_PYTHON), True),
+        (lacks("django", declared=False, said=RUN_BY_PYTHON), True),
         (lacks("requests", declared=False), False),
         (lacks("invoices"), False),
         (lacks("invoices", said=RUN_BY_PYTHON), False),
@@ -245,27 +259,49 @@ def lacks(name: str, declared: bool | None = None, said: str = IMPORTED) -> Tool
     ],
 )
 def test_a_module_that_the_project_says_it_needs_is_no_fault_of_the_work(result: ToolResult, *, is_seen: bool) -> None:
+    """Nor one that the command itself runs, and while the agent may still write what its code imports, no other."""
     found = obstacle(result)
     assert (found is not None) is is_seen
     if found is not None:
-        assert (found.code, found.todo) == ("program_missing", f"Install {missing_module(result.content)} there.")
+        missing = missing_module(result.content)
+        assert missing is not None
+        assert (found.code, found.todo) == ("program_missing", f"Install {missing.name} there.")
 
 
 @pytest.mark.spec("E1", "M4")
-def test_a_module_that_nobody_has_to_write_is_not_repaired() -> None:
-    world = Place(lacks("requests", declared=True), PASSES).world
+@pytest.mark.parametrize("result", [lacks("requests", declared=False), lacks("requests", declared=True)])
+def test_a_module_of_somebody_else_is_for_a_person_at_once(result: ToolResult) -> None:
+    assert obstacle(result, nobody_writes) is not None
+    world = Place(result, PASSES).world
     assert world.drive() == "gate:checks_not_run"
     assert "requests is not installed" in world.gatekeeper.opened[0].view["failure"]
     assert world.state.repairs == 0
 
 
+ONCE = {
+    "a slip in the name of a module of the work": ("it works", "pytest", absent("invocies", like="invoices")),
+    "a file that the task names": ("`src/ledger.py` adds up", "pytest", absent("ledger")),
+    "a folder that the task names": ("ledger/ adds up", "pytest", absent("ledger")),
+    "a module that the task names": ("the module ledger runs", "python3 -m ledger", absent("ledger", RUN_BY_PYTHON)),
+    "a word in backticks": ("`ledger` adds up", "pytest", absent("ledger")),
+}  # fmt: skip
+AT_ONCE = {
+    "no word of it": ("the tests pass", "python3 -m ledger test", absent("ledger", RUN_BY_PYTHON)),
+    "a word that may be anything": ("django check passes", "python3 -m django check", absent("django", RUN_BY_PYTHON)),
+    "a word within another": ("`bookledger.py` adds up", "pytest", absent("ledger")),
+    "what the project says it needs": ("`ledger.py` adds up", "pytest", absent("ledger", declared=True)),
+}
+
+
 @pytest.mark.spec("E1", "M4")
-def test_a_module_that_nobody_declared_costs_one_repair_and_no_second() -> None:
-    """The agent may still have to write it; what is missing after that as well is somebody else's."""
-    world = Place(lacks("requests", declared=False), max_repairs=5).world
+@pytest.mark.parametrize("name", [*ONCE, *AT_ONCE])
+def test_a_module_that_the_agent_may_have_to_write_costs_one_repair_and_no_second(name: str) -> None:
+    """What is missing after that as well is somebody else's."""
+    text, command, result = {**ONCE, **AT_ONCE}[name]
+    tools = Tools({"run_command": lambda arguments: result})
+    world = World(lambda request: done("3"), tools, criteria=[(text, command)], limits={"max_repairs": 5})
     assert world.drive() == "gate:checks_not_run"
-    assert world.state.repairs == 1
-    assert "requests is not installed" in world.gatekeeper.opened[0].view["failure"]
+    assert world.state.repairs == (name in ONCE)
 
 
 @pytest.mark.spec("E1", "M4")
@@ -276,13 +312,38 @@ def test_a_module_of_the_work_is_repaired_as_often_as_is_allowed() -> None:
     assert world.journal.of(f.DiagnosisMade)[-1].causes == ("LOGIC_ERROR",)
 
 
-@pytest.mark.spec("E1", "M4")
-@pytest.mark.parametrize(("text", "repairs"), [("the tests pass", 0), ("the module ledger can be run", 1)])
-def test_a_module_that_the_command_itself_runs(text: str, repairs: int) -> None:
-    """Unless the task speaks of it: then it is to be written."""
-    tools = Tools({"run_command": lambda arguments: lacks("ledger", declared=False, said=RUN_BY_PYTHON)})
+EDITS = {
+    "deleted": ([rb.FileChange("lib/invoices.py", "file:a:1", "")], absent("invoices"), 2),
+    "deleted with its folder": ([rb.FileChange("invoices/printing.py", "file:a:1", "")], absent("invoices"), 2),
+    "renamed": (
+        [rb.FileChange("invoices.py", "file:a:1", ""), rb.FileChange("bills.py", "", "file:a:1")],
+        absent("invoices"), 2,
+    ),
+    "written elsewhere": ([rb.FileChange("lib/invoices.py", "", "file:a:1")], absent("invoices"), 2),
+    "a script": (
+        [rb.FileChange("check.sh", "file:a:1", "")],
+        failed("bash: line 1: ./check.sh: No such file or directory", 127), 2,
+    ),
+    "something else": ([rb.FileChange("lib/bills.py", "file:a:1", "")], absent("invoices"), 0),
+    "only changed": ([rb.FileChange("vendor/x/requests/api.py", "file:a:1", "file:b:1")], absent("requests"), 0),
+    "written into a folder so named": ([rb.FileChange("vendor/requests/a.py", "", "file:b:1")], absent("requests"), 0),
+}  # fmt: skip
+
+
+@pytest.mark.spec("E1", "M4", "O1")
+@pytest.mark.parametrize("name", EDITS)
+def test_what_the_run_took_away_is_its_own_to_put_back(name: str) -> None:
+    changes, result, repairs = EDITS[name]
+    tools = Tools({"edit": lambda arguments: "done", "run_command": lambda arguments: result})
+    tools.undo["edit"] = rb.restoring(changes)
+    answers = iter([says("", ("edit", {}))])
     world = World(
-        lambda request: done("3"), tools, criteria=[(text, "python3 -m ledger test")], limits={"max_repairs": 5}
+        lambda request: next(answers, done("3")), tools, criteria=[("it works", "pytest")], limits={"max_repairs": 2}
     )
-    assert world.drive() == "gate:checks_not_run"
+    rest = world.drive()
     assert world.state.repairs == repairs
+    if repairs:
+        assert world.journal.of(f.DiagnosisMade)[-1].causes == ("LOGIC_ERROR",)
+    else:
+        assert rest == "gate:checks_not_run"
+        assert "is not installed" in world.gatekeeper.opened[0].view["failure"]
