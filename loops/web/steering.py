@@ -13,6 +13,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRefresh, trigger_client_event
 
+from loops.engine.people.stop_phrases import sounds_like_stop
 from loops.models import Run
 from loops.querysets import OPERATE
 from loops.services import steering
@@ -26,6 +27,8 @@ DONE = {
     "check_confidence": "Confidence check requested. It runs before the next step.",
     "retry": "Retry requested. The run continues where it was.",
 }
+SENT = "Message sent. The run reads it before its next step."
+GOES_ON = "Message sent to the agent; the run goes on. To stop it, press Stop or send /stop."
 MOST = 100
 
 
@@ -54,7 +57,7 @@ def message(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         item = steering.send_message(actor=request.user, run=run, text=text)
     except (NotPossible, InvalidMessage) as error:
         return _answer(request, run, str(error), ok=False)
-    return _answer(request, run, DONE.get(item.kind, "Message sent. The run reads it before its next step."))
+    return _answer(request, run, DONE.get(item.kind, GOES_ON if sounds_like_stop(text) else SENT))
 
 
 @login_required

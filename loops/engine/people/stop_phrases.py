@@ -1,8 +1,8 @@
 """Does a message say that the person wants the run to stop? (SPEC D1: user intent to stop)
 
-Only a message that is nothing but one of the phrases in ``stop_phrases.toml`` counts. "Don't stop", "stop the server",
-"stop when the tests pass" and anything longer is for the agent to read. The *Stop* button and ``/stop`` work in any
-language.
+Only a short message counts that is nothing but one of the phrases in ``stop_phrases.toml``, with words of the same file
+around it or in it. "Don't stop", "stop the server", "stop when the tests pass" and anything longer is for the agent to
+read. The *Stop* button and ``/stop`` work in any language, and a message that sounds like a wish says so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from loops.engine.text.segments import pieces
+
 LONGEST = 80
+MOST_WORDS = 8
+"""Of a message in which words may stand within a phrase."""
 _ASKING = "?;؟"
 """Question marks, the Greek one among them."""
 _LEFT_OUT = (*range(0x591, 0x5C8), *range(0x64B, 0x653), 0x640, 0x307, 0xFE0E, 0xFE0F)
@@ -28,14 +32,29 @@ class _Language:
 
     stop: frozenset[str]
     polite: tuple[str, ...]
+    within: frozenset[str]
 
     def says(self, message: str, asks: str) -> bool:
-        """Is ``message`` one of the phrases, once polite words at its two ends are left out?"""
-        if message + asks in self.stop or f"{message}?" in self.stop:
+        """Is ``message`` one of the phrases, once polite words at its two ends are left out, and behind its first word
+        what says neither what is to stop nor that it is not to?"""
+        if self._has(message, asks) or self._has(self._bare(message), asks):
             return True
         shorter = (message.removeprefix(words).removesuffix(words).strip(" ,") for words in self.polite)
         rest = next((rest for rest in shorter if rest != message), "")
         return bool(rest) and self.says(rest, asks)
+
+    def _has(self, message: str, asks: str) -> bool:
+        return message + asks in self.stop or f"{message}?" in self.stop
+
+    def _bare(self, message: str) -> str:
+        first, *rest = message.split() or [""]
+        kept = [word for word in rest if word not in self.within] if len(rest) < MOST_WORDS else rest
+        return " ".join([first, *kept])
+
+    def is_in(self, message: list[str]) -> bool:
+        """Does it begin or end with one of the phrases?"""
+        phrases = [pieces(phrase) for phrase in self.stop if not phrase.endswith("?")]
+        return any(words in (message[: len(words)], message[-len(words) :]) for words in phrases)
 
 
 def wants_to_stop(text: str) -> bool:
@@ -45,6 +64,14 @@ def wants_to_stop(text: str) -> bool:
         return False
     message, asks = _plain(text), _asks(text)
     return any(language.says(message, asks) for language in _languages())
+
+
+def sounds_like_stop(text: str) -> bool:
+    """It stops nothing, and whoever wrote it may think that it did: short, with a phrase at one of its ends."""
+    if len(text) > LONGEST or wants_to_stop(text):
+        return False
+    message = pieces(_plain(text))
+    return any(language.is_in(message) for language in _languages())
 
 
 def _plain(text: str) -> str:
@@ -72,6 +99,7 @@ def _languages() -> tuple[_Language, ...]:
         _Language(
             frozenset(_plain(phrase) + _asks(phrase) for phrase in table["stop"]),
             tuple(sorted(map(_plain, table["polite"]), key=len, reverse=True)),
+            frozenset(map(_plain, table.get("within", ()))),
         )
         for table in tables.values()
     )

@@ -14,6 +14,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 
 from loops.engine.encoding import strict_json
+from loops.engine.people.stop_phrases import sounds_like_stop
 from loops.management.run_follower import RunFollower
 from loops.management.terminal import TerminalCommand
 from loops.models import Agent, Delivery, ModelConfig, Preflight, Project, Run, Workspace
@@ -135,7 +136,10 @@ class Command(TerminalCommand):
     def _message(self, options: dict[str, Any]) -> None:
         actor = _user(options["actor"])
         item = steering.send_message(actor=actor, run=_run(actor, options["run"]), text=options["text"])
-        self.stdout.write(f"{item.kind}: asked")
+        goes_on = item.kind == steering.Kind.MESSAGE and sounds_like_stop(options["text"])
+        self.stdout.write(
+            f"{item.kind}: asked{'; the run goes on: `agentops stop` or /stop stops it' if goes_on else ''}"
+        )
 
     def _runs(self, options: dict[str, Any]) -> None:
         rows = Run.objects.visible_to(_user(options["actor"])).with_names()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine import facts as f
-from loops.engine.people.stop_phrases import wants_to_stop
+from loops.engine.people.stop_phrases import sounds_like_stop, wants_to_stop
 from loops.engine.state.lifecycle import Phase
 from tests.fakes import World, done, says
 from tests.unit.engine.effort import examples
@@ -24,6 +24,8 @@ WISHES = (
     "cancel this task", "I want you to stop", "enough, stop", "That's enough.", "don\u2019t continue", "stop right now",
     "stop working", "no, stop", "you can stop now", "let's stop here", "Stop what you're doing", "wait, stop!",
     "Please don't go on.", "quit", "stop everything now", "stop for now, thanks", "  stop \n", "I'd like you to stop.",
+    "stop this", "stop now please", "please stop it", "Stop this now!", "stop it all", "Stop it already.", "quit that",
+    "let's stop this here", "can you stop this?", "could you please stop it now?",
 )  # fmt: skip
 OTHERS = (
     "don't stop", "do not stop", "never stop", "stop the server", "stop using pip", "stop when the tests pass",
@@ -34,6 +36,10 @@ OTHERS = (
     "unstoppable", "stop loss", "make the loop stop", "terminate the process 12", "add a /stop command", "quit vim",
     "can it stop?", "do you stop?", "I don't want you to stop", "stop " + "x" * 100, "no", "enough", "wait", "please",
     "stop " * 20, "cancel order 7", "go on, don't stop", "stop being so careful", "stop running the tests twice",
+    "stop using tabs", "stop the server first and then run the tests", "the tests stop at line 5, why?", "this stop",
+    "that stop", "it stop", "don't stop this", "do not stop it now", "stop this test", "stop it from crashing",
+    "stop doing that", "stop that test now", "never stop it", "stop this and that", "stop this?", "is this a stop",
+    "stop it it it it it it it it it", "stop now or later", "this is the stop",
     "stop\x00the app", "//stop", "/ stop", "see /stop", "please " * 12 + "stop", "stop;", "\u202estop the build",
 )  # fmt: skip
 SENTENCES = json.loads((Path(__file__).parents[2] / "data" / "languages_stopping.json").read_text())
@@ -55,7 +61,7 @@ def test_anything_else_is_for_the_agent_to_read(text: str) -> None:
 
 def test_english_is_a_language_like_the_rest() -> None:
     assert {"en", "de", "zh", "th", "vi", "id", "el", "he", "ar", "hi", "tr", "ja", "ko"} <= PHRASES.keys()
-    assert all(table.keys() == {"stop", "polite"} for table in PHRASES.values())
+    assert all(table.keys() - {"within"} == {"stop", "polite"} for table in PHRASES.values())
 
 
 @pytest.mark.spec("D1", "K1")
@@ -79,6 +85,47 @@ def test_a_phrase_within_anything_longer_does_not(language: str) -> None:
         bare = phrase.rstrip("?;؟")
         longer = (f"{bare} nginx", f"nginx: {bare}", f"{bare}. Docker", f"{bare}, 3", f"/{bare} -x")
         assert not [text for text in longer if wants_to_stop(text)]
+
+
+@pytest.mark.spec("D1", "K1")
+@pytest.mark.parametrize("text", [
+    "Bitte hör jetzt auf", "Hör jetzt damit auf!", "hör endlich mal auf", "Halt jetzt bitte an", "brich das sofort ab",
+    "arrête ça", "Arrête ça maintenant, s'il te plaît", "para eso", "pare isso",
+    "hou nu op", "stop dit", "sluta nu", "Stop hiermee, alsjeblieft", "hold nu op",
+])  # fmt: skip
+def test_pronouns_and_adverbs_may_stand_within(text: str) -> None:
+    assert wants_to_stop(text)
+
+
+@pytest.mark.spec("D1")
+@pytest.mark.parametrize("text", [
+    "hör nicht auf", "Hör jetzt nicht auf", "hör bitte auf mich", "halt das fest", "brich den Build ab",
+    "n'arrête pas ça", "arrête pas ça", "arrête ça quand les tests passent", "no, para eso no", "para eso?",
+    "para eso sirve", "não pare isso", "não agora continue", "stop dit niet", "hou dit vast", "sluta inte nu",
+])  # fmt: skip
+def test_a_not_or_an_object_may_not(text: str) -> None:
+    assert not wants_to_stop(text)
+
+
+@pytest.mark.parametrize("language", PHRASES)
+def test_no_phrase_begins_with_a_word_that_may_be_left_out(language: str) -> None:
+    """Else "it stop" were a wish, and "not" might be one of them."""
+    within, polite = PHRASES[language].get("within", []), PHRASES[language]["polite"]
+    assert not [text for word in within for text in (word, f"{word} {word}", f"{word} x") if wants_to_stop(text)]
+    assert all(" " not in word for word in within)
+    assert polite
+
+
+@pytest.mark.spec("D1", "K1")
+@pytest.mark.parametrize(("text", "sounds"), [
+    ("stop using tabs", True), ("don't stop", True), ("just stop that thing", False), ("Hör auf zu testen", True),
+    ("the tests stop", True), ("stop?", True), ("停止使用pip", True), ("Oprește serverul", True),
+    ("stop", False), ("please stop it", False), ("/stop", False), ("fix the rounding", False), ("stopwatch", False),
+    ("the tests stop at line 5, why?", False), ("", False), ("stop " + "x" * 100, False), ("unstoppable", False),
+])  # fmt: skip
+def test_what_only_sounds_like_a_wish_is_known(text: str, *, sounds: bool) -> None:
+    """So that whoever wrote it hears that the run goes on."""
+    assert sounds_like_stop(text) is sounds
 
 
 @pytest.mark.parametrize("language", PHRASES)
