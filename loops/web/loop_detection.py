@@ -17,7 +17,7 @@ from loops.web import access
 
 Body = Mapping[str, Any]
 MOST = 10
-METHODS = {  # four of them by older versions, whose runs are still looked at
+METHODS = {  # five of them by older versions, whose runs are still looked at
     "repeated_result": "the same result again and again",
     "alternating": "the same steps in turn",
     "identical_errors": "the same error again and again",

@@ -36,11 +36,11 @@ WHOLE = HERE.parent / "shared" / "data" / "runs"
 WINNERS = ("airline", "swe-agent")
 MODELS = ("gpt-3.5", "text-davinci-003", "vicuna")
 NOT_SHOWN = {
-    "repeated_round": "rounds of verification and repair: no recording has any",
-    "nothing_new": "SPEC F2; going round so many results that none comes a third time",
-    "progress_stall": "progress that tests or checks measure: no recording has any",
+    "repeated_round": "SPEC F3: similar output and similar diagnosis in rounds of repair; no recording has any",
+    "progress_stall": "SPEC F2: progress stall, where tests or checks measure it; no recording has any",
 }
-"""Detectors that may stay without a gain on the recordings, and what for. Any other without one has no reason to be."""
+"""Detectors that stay without a gain on the recordings, for a row of the specification asks for each. Any other without
+one has no reason to be."""
 
 
 @dataclass(frozen=True)

@@ -58,20 +58,6 @@ def repeated_round(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findi
     return Finding("repeated_round", f"{len(same)} results are alike and failed in the same way", _steps(same), 0.8)
 
 
-def nothing_new(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
-    """Every one of the last steps learnt exactly what a step much like it had told before, in whatever order."""
-    in_row, steps = thresholds.known_results, since_news(window)
-    if not in_row or len(steps) <= in_row or steps[-1].changed:
-        return None
-    told = [_told_before(steps[:position], steps[position], thresholds) for position in range(-in_row, 0)]
-    if not all(told):
-        return None
-    earlier = [seen.step for seen in told if seen]
-    evidence = f"the last {in_row} steps returned only what steps {', '.join(map(str, earlier))} had returned before"
-    last = [seen.step for seen in steps[-in_row:]]
-    return Finding("nothing_new", evidence, tuple(sorted({*earlier, *last})), 0.7)
-
-
 def progress_stall(window: Window, thresholds: Thresholds = THRESHOLDS) -> Finding | None:
     """Progress was measured, and for many steps there was none."""
     many = thresholds.stalled_steps
@@ -86,9 +72,9 @@ def progress_stall(window: Window, thresholds: Thresholds = THRESHOLDS) -> Findi
 Detector = Callable[[Window, Thresholds], Finding | None]
 INSIDE: tuple[Detector, ...] = (repeated_result, semantic, repeated_round)
 """What the run itself is asked before every request, from the surest to the vaguest (SPEC F1)."""
-OUTSIDE: tuple[Detector, ...] = (semantic, nothing_new, progress_stall)
+OUTSIDE: tuple[Detector, ...] = (semantic, progress_stall)
 """What the monitor asks (SPEC F2)."""
-DETECTORS: tuple[Detector, ...] = (*INSIDE, nothing_new, progress_stall)
+DETECTORS: tuple[Detector, ...] = (*INSIDE, progress_stall)
 
 
 def detect(
@@ -109,14 +95,6 @@ def _with_the_result_of_the_newest(window: Window, thresholds: Thresholds) -> li
     if says_something(newest.outcome):
         return same
     return [seen for seen in same if similarity(seen.action, newest.action) >= thresholds.similar_action]
-
-
-def _told_before(earlier: Window, step: Seen, thresholds: Thresholds) -> Seen | None:
-    """The latest of ``earlier`` that did nearly what ``step`` did, with the very same result."""
-    known = (
-        seen for seen in reversed(earlier) if seen.outcome and exact_part(seen.outcome) == exact_part(step.outcome)
-    )
-    return next((seen for seen in known if similarity(seen.action, step.action) >= thresholds.similar_action), None)
 
 
 def _nearly_the_same(one: Seen, other: Seen, thresholds: Thresholds) -> bool:

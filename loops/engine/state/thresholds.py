@@ -20,11 +20,9 @@ class Thresholds:
     """Results handed in, each with nearly the same content and nearly the same diagnosis."""
     recurring_steps: int = 5
     """Steps of the window that mean the same as the newest, not in a row; only with an embedding model."""
-    known_results: int = 3
-    """Steps in a row, each with exactly the result of an earlier step that did nearly the same."""
     stalled_steps: int = 12
     """Steps without progress, where tests or checks measure it."""
 
 
 THRESHOLDS = Thresholds()
-OFF = Thresholds(0, 0, similar_rounds=0, recurring_steps=0, known_results=0, stalled_steps=0)
+OFF = Thresholds(0, 0, similar_rounds=0, recurring_steps=0, stalled_steps=0)

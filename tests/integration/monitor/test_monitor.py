@@ -147,18 +147,15 @@ def test_a_circle_seen_from_outside_becomes_a_fact_with_its_evidence() -> None:
 
 
 @pytest.mark.spec("F2", "F3")
-def test_the_demonstration_of_it_is_helped_out_by_whoever_looks_from_outside() -> None:
-    """The same run without a monitor goes on to its last word: by itself it notices nothing."""
-    eager = replace(EAGER, usd_per_minute=0, tokens_per_minute=0, pace=0)
-    for policy, why in ((eager, "ended"), (BLIND, "gate:long_task")):
-        run = demonstrated(why)
-        with watching(policy):
-            assert drive(run.pk, "test") == why
-        found = [(fact.method, fact.by) for fact in told(run, f.LoopDetected)]
-        assert found == ([("nothing_new", "monitor")] if policy is eager else [])
+def test_the_demonstration_of_it_is_helped_out() -> None:
+    run = demonstrated()
+    assert drive(run.pk, "test") == "ended"
+    assert [(fact.method, fact.by, fact.steps) for fact in told(run, f.LoopDetected)] == [
+        ("repeated_result", "", (1, 6, 11))
+    ]
 
 
-def demonstrated(key: str) -> Run:
+def demonstrated() -> Run:
     boss = get_user_model().objects.get_or_create(username="boss", is_superuser=True)[0]
     project = demo.seed()
     agent = Agent.objects.get(project=project, name="Comes back to it")
@@ -171,27 +168,8 @@ def demonstrated(key: str) -> Run:
         workspace=workspace,
         goal=goal,
         final_review="never",
-        idempotency_key=key,
         limits={"max_steps": 40},
     ).run
-
-
-@contextmanager
-def watching(policy: Policy) -> Iterator[None]:
-    """A monitor beside the run, in a thread with a connection of its own."""
-    stop = threading.Event()
-
-    def look() -> None:
-        Monitor(policy).run(stop)
-        connection.close()
-
-    beside = threading.Thread(target=look)
-    beside.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        beside.join()
 
 
 class DeadBroker:

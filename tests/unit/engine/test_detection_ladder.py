@@ -156,12 +156,12 @@ def test_what_the_monitor_saw_becomes_a_fact_and_is_broken() -> None:
     run = world([says("", ("ask_question", {"question": "?"})), done()])
     assert run.drive() == "gate:question"
     seen = {"evidence": "again", "steps": [1], "confidence": 0.7, "by": "monitor"}
-    tell(run, {**seen, "kind": "loop", "method": "nothing_new"})
+    tell(run, {**seen, "kind": "loop", "method": "semantic"})
     tell(run, {**seen, "kind": "stall", "method": "silent"})
     run.decide("respond", answer="yes")
     assert run.drive() == "ended"
     found, stall = run.journal.of(f.LoopDetected)[0], run.journal.of(f.StallDetected)[0]
-    assert (found.method, found.evidence, found.steps, found.by) == ("nothing_new", "again", (1,), "monitor")
+    assert (found.method, found.evidence, found.steps, found.by) == ("semantic", "again", (1,), "monitor")
     assert (stall.method, stall.by) == ("silent", "monitor")
 
 

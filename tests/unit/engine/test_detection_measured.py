@@ -100,3 +100,12 @@ def test_what_a_detector_adds_is_what_is_lost_without_it(
 
 def test_only_detectors_that_exist_are_excused() -> None:
     assert set(loops.NOT_SHOWN) <= {detector.__name__ for detector in DETECTORS}
+    assert all(why.startswith("SPEC F") for why in loops.NOT_SHOWN.values())
+
+
+@pytest.mark.spec("F4")
+@pytest.mark.parametrize("half", ["tune", "report"])
+def test_no_detector_is_without_a_gain_and_without_an_excuse(half: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """On either half of the recordings that come along; the whole ones are measured by hand."""
+    gains([one for one in read(EXTRACT, "intercode") if one.half == half and one.rewards and not one.submitted], [])
+    assert "NO GAIN" not in capsys.readouterr().out

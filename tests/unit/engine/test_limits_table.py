@@ -36,7 +36,7 @@ def test_every_limit_that_asks_a_person_is_measured_extended_and_ends_runs() -> 
 
 @pytest.mark.spec("A3", "F1")
 def test_thresholds_of_detectors_that_are_gone_are_read_and_mean_nothing() -> None:
-    gone = {"identical_errors": 9, "circles": {"identical_errors": 0, "repeated_call": 0, "similar_steps": 5}}
+    gone = {"identical_errors": 9, "circles": {"identical_errors": 0, "known_results": 0, "similar_steps": 5}}
     assert from_plain(Limits, gone) == Limits(circles=Thresholds(similar_steps=5))
 
 

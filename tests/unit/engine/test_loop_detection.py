@@ -39,13 +39,7 @@ def stalled(steps: int, measured: bool = True) -> Window:
 
 A, B, C = ("read a", "alpha"), ("read b", "beta"), ("read c", "gamma")
 SIMILAR = seen(*[(f"{LONG} {number}", "no matches were found") for number in range(4)])
-FIRST, SECOND = ("the file is a.py", "it has 3 lines")
-KNOWN = seen(
-    (f"{LONG} one", FIRST), (f"{LONG} two", SECOND), (f"{LONG} three", SECOND), (f"{LONG} four", FIRST),
-    (f"{LONG} five", SECOND),
-)  # fmt: skip
 ELSEWHERE = seen(("search x", "no such thing"), A, ("look up y", "no such thing"), B, ("ask for z", "no such thing"))
-FRESH = seen(*[(f"{LONG} {n}", f"{n} {n} {n}") for n in range(5)])
 REFUSED = ("done: 42", "1 test fails")
 FOUND: dict[str, tuple[d.Detector, Window, tuple[int, ...]]] = {
     "three equal errors": (d.repeated_result, errors("x", "no file 1", "no file 2", "no file 3"), (2, 3, 4)),
@@ -57,7 +51,6 @@ FOUND: dict[str, tuple[d.Detector, Window, tuple[int, ...]]] = {
     "A-B-A-B-A without a word": (d.repeated_result, seen(*[(did, "") for did, _ in (A, B, A, B, A)]), (1, 3, 5)),
     "like calls without a word": (d.repeated_result, seen(*[(f"{LONG} {n}", "") for n in range(3)]), (1, 2, 3)),
     "nearly the same in a row": (d.semantic, SIMILAR, (1, 2, 3, 4)),
-    "other words, known results, any order": (d.nothing_new, KNOWN, (1, 2, 3, 4, 5)),
     "the same result, refused alike": (d.repeated_round, rounds(REFUSED, REFUSED), (1, 2)),
     "no progress": (d.progress_stall, stalled(13), tuple(range(2, 14))),
 }
@@ -95,23 +88,6 @@ NOT_FOUND: dict[str, tuple[d.Detector, Window]] = {
     "similar calls that learn": (d.semantic, seen(*[(f"{LONG} {n}", f"{n} " * 9) for n in range(4)])),
     "similar calls that change something": (d.semantic, tuple(replace(each, changed=True) for each in SIMILAR)),
     "similar calls while progress is made": (d.semantic, (*SIMILAR[:-1], replace(SIMILAR[-1], progress=0.5))),
-    "one step that learnt": (
-        d.nothing_new,
-        (*KNOWN[:-2], replace(KNOWN[-2], outcome=result_mark("it has 4 lines")), KNOWN[-1]),
-    ),
-    "known results of quite other steps": (
-        d.nothing_new,
-        tuple(replace(each, action=mark(f"{each.step}")) for each in KNOWN),
-    ),
-    "known results after a change": (
-        d.nothing_new,
-        tuple(replace(each, changed=each.step == 2) for each in KNOWN),
-    ),
-    "what was known before a change only": (
-        d.nothing_new,
-        (*FRESH[:3], replace(FRESH[3], changed=True), FRESH[4], *[replace(FRESH[n], step=n + 6) for n in range(3)]),
-    ),
-    "results of an older journal": (d.nothing_new, tuple(replace(each, outcome="") for each in KNOWN)),
     "another result": (d.repeated_round, rounds(("done: 42", "fails"), ("it is a whole other text now", "fails"))),
     "progress": (d.progress_stall, (*stalled(12), Seen(13, progress=0.6, measured=True))),
     "nothing to measure progress by": (d.progress_stall, stalled(13, measured=False)),

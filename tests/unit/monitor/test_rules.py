@@ -119,7 +119,6 @@ def test_a_circle_that_the_run_found_by_itself_is_no_news() -> None:
     ("circle", "method", "kind"),
     [
         ("nearly the same in a row", "semantic", "loop"),
-        ("other words, known results, any order", "nothing_new", "loop"),
         ("no progress", "progress_stall", "stall"),
     ],
 )

@@ -1,7 +1,5 @@
-"""An agent that reads the same files over and over, one after the other: too far apart for the run itself to notice.
-
-Whoever looks from outside sees it. Told so, it says what it knows and ends.
-"""
+"""An agent that reads the same files over and over, one after the other, until the run notices: told so, it says what
+it knows and ends."""
 
 from __future__ import annotations
 
@@ -12,12 +10,8 @@ _FILES = (
     "README.md",
     "pyproject.toml",
     "invoices/money.py",
-    "invoices/tax.py",
-    "invoices/invoice.py",
-    "invoices/discounts.py",
     "invoices/printing.py",
     "tests/test_invoice.py",
-    "tests/test_discounts.py",
 )
 _TOLD = "You are going in circles"
 _AT_MOST = 30
@@ -41,7 +35,7 @@ def _play(request: ModelRequest, number: int) -> Turn:
 
 SCRIPT = Script(
     name="comes_back_to_it",
-    summary="Comes back to the same files over and over; the monitor notices.",
+    summary="Comes back to the same files over and over; loop detection notices.",
     play=_play,
     goal="Tell me the port that this project listens on.",
 )
