@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
@@ -15,6 +17,7 @@ from loops.models import Project, Run
 
 class Gate(models.Model):
     Kind = models.TextChoices("Kind", [(kind.name, (kind.value, row.label)) for kind, row in GATE_KINDS.items()])
+    AWAITS: ClassVar[dict[str, str]] = {kind.value: row.awaits for kind, row in GATE_KINDS.items()}
 
     class Status(models.TextChoices):
         OPEN = "open", "Waiting"

@@ -64,10 +64,11 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class GateKind:
-    """``extends`` is the verdict that uses up one of a run's extensions; ``shows`` names what of the view the card lays
-    out in a part of its own."""
+    """``awaits`` completes "waits for"; ``extends`` is the verdict that uses up one of a run's extensions; ``shows``
+    names what of the view the card lays out in a part of its own."""
 
     label: str
+    awaits: str
     icon: str
     verdicts: tuple[Verdict, ...]
     labels: Labels = Labels()
@@ -81,16 +82,21 @@ _ENDS = "The run ends here, with a report. Its changes are kept until somebody r
 GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
     {
         Kind.TOOL_APPROVAL: GateKind(
-            "Tool approval", "wrench", (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS, Verdict.REJECT)
+            "Tool approval",
+            "an approval of a tool call",
+            "wrench",
+            (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS, Verdict.REJECT),
         ),
         Kind.IRREVERSIBLE_ACTION: GateKind(
             "Irreversible action",
+            "an approval of an irreversible action",
             "octagon-x",
             (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS, Verdict.REJECT),
             Labels(approve="Approve (irreversible)"),
         ),
         Kind.QUESTION: GateKind(
             "Question",
+            "an answer to its question",
             "circle-help",
             (Verdict.RESPOND, Verdict.REJECT),
             Labels(
@@ -103,6 +109,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
         ),
         Kind.FINAL_REVIEW: GateKind(
             "Final review",
+            "a review of its result",
             "flag",
             (Verdict.APPROVE, Verdict.REJECT),
             Labels(reject="Ask for changes", rejected="The agent reads this and continues."),
@@ -110,6 +117,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
         ),
         Kind.LIMIT_REACHED: GateKind(
             "Limit reached",
+            "a decision on a limit",
             "gauge",
             (Verdict.EXTEND, Verdict.REJECT),
             Labels(reject="End the run", rejected=_ENDS),
@@ -118,6 +126,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
         ),
         Kind.LOOP_DETECTED: GateKind(
             "Loop detected",
+            "guidance out of a loop",
             "refresh-cw",
             (Verdict.RESPOND, Verdict.REJECT),
             Labels(reject="End the run", rejected=_ENDS),
@@ -127,6 +136,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
         ),
         Kind.IN_DOUBT: GateKind(
             "Outcome in doubt",
+            "a decision on an interrupted call",
             "triangle-alert",
             (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
             Labels(
@@ -139,12 +149,14 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
         ),
         Kind.ROLLBACK_CHOICE: GateKind(
             "Roll back or keep",
+            "a choice to roll back or keep its changes",
             "rotate-ccw",
             (Verdict.ROLL_BACK, Verdict.KEEP, Verdict.CONTINUE),
             by=By.OPERATORS,
         ),
         Kind.LOW_CONFIDENCE: GateKind(
             "Low confidence",
+            "a decision on its low confidence",
             "gauge",
             (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
             Labels(approve="Continue the run", icon="play", reject="End the run", rejected=_ENDS),
@@ -165,6 +177,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
         ),
         Kind.PERMISSION_BLOCKED: GateKind(
             "Permission blocked",
+            "a decision on a blocked call",
             "lock",
             (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
             Labels(
@@ -176,6 +189,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
         ),
         Kind.ESCALATION: GateKind(
             "Escalation",
+            "help with a failure",
             "circle-arrow-up",
             (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
             Labels(
@@ -206,6 +220,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
         ),
         Kind.LONG_TASK: GateKind(
             "Long task",
+            "a confirmation to continue",
             "timer",
             (Verdict.APPROVE, Verdict.RESPOND, Verdict.REJECT),
             Labels(

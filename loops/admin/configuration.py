@@ -36,6 +36,16 @@ LOOKS_LIKE_NO_PATH = ("..", "~", "\\", "\0")
 
 class PolicyForm(RequireReasonMixin):
     class Meta:
+        labels: ClassVar = {
+            "gate_expiry_minutes": "Expires after (minutes)",
+            "expiry_outcome": "When it expires",
+            "sla_minutes": "Late after (minutes)",
+            "warn_at": "Warn at (share of a limit)",
+            "calls_per_reply": "Max tool calls per turn",
+            "confidence_every_steps": "Judge confidence every (steps)",
+            "own_approval_allowed": "Allow people to approve their own tasks",
+            "open_runs_per_person": "Max open runs per person",
+        }
         help_texts: ClassVar = {
             "confidence_threshold": (
                 "A score below this is low confidence, and a person is asked; from 0.8 it is high. The score runs from "
@@ -155,6 +165,19 @@ class ModelForm(forms.ModelForm):
         help_text="Tick it where the address is not the provider's own: the value of the variable is sent to it, or it "
         "leads into your own network. Who allowed it is kept under Allowed addresses.",
     )
+
+    class Meta:
+        labels: ClassVar = {
+            "model_id": "Model ID",
+            "base_url": "Base URL",
+            "api_key_env": "API key variable",
+            "max_tokens": "Max tokens per answer",
+            "context_window": "Context window (tokens)",
+            "calls_at_once": "Max calls at once",
+            "first_byte_s": "Timeout to first token (s)",
+            "timeout_s": "Timeout between tokens (s)",
+            "xml_tools": "Tools as XML",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

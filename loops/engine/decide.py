@@ -134,10 +134,10 @@ def _final_review(state: RunState) -> OpenGate:
     proven = sum(check.status == "passed" for check in checks)
     mode = state.spec.final_review
     reason = "the policy asks for a review of every result" if mode == "always" else _unproven(state)
-    shown = f"{proven} of {len(checks)} criteria proven" if checks else "It has no criteria to prove it by"
+    shown = f"{proven} of {len(checks)} checks passed" if checks else "no automatic checks"
     return OpenGate(
         kind="final_review",
-        title=f"Accept the result? {shown}",
+        title=f"Review result ({shown})",
         reasons=(reason,),
         risk="medium",
         recommended="approve" if checks and proven == len(checks) else "",
@@ -147,7 +147,9 @@ def _final_review(state: RunState) -> OpenGate:
 
 
 def _unproven(state: RunState) -> str:
-    return "no check proved every criterion" if state.spec.criteria else "the task names no criteria to prove it by"
+    return (
+        "not every criterion was checked automatically" if state.spec.criteria else "the task has no automatic checks"
+    )
 
 
 def _check_view(check: object) -> dict[str, str]:

@@ -112,7 +112,7 @@ def _spoken(row: ModelConfig, crowd: tuple[str, ...], reply: ModelReply, streams
     if not called:
         broken = next((call.error for call in reply.calls if call.error), "")
         tools = f"Tool use: no, {broken or 'it answered in words'}. An agent cannot work with it like this"
-        tools += "." if row.xml_tools else '; try "Xml tools", or another model or template on its server.'
+        tools += "." if row.xml_tools else '; try "Tools as XML", or another model or template on its server.'
     lines = (
         f"It answered in {reply.duration_ms / 1000:,.1f} seconds as {reply.model_id or row.model_id}.",
         *crowd,

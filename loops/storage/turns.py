@@ -137,5 +137,11 @@ def busy(connection: Any, seat: str) -> tuple[int, int]:
 
 
 def waiting_at(model: str, before: int) -> str:
-    """What people read of a run in the line: "turn at MODEL: 3 before it"."""
+    """What the row of a run in the line says; ``journal_waiting`` reads these very words."""
     return f"turn at {model}: {before} before it" if before else f"turn at {model}: it is next"
+
+
+def place(waiting: str) -> str:
+    """What people read of such words: "3 ahead", or "next"."""
+    number = waiting.rpartition(": ")[2].partition(" ")[0]
+    return f"{number} ahead" if number.isdecimal() else "next"

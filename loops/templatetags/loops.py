@@ -124,8 +124,8 @@ def has_gate_cards() -> bool:
 
 @register.filter
 def waits(run: Any) -> str:
-    """What a run waits for, in words."""
-    return web_open_gates.said(run)
+    """What a run waits for, or does, for a line of a list."""
+    return web_open_gates.waits(run)
 
 
 @register.filter

@@ -228,7 +228,7 @@ def _by(look: str, icon: str, title: str) -> Callable[[Body], dict[str, Any]]:
 
 def _turn_awaited(body: Body) -> dict[str, Any]:
     """``before`` is of the moment when it began to wait."""
-    title = f"Waiting for its turn at {text_of(body.get('model'))}: {body.get('before', 0)} before it"
+    title = f"Queued for model {text_of(body.get('model'))} ({body.get('before', 0)} ahead)"
     return _say("wait", "hourglass", title, text="The endpoint answers only so many calls at once. No time is charged.")
 
 

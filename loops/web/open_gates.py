@@ -12,6 +12,7 @@ from django.template.loader import TemplateDoesNotExist, get_template
 from loops.engine.state.needs import STANDSTILLS, NeedKind
 from loops.models import Run
 from loops.querysets import OPERATE, RunQuerySet
+from loops.storage.turns import place
 from loops.web import formatting
 from loops.web.access import Audience
 
@@ -61,23 +62,30 @@ def remember(request: HttpRequest, number: int) -> None:
     request._open_gates = number  # type: ignore[attr-defined]
 
 
-@cache
-def _kinds() -> dict[str, str]:
-    return dict(gates().Kind.choices)
-
-
 def said(run: Run) -> str:
-    """What a run waits for, in words: the name of a gate, a tool, or what the run said itself."""
+    """What a run waits for, in words that complete "waits for"; of one at work what it does, such as its tool."""
+    if run.waiting_kind == NeedKind.TURN:
+        return f"model {run.waiting_name} ({place(run.waiting_on)})"
     if run.waiting_kind in STANDSTILLS:
-        return f"its {run.waiting_on}" if run.waiting_kind == NeedKind.TURN else run.waiting_on
-    if run.waiting_kind == NeedKind.GATE and run.waiting_name in _kinds():
-        return _kinds()[run.waiting_name]
+        return run.waiting_on
+    if run.waiting_kind == NeedKind.MESSAGE:
+        return "a message"
+    if run.waiting_kind == NeedKind.GATE and run.waiting_name in gates().AWAITS:
+        return str(gates().AWAITS[run.waiting_name])
     return formatting.capital(run.waiting_on if " " in run.waiting_on else run.waiting_on.replace("_", " "))
+
+
+def waits(run: Run) -> str:
+    """For a line of a list: what a run waits for, or of one at work what it does."""
+    if run.status in (Run.Status.THINKING, Run.Status.EXECUTING_TOOL):
+        return said(run)
+    return f"{'queued' if run.waiting_kind == NeedKind.TURN else 'waits'} for {said(run)}"
 
 
 def standing(run: Run) -> str:
     """What a run stands still for, without a person having to do anything."""
-    return f"Waiting for {said(run)}" if run.waiting_on else "Waiting"
+    verb = "Queued" if run.waiting_kind == NeedKind.TURN else "Waiting"
+    return f"{verb} for {said(run)}" if run.waiting_on else verb
 
 
 @cache

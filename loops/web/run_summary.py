@@ -79,7 +79,7 @@ def _doing(run: Run, latest: Step | None, is_asked: bool) -> str:
         case Run.Status.WAITING if run.waiting_kind == NeedKind.GATE and not is_asked:
             return "Continues in a moment"
         case Run.Status.WAITING:
-            return f"Waiting for a person: {open_gates.said(run).lower()}"
+            return f"Waiting for a person: {open_gates.said(run)}"
         case _:
             return _ended(run)
 
@@ -87,7 +87,7 @@ def _doing(run: Run, latest: Step | None, is_asked: bool) -> str:
 def _ended(run: Run) -> str:
     """Why it ended, and what people may still say to that."""
     why = formatting.reason(run.end_reason) if run.end_reason else "Ended"
-    return f"{why}; waits for a person: {open_gates.said(run).lower()}" if run.waiting_on else why
+    return f"{why}; waits for a person: {open_gates.said(run)}" if run.waiting_on else why
 
 
 def _measured(percent: int, method: str) -> str:

@@ -28,7 +28,7 @@ DONE = {
     "retry": "Retry requested. The run continues where it was.",
 }
 SENT = "Message sent. The run reads it before its next step."
-GOES_ON = "Message sent to the agent; the run goes on. To stop it, press Stop or send /stop."
+CONTINUES = "Message sent; the run continues. To stop it, press Stop or send /stop."
 MOST = 100
 
 
@@ -57,7 +57,7 @@ def message(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         item = steering.send_message(actor=request.user, run=run, text=text)
     except (NotPossible, InvalidMessage) as error:
         return _answer(request, run, str(error), ok=False)
-    return _answer(request, run, DONE.get(item.kind, GOES_ON if sounds_like_stop(text) else SENT))
+    return _answer(request, run, DONE.get(item.kind, CONTINUES if sounds_like_stop(text) else SENT))
 
 
 @login_required

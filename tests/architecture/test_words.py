@@ -27,6 +27,8 @@ DIALECT = (
     r"\bHow far\b",
     r"\bStops next\b",
     r"\bMoving parts\b",
+    r"\bwaits on\b",
+    r"\bWaiting in line\b",
     r"\bWay of working\b",
     r"\bword by word\b",
     r"\blooked at the world\b",

@@ -56,11 +56,11 @@ def test_an_unknown_command_is_refused_with_the_known_ones(house: Any, door: Cal
 
 
 @pytest.mark.spec("D1", "K1")
-@pytest.mark.parametrize(("text", "kind", "goes_on"), [
+@pytest.mark.parametrize(("text", "kind", "continues"), [
     ("stop this now, please", "stop", False), ("stop using tabs", "message", True), ("use spaces", "message", False),
 ])  # fmt: skip
 def test_a_message_that_only_sounds_like_a_wish_to_stop_says_how_to_stop(
-    house: Any, text: str, kind: str, *, goes_on: bool
+    house: Any, text: str, kind: str, *, continues: bool
 ) -> None:
     """At the page and the command line alike."""
     begin(house.run)
@@ -70,7 +70,7 @@ def test_a_message_that_only_sounds_like_a_wish_to_stop_says_how_to_stop(
     call_command("agentops", "--as", "olga", "message", str(house.run.pk), text, stdout=out)
     assert set(MailboxItem.objects.values_list("kind", flat=True)) == {kind}
     for said in (page, out.getvalue()):
-        assert ("the run goes on" in said and "/stop" in said) is goes_on
+        assert ("the run continues" in said and "/stop" in said) is continues
 
 
 @pytest.mark.parametrize("text", ["/stop", WRONG])

@@ -31,7 +31,7 @@ ELSEWHERE = "/srv/repo is not on worker two"
 LATER = "model sonnet: next try at 12:30:00 UTC"
 WAITS = {
     "folder": (f"its folder: {ELSEWHERE}", "Waiting for its folder", f"Waiting for its folder: {ELSEWHERE}"),
-    "turn": (waiting_at("own", 3), "Waiting in line", "Waiting for its turn at own: 3 before it"),
+    "turn": (waiting_at("own", 3), "Queued for a model", "Queued for model own (3 ahead)"),
     "model": (LATER, "Waiting for a model", f"Waiting for {LATER}"),
     "newer_worker": (NEWER.words, "Waiting for a newer worker", "Waiting for a worker of a newer version"),
 }
@@ -47,7 +47,8 @@ def stands(request: pytest.FixtureRequest, house: House) -> tuple[House, str, st
 
 
 def stands_for(run: Run, kind: str, words: str) -> None:
-    Run.objects.filter(pk=run.pk).update(status="waiting_for_resource", **make.waiting(kind, words=words))
+    needs = make.waiting(kind, "own" if kind == "turn" else "", words)
+    Run.objects.filter(pk=run.pk).update(status="waiting_for_resource", **needs)
 
 
 def page(house: House, name: str, *args: Any) -> str:
@@ -65,7 +66,29 @@ def test_pages_say_for_what(stands: tuple[House, str, str]) -> None:
         shown = page(house, listing)
         assert word in shown
         assert "Thinking" not in shown
-        assert f"waits on {open_gates.said(Run.objects.get())}" in shown
+        assert open_gates.waits(Run.objects.get()) in shown
+
+
+@pytest.mark.spec("A2", "Q1")
+@pytest.mark.parametrize(("status", "needs", "said"), [
+    ("waiting", make.waiting("gate", "tool_approval"), "waits for an approval of a tool call"),
+    ("waiting", make.waiting("gate", "irreversible_action"), "waits for an approval of an irreversible action"),
+    ("failed", make.waiting("gate", "rollback_choice"), "waits for a choice to roll back or keep its changes"),
+    ("paused", make.waiting("gate", "question"), "waits for an answer to its question"),
+    ("waiting", make.waiting("message", words="message"), "waits for a message"),
+    ("waiting", make.waiting("gate", "kind_of_a_package"), "waits for Kind of a package"),
+    ("waiting_for_resource", make.waiting("turn", "own", waiting_at("own", 0)), "queued for model own (next)"),
+    ("executing_tool", make.waiting("", words="read_file"), "Read file"),
+    ("thinking", make.waiting("", words="reflecting on what went wrong"), "Reflecting on what went wrong"),
+])  # fmt: skip
+def test_a_line_of_a_list_says_what_a_run_waits_for_or_does(
+    house: House, status: str, needs: dict[str, str], said: str
+) -> None:
+    Run.objects.filter(pk=house.run.pk).update(status=status, **needs)
+    assert open_gates.waits(Run.objects.get()) == said
+    shown = page(house, "runs")
+    assert f" · {said}" in shown
+    assert "waits on" not in shown
 
 
 @pytest.mark.spec("A2")
@@ -129,13 +152,13 @@ def test_a_place_in_the_line_is_live(live_site: str, house: House, page: Any, na
     page.goto(live_site + reverse(name, args=[run.pk] if name == "run" else []))
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
     main = page.locator("main")
-    expect(main).to_contain_text("turn at own: 3 before it")
+    expect(main).to_contain_text("model own (3 ahead)")
     told(run, 1)
-    expect(main).to_contain_text("turn at own: 1 before it")
-    expect(main).not_to_contain_text("3 before it")
+    expect(main).to_contain_text("model own (1 ahead)")
+    expect(main).not_to_contain_text("3 ahead")
     if name != "run":
         return
-    expect(page.locator("#none-yet")).to_contain_text("1 before it")
+    expect(page.locator("#none-yet")).to_contain_text("1 ahead")
     with transaction.atomic():
         Run.objects.filter(pk=run.pk).update(status="thinking", **make.waiting(""))
         make.step(run, 1, success=None)

@@ -38,7 +38,7 @@ def result(world: World, contents: Contents, **more: Any) -> Gate:
     """A final review of files: path -> (text before, text after), None where there was no file."""
     changed = [{"path": path, "before": stored(old), "after": stored(new)} for path, (old, new) in contents.items()]
     view = {"result": "Done.", "criteria": [], "changed": changed, "more_changed": 0, "unrecorded": []}
-    return open_gate(world, "final_review", title="Accept the result?", call_id="", tool="", view={**view, **more})
+    return open_gate(world, "final_review", title="Review result", call_id="", tool="", view={**view, **more})
 
 
 def written(lines: int, number: int = 0) -> tuple[None, str]:

@@ -120,11 +120,20 @@ def _sent_back(pending: PendingCall) -> bool:
     return pending.failure is None or pending.failure.code == REPETITION
 
 
+def _title(state: RunState) -> str:
+    """The finding without its measures; of steps that only called one tool, which one."""
+    steps = set(state.circle.steps)
+    tools = {tool for seen in state.confidence.latest if seen.step in steps for tool in seen.tools}
+    if state.circle.method == "semantic" and len(tools) == 1:
+        return f"Looping: the last {len(steps)} steps repeat `{tools.pop()}`"
+    return f"Looping: {state.loop_found.partition(': ')[0]}"
+
+
 def _loop_gate(state: RunState) -> OpenGate:
     steps = state.circle.steps
     return OpenGate(
         kind="loop_detected",
-        title=f"Loop detected: {state.loop_found}",
+        title=_title(state),
         reasons=(state.loop_found,),
         risk="medium",
         recommended="respond" if extensions_left(state) else "reject",

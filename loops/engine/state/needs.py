@@ -22,7 +22,7 @@ class NeedKind(StrEnum):
 
 STANDSTILLS: dict[str, str] = {
     NeedKind.FOLDER: "Waiting for its folder",
-    NeedKind.TURN: "Waiting in line",
+    NeedKind.TURN: "Queued for a model",
     NeedKind.MODEL: "Waiting for a model",
     NeedKind.NEWER_WORKER: "Waiting for a newer worker",
 }

@@ -11,10 +11,11 @@ from loops.engine.text.arguments import telling
 from loops.engine.values import ToolCall
 
 _SETS_UP = re.compile(
-    r"(?P<step>(?:cd|export|set|unset|umask|ulimit|source|\.)(?:[ \t]+[\w./~=:,@%+-]*)+|\w+=[\w./~:,@%+-]*)"
+    r"(?P<step>(?:cd|export|set|unset|umask|ulimit)(?:[ \t]+[\w./~=:,@%+-]*)+|\w+=[\w./~:,@%+-]*)"
     r"[ \t]*(?:&&|;|\n)\s*"
 )
-"""One plain command that only prepares the next; with quotes, expansions or redirections it is none."""
+"""One plain command that only prepares the next; with quotes, expansions or redirections it is none. ``.`` and
+``source`` run a file, whatever they prepare by it."""
 DEED_CHARS = 200
 
 

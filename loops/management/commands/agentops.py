@@ -136,9 +136,9 @@ class Command(TerminalCommand):
     def _message(self, options: dict[str, Any]) -> None:
         actor = _user(options["actor"])
         item = steering.send_message(actor=actor, run=_run(actor, options["run"]), text=options["text"])
-        goes_on = item.kind == steering.Kind.MESSAGE and sounds_like_stop(options["text"])
+        continues = item.kind == steering.Kind.MESSAGE and sounds_like_stop(options["text"])
         self.stdout.write(
-            f"{item.kind}: asked{'; the run goes on: `agentops stop` or /stop stops it' if goes_on else ''}"
+            f"{item.kind}: asked{'; the run continues: `agentops stop` or /stop stops it' if continues else ''}"
         )
 
     def _runs(self, options: dict[str, Any]) -> None:

@@ -135,8 +135,8 @@ def _say(run: Run, kinds: Set[str]) -> str:
         why = f" {formatting.reason(run.end_reason)}." if run.end_reason else ""
         return f"The run ended: {run.get_status_display()}.{why}"
     if "GateOpened" in kinds:
-        asked = f": {open_gates.said(run)}" if run.waiting_on else ""
-        return f"{run.task.title} waits for a decision{asked}."
+        asked = open_gates.said(run) if run.waiting_on else "a decision"
+        return f"{run.task.title} waits for {asked}."
     if "StepCompleted" in kinds:
         return f"Step {run.total_steps} done."
     return ""

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from loops.engine import facts as f
+from loops.engine.effects import OpenGate
 from loops.engine.encoding.fingerprints import mark, result_mark
 from loops.engine.loop_detection import guard
 from loops.engine.ports import Signal
 from loops.engine.state.loop_escalation import LEFT_AFTER, EscalationStep, LoopEscalation
+from loops.engine.state.measures import StepSeen
 from loops.engine.state.run import PendingCall
 from loops.engine.state.step_window import Seen
 from loops.engine.state.thresholds import OFF
@@ -125,6 +127,25 @@ def test_progress_takes_a_run_off_the_ladder() -> None:
     run = world(turns, tools)
     assert run.drive() == "ended"
     assert rungs(run) == [(EscalationStep.ANOTHER_APPROACH.value, False)] * 2
+
+
+@pytest.mark.spec("X6")
+def test_the_question_says_what_repeats_and_keeps_its_measures_below() -> None:
+    exact = world()
+    assert exact.drive() == "gate:loop_detected"
+    assert exact.gatekeeper.opened[-1].title == "Looping: the same error ended 3 steps in a row"
+    found = "the last 4 steps are alike: 62% of word pairs in what they did, 71% in what they got"
+    circle = LoopEscalation(rung=9, method="semantic", steps=(1, 2, 3, 4))
+    seen = tuple(StepSeen(step, True, tools=("look",)) for step in range(5))
+    state = replace(exact.state, gate=None, loop_found=found, circle=circle)
+    for latest, said in (
+        (seen, "Looping: the last 4 steps repeat `look`"),
+        ((*seen, StepSeen(4, True, tools=("find",))), "Looping: the last 4 steps are alike"),
+        ((), "Looping: the last 4 steps are alike"),
+    ):
+        gate = guard.break_or_ask(replace(state, confidence=replace(state.confidence, latest=latest)))
+        assert isinstance(gate, OpenGate)
+        assert (gate.title, gate.reasons) == (said, (found,))
 
 
 def test_a_person_starts_everything_anew() -> None:

@@ -25,6 +25,8 @@ def test_every_kind_has_a_row_and_every_row_a_kind() -> None:
 def test_every_row_is_complete(kind: Kind) -> None:
     row = GATE_KINDS[kind]
     assert row.label
+    assert row.awaits.startswith(("a ", "an ", "guidance", "help")), "completes: waits for"
+    assert row.awaits == row.awaits.strip(" .")
     assert row.icon
     assert Verdict.EXPIRE not in row.verdicts, "time's own verdict"
     assert len(set(row.verdicts)) == len(row.verdicts) > 1
