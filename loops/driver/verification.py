@@ -16,7 +16,7 @@ from loops.engine import facts as f
 from loops.engine.rollback import plan as rb
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import Criterion
-from loops.engine.text.missing_modules import Missing, missing_module
+from loops.engine.text.missing_modules import MissingModule, missing_module
 from loops.engine.values import ToolResult
 from loops.engine.verification.checks import check_schema, unproven
 from loops.engine.verification.environment import ABSENT, obstacle
@@ -77,7 +77,7 @@ def _ends(text: str) -> str:
     return f"{text[:first]}\n[… {len(text) - DETAIL_CHARS} characters left out …]\n{text[-last:]}"
 
 
-def _is_ours(state: RunState, command: str, missing: Missing, like: object) -> bool:
+def _is_ours(state: RunState, command: str, missing: MissingModule, like: object) -> bool:
     """May the agent have to write this module, or its name? Not one that was missing before the latest repair as well.
     Else one whose name is a slip of that of a module of the work, and one that the task speaks of."""
     before = next((check.detail for check in state.failed_checks if check.command == command), "")
@@ -87,7 +87,7 @@ def _is_ours(state: RunState, command: str, missing: Missing, like: object) -> b
     return bool(like) or _speaks_of(task, missing)
 
 
-def _speaks_of(task: str, missing: Missing) -> bool:
+def _speaks_of(task: str, missing: MissingModule) -> bool:
     """By a file or folder of its name, in backticks, or beside "module" or "package"; the bare word may be anything."""
     words = _WORD.findall(task)
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
-from loops.engine.text.missing_modules import Missing, missing_module
+from loops.engine.text.missing_modules import MissingModule, missing_module
 from loops.engine.values import Json
 from loops.engine.verification.environment import ABSENT
 from loops.tools.runners import simple_commands
@@ -79,7 +79,7 @@ def absent(workspace: Workspace, said: str, found_from: Sequence[str]) -> dict[s
     return {ABSENT: {"name": missing.name, "declared": declared, **({"like": like} if like else {})}}
 
 
-def _own(workspace: Workspace, missing: Missing, place: str) -> Iterator[str]:
+def _own(workspace: Workspace, missing: MissingModule, place: str) -> Iterator[str]:
     """Names of what the project has where ``missing`` would stand."""
     parent = posixpath.dirname(missing.path)
     for root in missing.form.roots:
@@ -116,14 +116,14 @@ def _after_the_same(one: str, other: str) -> tuple[str, str]:
     return one[alike:], other[alike:]
 
 
-def _is_of_go(workspace: Workspace, missing: Missing, found_from: Sequence[str]) -> bool:
+def _is_of_go(workspace: Workspace, missing: MissingModule, found_from: Sequence[str]) -> bool:
     if missing.form.ecosystem != "go":
         return False
     modules = (found[1] for place in found_from for found in _GO_MODULE.finditer(_text(workspace, place, "go.mod")))
     return any(f"{missing.name}/".startswith(f"{module}/") for module in modules)
 
 
-def _is_declared(workspace: Workspace, missing: Missing, found_from: Sequence[str]) -> bool:
+def _is_declared(workspace: Workspace, missing: MissingModule, found_from: Sequence[str]) -> bool:
     if missing.form.ecosystem == "python":
         wanted = _plain(missing.name)
         needs = (_plain(one) for place in found_from for one in _needs(workspace, place))

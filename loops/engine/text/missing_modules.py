@@ -37,7 +37,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingModule:
     """``name`` is what a person would install, ``path`` where it would stand below one of the roots of its form."""
 
     name: str
@@ -294,7 +294,7 @@ FORMS = (
 )
 
 
-def missing_module(said: str) -> Missing | None:
+def missing_module(said: str) -> MissingModule | None:
     """What the end of an output says last that it did not find; None where it says nothing of the kind."""
     tail = said[-LOOKED_AT:]
     found = [(match.start(), match[1], form) for form in FORMS for match in form.pattern.finditer(tail)]
@@ -304,7 +304,7 @@ def missing_module(said: str) -> Missing | None:
     return _named(name.strip("."), name, form)
 
 
-def _named(name: str, written: str, form: Form) -> Missing:
+def _named(name: str, written: str, form: Form) -> MissingModule:
     if form.ecosystem == "node" and "node_modules/" in written:  # a package that is to lie there and does not
         name = written = written.rpartition("node_modules/")[2]
     if form.ecosystem == "java" and not form.declared:
@@ -314,7 +314,7 @@ def _named(name: str, written: str, form: Form) -> Missing:
     is_within = form.nested and len(parts) > 1
     is_whole = is_within or (form.ecosystem == "java" and not form.declared)
     shown = name if is_whole else form.separator.join(kept)
-    return Missing(shown, "/".join(kept), form, is_own=_is_own(written, parts, form), is_within=is_within)
+    return MissingModule(shown, "/".join(kept), form, is_own=_is_own(written, parts, form), is_within=is_within)
 
 
 def _is_own(written: str, parts: list[str], form: Form) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from loops.engine.text.failure_words import is_disk_full
-from loops.engine.text.missing_modules import LOOKED_AT, Missing, missing_module
+from loops.engine.text.missing_modules import LOOKED_AT, MissingModule, missing_module
 from loops.engine.text.truncation import shortened
 from loops.engine.values import ToolResult
 
@@ -42,12 +42,12 @@ class Obstacle:
     path: str = ""
 
 
-def is_imported(missing: Missing) -> bool:
+def is_imported(missing: MissingModule) -> bool:
     """By the code, and not run by the command itself: then the agent may still have to write it."""
     return not missing.form.is_run
 
 
-def obstacle(result: ToolResult, is_ours: Callable[[Missing], bool] = is_imported) -> Obstacle | None:
+def obstacle(result: ToolResult, is_ours: Callable[[MissingModule], bool] = is_imported) -> Obstacle | None:
     """What kept a command from doing its work; None where it did it, well or badly. ``is_ours``: is a module that the
     project does not say it needs the agent's to write?"""
     if result.ok:
@@ -63,7 +63,7 @@ def obstacle(result: ToolResult, is_ours: Callable[[Missing], bool] = is_importe
     return _missing(result.exit_code, said) or _uninstalled(result, said, is_ours)
 
 
-def _uninstalled(result: ToolResult, said: str, is_ours: Callable[[Missing], bool]) -> Obstacle | None:
+def _uninstalled(result: ToolResult, said: str, is_ours: Callable[[MissingModule], bool]) -> Obstacle | None:
     """A module of somebody else's that is not there: no repair of the work brings it."""
     absent, missing = result.data.get(ABSENT), missing_module(said)
     if missing is None or not isinstance(absent, Mapping) or absent.get("name") != missing.name:

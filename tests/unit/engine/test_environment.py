@@ -15,7 +15,7 @@ from loops.engine.failures.classify import classify
 from loops.engine.rollback import plan as rb
 from loops.engine.state.failure import Failure, Source
 from loops.engine.state.lifecycle import Phase
-from loops.engine.text.missing_modules import Missing, missing_module
+from loops.engine.text.missing_modules import MissingModule, missing_module
 from loops.engine.values import ToolResult
 from loops.engine.verification.environment import ABSENT, obstacle
 from loops.tools.limits import Limits
@@ -38,7 +38,7 @@ def absent(name: str, said: str = IMPORTED, **more: Any) -> ToolResult:
     return replace(found, data={**found.data, ABSENT: {"name": name, "declared": False, **more}})
 
 
-def nobody_writes(missing: Missing) -> bool:
+def nobody_writes(missing: MissingModule) -> bool:
     return False
 
 
