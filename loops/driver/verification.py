@@ -16,7 +16,7 @@ from loops.engine import facts as f
 from loops.engine.rollback import plan as rb
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import Criterion
-from loops.engine.text.missing_modules import MissingModule, missing_module
+from loops.engine.text.missing_modules import ENDINGS, MissingModule, missing_module, module_in
 from loops.engine.values import ToolResult
 from loops.engine.verification.checks import check_schema, unproven
 from loops.engine.verification.environment import ABSENT, obstacle
@@ -109,16 +109,17 @@ def _is_of_the_run(session: RunSession, path: str) -> bool:
 
 
 def _removed(change: rb.FileChange, path: str) -> bool:
+    """It, or a part of it, wherever it was."""
     if not change.before or change.after:
         return False
-    stems = [part.partition(".")[0] if "." not in path else part for part in change.path.split("/")]
-    wanted = path.split("/")
-    return any(stems[at : at + len(wanted)] == wanted for at in range(len(stems)))
+    parts, wanted = change.path.split("/"), path.split("/")
+    runs = (parts[at : at + len(wanted)] for at in range(len(parts)))
+    return any(run == wanted or [*run[:-1], module_in(run[-1], ENDINGS)] == wanted for run in runs)
 
 
 def _made(change: rb.FileChange, path: str) -> bool:
-    stem, wanted = PurePosixPath(change.path).name.partition(".")[0], PurePosixPath(path).name.partition(".")[0]
-    return not change.before and bool(change.after) and stem == wanted
+    name = PurePosixPath(change.path).name
+    return not change.before and bool(change.after) and PurePosixPath(path).name in (name, module_in(name, ENDINGS))
 
 
 def _check(session: RunSession, criterion: Criterion, result: ToolResult) -> f.Check:

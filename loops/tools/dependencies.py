@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
-from loops.engine.text.missing_modules import MissingModule, missing_module
+from loops.engine.text.missing_modules import MissingModule, missing_module, module_in
 from loops.engine.values import Json
 from loops.engine.verification.environment import ABSENT
 from loops.tools.runners import simple_commands
@@ -84,11 +84,10 @@ def _own(workspace: Workspace, missing: MissingModule, place: str) -> Iterator[s
     parent = posixpath.dirname(missing.path)
     for root in missing.form.roots:
         for name, is_folder in _entries(workspace, posixpath.join(place, root, parent)):
-            stem, _, ending = name.partition(".")
             if is_folder or not missing.form.endings:  # a header is named with its ending
                 yield name
-            elif ending.rpartition(".")[2] in missing.form.endings:
-                yield stem
+            elif module := module_in(name, missing.form.endings):
+                yield module
 
 
 def _entries(workspace: Workspace, folder: str) -> list[tuple[str, bool]]:

@@ -7,6 +7,7 @@ test that quotes such words says nothing. A row also knows where its ecosystem l
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 LOOKED_AT = 4_000
@@ -50,7 +51,7 @@ class MissingModule:
 
 
 _PY = ("py", "so", "pyd")
-_JS = ("js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "json", "node", "vue")
+_JS = ("js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "node", "vue")
 _JAVA_ROOTS = (*_HERE, "src/main/java", "src/test/java", "src/main/kotlin", "src/test/kotlin", "src/main/scala")
 _RELATIVE = (".", "/")
 FORMS = (
@@ -292,6 +293,15 @@ FORMS = (
         endings=("jl",),
     ),
 )
+
+
+ENDINGS = frozenset(ending for form in FORMS for ending in form.endings)
+
+
+def module_in(name: str, endings: Collection[str]) -> str:
+    """The module that a file of this name holds, "" where it is none, like ``jest.config.js`` and ``pytest.ini``."""
+    stem, _, ending = name.partition(".")
+    return stem if ending in endings or (ending.endswith(".so") and "so" in endings) else ""
 
 
 def missing_module(said: str) -> MissingModule | None:

@@ -324,6 +324,10 @@ EDITS = {
         [rb.FileChange("check.sh", "file:a:1", "")],
         failed("bash: line 1: ./check.sh: No such file or directory", 127), 2,
     ),
+    "settings of its name": (
+        [rb.FileChange("pytest.ini", "", "file:a:1"), rb.FileChange("pytest.config.js", "file:a:1", "")],
+        absent("pytest", RUN_BY_PYTHON), 0,
+    ),
     "something else": ([rb.FileChange("lib/bills.py", "file:a:1", "")], absent("invoices"), 0),
     "only changed": ([rb.FileChange("vendor/x/requests/api.py", "file:a:1", "file:b:1")], absent("requests"), 0),
     "written into a folder so named": ([rb.FileChange("vendor/requests/a.py", "", "file:b:1")], absent("requests"), 0),

@@ -135,9 +135,16 @@ def looked_up(folder: Path, said: str, files: list[str], command: str = COMMAND)
 
 @pytest.mark.spec("E1", "M4")
 @pytest.mark.parametrize("name", FOREIGN)
-@pytest.mark.parametrize("files", [[], ["vendor/x/requests/__init__.py", "vendor/x/express/index.js", "a/b/serde.rs"]])
+@pytest.mark.parametrize(
+    "files",
+    [
+        [],
+        ["vendor/x/requests/__init__.py", "vendor/x/express/index.js", "a/b/serde.rs"],
+        ["jest.config.js", "react.config.ts", "requests.txt", "django.ini", "express.config.mjs", "zod.d.md"],
+    ],
+)
 def test_a_module_of_somebody_else_is_for_a_person(tmp_path: Path, name: str, files: list[str]) -> None:
-    """Whatever lies deep in the workspace and has its name."""
+    """Whatever lies deep in the workspace, or is no module, and has its name."""
     said, wanted = FOREIGN[name]
     found = obstacle(looked_up(tmp_path, said, files), lambda missing: False)
     assert found is not None
