@@ -205,6 +205,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
         ),
         Kind.CHECKS_NOT_RUN: GateKind(
             "Checks could not run",
+            "a repair of what its checks lack",
             "triangle-alert",
             (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
             Labels(
