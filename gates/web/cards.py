@@ -102,7 +102,6 @@ class Card:
     outcome: str
     word: str
     warnings: list[str]
-    not_looked: str
     too_long: bool
     waiting: str
     steps: list[Step]
@@ -301,7 +300,6 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         outcome="" if gate.is_open else already_decided(gate).message,
         word=confirmation_word(gate.kind, gate.tool),
         warnings=escaping.warnings_of([view, gate.title, gate.tool]),
-        not_looked=escaping.not_looked_at([view, gate.title, gate.tool]),
         too_long=size > REVIEWABLE_BYTES,
         waiting=waiting(gate.opened_at, gate.due_at, now),
         steps=around,
@@ -338,7 +336,6 @@ def whole(gate: Gate, user: Any) -> Card:
         outcome="",
         word="",
         warnings=escaping.warnings_of([view, gate.title, gate.tool]),
-        not_looked=escaping.not_looked_at([view, gate.title, gate.tool]),
         too_long=False,
         waiting="",
         steps=[],

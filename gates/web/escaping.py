@@ -1,7 +1,7 @@
 """Text from models and tools as a reviewer must see it: whole, inert, and with nothing invisible (attack list A 3-5).
 
-Characters that cannot be seen, that change the direction of reading, or that look like a space or like other signs are
-written as their code points. Letters of several alphabets in one word are pointed out.
+Characters that cannot be seen, that change the direction of reading, or that are read as a space, as other signs or as
+letters of another script are written as their code points.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from typing import Any
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from loops.tools.output import odd_places
+from loops.tools.look_alikes import disguised
+from loops.tools.output import odd_places, printable
 
-_SUSPECT = re.compile(r"[^\x20-\x7e\n\t]")
 _EDGES = re.compile(r"\A +| +\Z")
-_WORD = re.compile(r"[^\W\d_]{2,}")
-_ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
-_LONGEST_LOOK = 200_000
 _MOST_WARNINGS = 12
 
 
@@ -45,37 +42,18 @@ def reveal_code(text: str) -> SafeString:
 
 def warnings_of(value: Any) -> list[str]:
     """What is odd about all texts in ``value``, in words."""
-    found: dict[str, None] = {}
-    room = _LONGEST_LOOK
-    for text in _texts(value):
-        for warning in _warnings(text, room):
-            found.setdefault(warning)
-        room = max(0, room - len(text))
+    found = dict.fromkeys(warning for text in _texts(value) for warning in _warnings(text))
     more = len(found) - _MOST_WARNINGS
     return [*list(found)[:_MOST_WARNINGS], *([f"and {more} more kinds, marked where they stand"] if more > 0 else [])]
 
 
-def not_looked_at(value: Any) -> str:
-    """Where letters that only look alike were not looked for, in words; "" where they were looked for everywhere."""
-    room, left_out = _LONGEST_LOOK, 0
-    for text in _texts(value):
-        left_out += 0 if text.isascii() else max(0, len(text) - room)
-        room = max(0, room - len(text))
-    first = f"Look-alike letters were looked for in the first {_LONGEST_LOOK:,} characters only"
-    return f"{first}; {left_out:,} more were not looked at." if left_out else ""
-
-
 def _parts(text: str) -> Iterator[str | SafeString]:
     end = 0
-    for place in _odd_places(text):
+    for place in odd_places(text):
         yield text[end:place]
         yield _code_point(text[place])
         end = place + 1
     yield text[end:]
-
-
-def _odd_places(text: str) -> list[int]:
-    return odd_places(text) if _SUSPECT.search(text) else []
 
 
 def _spaces(count: int) -> SafeString | str:
@@ -96,21 +74,19 @@ def _name(character: str) -> str:
     return unicodedata.name(character, "control or unassigned character").lower()
 
 
-def _warnings(text: str, room: int) -> Iterator[str]:
-    """``room``: in how many characters of it look-alike letters are looked for."""
-    if text.isascii() and text.isprintable():
-        return
-    for place in _odd_places(text):
-        yield f"U+{ord(text[place]):04X} {_name(text[place])}"
-    if not text.isascii():
-        for word in _WORD.findall(text[:room]):
-            if len(mixed := _alphabets(word)) > 1:
-                yield f"“{word[:40]}” mixes {' and '.join(mixed)} letters"
+def _warnings(text: str) -> Iterator[str]:
+    letters: set[int] = set()
+    for word in disguised(text):
+        letters.update(word.places)
+        yield f"“{printable(word.word[:40])}” {_disguise(word.scripts)}"
+    for place in odd_places(text):
+        if place not in letters:
+            yield f"U+{ord(text[place]):04X} {_name(text[place])}"
 
 
-def _alphabets(word: str) -> list[str]:
-    names = {unicodedata.name(letter, "").split(" ")[0] for letter in set(word)}
-    return [alphabet.capitalize() for alphabet in _ALPHABETS if alphabet in names]
+def _disguise(scripts: tuple[str, ...]) -> str:
+    names = " and ".join(script.replace("_", " ").title() for script in sorted(scripts, key="LATIN".__ne__))
+    return f"mixes {names} letters" if len(scripts) > 1 else f"is in {names} letters that are read as Latin ones"
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ SaveBlob = Callable[[bytes], str]
 BLANK_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\u2400\ufffd"
 """Letters and symbols that look like nothing, or that stand for what could not be stored."""
 
+_UNUSUAL = re.compile(r"[^\x20-\x7e\n\t]")
 _KEPT_CONTROLS = frozenset("\t\n\r")
 _SAMPLE = 64 * 1024
 _BINARY_SHARE = 0.05
@@ -117,7 +119,9 @@ def printable(text: str) -> str:
 
 def odd_places(text: str) -> list[int]:
     """Where in ``text`` a reader would not see a character, or take it for another."""
-    odd = {place for place, character in enumerate(text) if is_odd(character)}
+    if text.isascii() and text.isprintable():
+        return []
+    odd = {match.start() for match in _UNUSUAL.finditer(text) if is_odd(match.group())}
     return sorted(odd.union(look_alikes.places(text)))
 
 
