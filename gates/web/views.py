@@ -27,6 +27,7 @@ from gates.web import changed_files, forms
 from gates.web import queue as web_queue
 from gates.web.queue import Filters, Queue
 from loops.engine.text.truncation import shortened
+from loops.tools.output import printable
 from loops.web import access, open_gates
 
 LONGEST_HEADLINE = 120
@@ -240,7 +241,7 @@ def _refused(
         context = {"queue": found, "gate": gate, "selected": str(gate.pk), "errors": errors, "typed": typed}
         return render(request, "gates/review.html", {**context, "is_one": True, "place": "review"}, status=status)
     response = _card(request, gate, status, errors=errors, typed=typed if errors else None, refused=refused)
-    said = f"{shortened(gate.headline, LONGEST_HEADLINE)}: {refusal.message}"
+    said = printable(f"{shortened(gate.headline, LONGEST_HEADLINE)}: {refusal.message}")
     response["X-Message"] = quote(said)  # a header carries ASCII only: names of people and tasks are not
     response["HX-Retarget"], response["HX-Reswap"] = f"#gate-{gate.pk}", "outerHTML"
     return response

@@ -17,7 +17,7 @@ from loops.engine.state.lifecycle import LABELS, Phase
 from loops.engine.text.truncation import cut
 from loops.engine.verification.checks import EVIDENCE
 from loops.storage.rows import SHOWN_CHARS
-from loops.tools.output import printable
+from loops.tools.output import printable, prose
 from loops.web import diffs, formatting, markdown
 from loops.web import open_gates as web_open_gates
 from loops.web.access import Roles, roles
@@ -25,7 +25,9 @@ from loops.web.access import Roles, roles
 register = template.Library()
 FACT_CHARS = 500_000
 
-register.filter("printable", lambda text: printable(str(text or "")))
+register.filter("printable", lambda text: printable("" if text is None else str(text)))
+register.filter("prose", lambda text: prose("" if text is None else str(text)))
+register.filter("joined", lambda texts, between: printable(between.join(map(str, texts or ()))))
 register.filter("duration", formatting.duration)
 register.filter("compact", formatting.compact)
 register.filter("pretty", formatting.pretty)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from loops.masking import known
@@ -18,6 +18,9 @@ BLANK_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3
 """Letters and symbols that look like nothing, or that stand for what could not be stored."""
 
 _UNUSUAL = re.compile(r"[^\x20-\x7e\n\t]")
+_IN_PROSE = frozenset("\u00a0\u00ad\u200c\u200d\u202f\ufe0f")
+"""Spaces that do not break, a hyphen that may, and what joins letters and emoji or parts them."""
+
 _KEPT_CONTROLS = frozenset("\t\n\r")
 _SAMPLE = 64 * 1024
 _BINARY_SHARE = 0.05
@@ -111,10 +114,24 @@ def printable(text: str) -> str:
     """A form of ``text`` that a terminal shows and does not obey: odd characters are written as code points."""
     if text.isascii() and text.isprintable():
         return text
+    return _with_code_points(text, odd_places(text))
+
+
+def _with_code_points(text: str, places: Iterable[int]) -> str:
     written = [*text]
-    for place in odd_places(text):
+    for place in places:
         written[place] = _written(ord(text[place]))
     return "".join(written)
+
+
+def prose(text: str) -> str:
+    """The same for what is read as sentences: spaces, hyphens and emoji stay as people and models write them."""
+    if text.isascii() and text.isprintable():
+        return text
+    places = {
+        match.start() for match in _UNUSUAL.finditer(text) if is_odd(match.group()) and match.group() not in _IN_PROSE
+    }
+    return _with_code_points(text, places.union(*(word.places for word in look_alikes.disguised(text))))
 
 
 def odd_places(text: str) -> list[int]:

@@ -8,6 +8,8 @@ import nh3
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 
+from loops.tools.output import prose
+
 LONGEST = 60_000
 TAGS = {
     "a", "p", "br", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "hr",
@@ -17,8 +19,9 @@ ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}}
 
 
 def markdown(text: str) -> SafeString:
-    """HTML of ``text``. Raw HTML stays text, links lead to the web or mail only, pictures never load."""
-    html = _parser().render(text[:LONGEST])
+    """HTML of ``text``. Raw HTML stays text, links lead to the web or mail only, pictures never load,
+    and letters that deceive are code points."""
+    html = _parser().render(prose(text[:LONGEST]))
     clean = nh3.clean(
         html,
         tags=TAGS,

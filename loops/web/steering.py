@@ -18,6 +18,7 @@ from loops.models import Run
 from loops.querysets import OPERATE
 from loops.services import steering
 from loops.services.steering import STEERING, InvalidMessage, NotPossible
+from loops.tools.output import printable
 from loops.web import access
 
 DONE = {
@@ -97,7 +98,7 @@ def _answer(request: HttpRequest, run: Run, said: str, *, ok: bool = True) -> Ht
     if run.is_ended and ok:
         return HttpResponseClientRefresh()  # a resumed run changes every part of its page
     response = HttpResponse(status=204 if ok else 422)  # what was refused stays in the field
-    return trigger_client_event(response, "say", {"text": said, "look": "info" if ok else "error"})
+    return trigger_client_event(response, "say", {"text": printable(said), "look": "info" if ok else "error"})
 
 
 def _uuid(text: str) -> uuid.UUID | None:

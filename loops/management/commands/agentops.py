@@ -184,7 +184,7 @@ class Command(TerminalCommand):
             self.stdout.write(printable(f"{file.what + source:<8} {file.path}{'/' if file.is_folder else ''}"))
         for path in now.plan.obeyed:
             self.stderr.write(f"programs obey it as soon as somebody uses the folder: {path}")
-        if not options["yes"] and not self._agrees(f"Apply to {now.plan.folder}?"):
+        if not options["yes"] and not self._agrees(printable(f"Apply to {now.plan.folder}?")):
             raise CommandError("Nothing was written. With --yes it is, without a question.")
         ended = delivery.apply_result(actor=actor, run=run, digest=now.plan.digest)
         _wait(ended, APPLYING_S)

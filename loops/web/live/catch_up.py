@@ -14,6 +14,7 @@ from django.db import close_old_connections, connections
 
 from loops.models import Run
 from loops.storage.status import WAITING_FOR_RESOURCE
+from loops.tools.output import printable
 from loops.web import formatting, open_gates, timeline
 from loops.web.access import Audience
 from loops.web.live import frames as live_frames
@@ -136,7 +137,7 @@ def _say(run: Run, kinds: Set[str]) -> str:
         return f"The run ended: {run.get_status_display()}.{why}"
     if "GateOpened" in kinds:
         asked = open_gates.said(run) if run.waiting_on else "a decision"
-        return f"{run.task.title} waits for {asked}."
+        return printable(f"{run.task.title} waits for {asked}.")
     if "StepCompleted" in kinds:
         return f"Step {run.total_steps} done."
     return ""

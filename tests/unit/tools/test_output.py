@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.tools.canonical import problems
-from loops.tools.output import clean_text, printable, reveal, sha256_hex, show
+from loops.tools.output import clean_text, printable, prose, reveal, sha256_hex, show
 from tests.unit.tools.harness import Desk
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()))
@@ -117,3 +117,24 @@ def test_what_looks_like_nothing_is_written_as_its_code_point() -> None:
 @given(any_text)
 def test_a_terminal_is_given_nothing_to_obey(text: str) -> None:
     assert all(letter in "\n\t" or letter.isprintable() for letter in printable(text))
+
+
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u26a0\ufe0f \U0001f469\u200d\U0001f4bb done",
+        "5\u202f% of non\u2011blocking",
+        "L\u2019\u00e9t\u00e9\u00a0!",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    ],
+)
+def test_sentences_stay_as_people_and_models_write_them(text: str) -> None:
+    assert prose(text) == text
+
+
+@pytest.mark.spec("S1", "Q5")
+def test_in_sentences_what_deceives_is_written_as_its_code_point() -> None:
+    assert (
+        prose("run p\u0430ypal\u202e \u2067now\u200b\x1b[2J") == "run p<U+0430>ypal<U+202E> <U+2067>now<U+200B>\\x1b[2J"
+    )
