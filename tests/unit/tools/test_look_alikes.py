@@ -87,6 +87,8 @@ DISGUISED = {
         "\u0414\u0430\u0439 `[0441][043E][0440][0443]`",
     ),
     "only names are of its alphabet": ("\u0440\u0443 \u0434\u043b\u044f.txt", "[0440][0443] \u0434\u043b\u044f.txt"),
+    "a path in a sentence": ("\u0414\u0430\u0439 /\u0440\u0443", "\u0414\u0430\u0439 /[0440][0443]"),
+    "most of the letters, with an accent": ("\u0441\u0451a", "[0441][0451]a"),
     "a path of its alphabet": ("\u0440\u0443/\u0434\u043b\u044f", "[0440][0443]/\u0434\u043b\u044f"),
     "another line is of its alphabet": ("\u0440\u0443\n\u0434\u043b\u044f", "[0440][0443]\n\u0434\u043b\u044f"),
 }
