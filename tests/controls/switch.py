@@ -25,9 +25,8 @@ class Stale(Exception):
     """The table names something that is not there any more."""
 
 
-KEEPERS = tuple(f"loops.tools.sandbox.{module}." for module in ("keeper", "landlock", "metadata"))
+KEEPERS = "loops.tools.sandbox.confined."
 """Where the guards of such a process are."""
-
 
 TOLD = "AGENTOPS_TESTS_OFF"
 """Names the guard that is off in the environment of processes that tests start."""

@@ -160,6 +160,22 @@ def test_what_is_off_comes_back() -> None:
     assert (guards.SMALLEST_ANSWER, LONGEST) == (256, 80)
 
 
+def test_a_guard_of_whoever_keeps_a_command_is_off_in_its_own_process() -> None:
+    from loops.tools.sandbox.confined import confinement
+
+    guard = Guard("loops.tools.sandbox.confined.keeper._NEIGHBOURS", "X1", "is was + 5")
+    asks = "from loops.tools.sandbox.confined import keeper; print(keeper._NEIGHBOURS)"
+
+    def said() -> int:
+        code = confinement._MAIN.format(root=str(ROOT), module="keeper").replace("main()", asks)
+        return int(subprocess.run([sys.executable, "-ISc", code], capture_output=True, check=True).stdout)
+
+    before = said()
+    with off(guard):
+        assert said() == before + 5
+    assert said() == before
+
+
 WISH, OTHERS = "loops.engine.people.stop_phrases.wants_to_stop", ("tests/unit/engine/test_stop_phrases.py",)
 WISHES = ("tests/unit/engine/test_stop_phrases.py::test_a_message_that_wants_it_stops_the_run",)
 CIRCLE = "loops.engine.loop_detection.detectors.repeated_result"
