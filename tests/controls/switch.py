@@ -57,8 +57,8 @@ def as_told() -> None:
 @contextmanager
 def off_here(guard: Guard) -> Iterator[None]:
     """The same in this process alone."""
-    found = _find(guard.path)
-    function = _function(found)
+    found = find(guard.path)
+    function = plain(found)
     with _constant(guard, found) if function is None else _code(guard, function):
         _forget()
         try:
@@ -69,15 +69,15 @@ def off_here(guard: Guard) -> Iterator[None]:
 
 def check(guard: Guard) -> None:
     """Raises Stale where there is no such guard, or its mutation does not fit it."""
-    found = _find(guard.path)
-    function = _function(found)
+    found = find(guard.path)
+    function = plain(found)
     if function is None:
         _instead(guard, found)
     else:
         _source(guard, function)
 
 
-def _find(path: str) -> Any:
+def find(path: str) -> Any:
     parts = path.split(".")
     for length in range(len(parts) - 1, 0, -1):
         try:
@@ -90,7 +90,7 @@ def _find(path: str) -> Any:
     raise Stale(f"{path} is not there")
 
 
-def _function(found: Any) -> FunctionType | None:
+def plain(found: Any) -> FunctionType | None:
     """The plain function under a method, a property or a decorator; None for a constant."""
     plain = found.fget if isinstance(found, property) else inspect.unwrap(getattr(found, "__func__", found))
     return plain if isinstance(plain, FunctionType) else None
@@ -160,14 +160,14 @@ def _source(guard: Guard, function: FunctionType) -> str:
     """What stands in place of the function. Raises Stale."""
     with _fitting(guard):
         made = mutated(textwrap.dedent(inspect.getsource(function)), guard.off)
-    return made.replace("\n", f"\n    {_NOTED}\n", 1) if guard.off.startswith("returns ") else made
+    return made.replace("\n", f"\n    {_NOTED}\n", 1)
 
 
 _NOTED = f"__import__({__name__!r}).controls.switch.note()"
 
 
 def note() -> None:
-    """Called by what returns something else now: remember a test that asks it."""
+    """Called by what is off: remember a test that asks it."""
     caller = sys._getframe(2).f_code
     if caller.co_filename.startswith(_TESTS):
         asked.append(caller.co_filename.removeprefix(f"{ROOT}/"))

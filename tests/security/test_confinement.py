@@ -23,7 +23,7 @@ from loops.tools.policy import AccessRule
 from loops.tools.sandbox import capability, seccomp
 from loops.tools.sandbox.capability import CONFINED, SandboxLevel
 from loops.tools.sandbox.command import Sandboxed, environment
-from loops.tools.sandbox.confined import confinement, metadata, trial
+from loops.tools.sandbox.confined import confinement, trial
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from tests.security import processes
 from tests.stack import wait_until
@@ -194,17 +194,16 @@ def test_modes_and_times_change_inside_and_nowhere_else(desk: Desk, tmp_path: Pa
 
 
 def test_what_others_own_in_its_folder_keeps_its_mode(tmp_path: Path) -> None:
-    """A root worker changes modes on a command's behalf: only of what is the command's own."""
-    (tmp_path / "theirs").write_text("x")
-    (tmp_path / "theirs").chmod(0o640)
-    folder = os.open(tmp_path, os.O_PATH)
-    change, path = metadata.Change(-100, 0, mode=0o777), str(tmp_path / "theirs")
-    with pytest.raises(PermissionError, match="not its own"):
-        metadata._make(change, path, {str(tmp_path): folder}, os.getuid() + 1)
-    assert (tmp_path / "theirs").stat().st_mode & 0o777 == 0o640
-    metadata._make(change, path, {str(tmp_path): folder}, os.getuid())
-    assert (tmp_path / "theirs").stat().st_mode & 0o777 == 0o777
-    os.close(folder)
+    """A root worker changes modes on a command's behalf, in a folder that is used in place: only of what is the
+    command's own. For whoever is not root, all of it is."""
+    desk, is_root = Desk(reachable(tmp_path), level=LEVEL, made=False), os.getuid() == 0
+    desk.workspace.chmod(0o777)
+    theirs = desk.workspace / "theirs"
+    theirs.write_text("x")
+    theirs.chmod(0o644)
+    assert desk.shell("chmod 666 theirs").ok is not is_root
+    assert theirs.stat().st_mode & 0o777 == (0o644 if is_root else 0o666)
+    assert desk.shell("touch own && chmod 640 own && stat -c %a own").content.count("640") == 1
 
 
 def test_no_secret_of_the_environment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ Nothing in a row quotes source: ``guard`` is a dotted path, ``off`` a mutation t
 ``tests/controls/mutations.py``), ``tests`` are names as pytest has them. So the script that renames something in the
 code renames it here. A test may stand for all its parameters, a class for all its tests.
 
-A test that asks the very function that was made to return something else proves nothing, and is refused, by whatever
-name it calls it: it has to come in by another door, and see what the guard keeps from happening.
+A test that asks the very function that is off proves nothing, and is refused, by whatever name it calls it: it has to
+come in by a door, and see what the guard keeps from happening (``tests/controls/doors.py`` says what a door is).
 """
 
 from __future__ import annotations

@@ -124,6 +124,8 @@ def test_one_worker_is_the_probe_and_a_good_one_closes_for_all() -> None:
     assert one.admit(b.TOOL, TOOL) == b.Admitted(probe=True), "it has it already"
     two.succeeded(b.TOOL, TOOL)
     assert isinstance(two.admit(b.TOOL, TOOL), b.Refusal), "a call begun before it opened closes nothing"
+    fail(two)
+    assert events() == ["opened", "probed"], "nor does it open it again"
     one.succeeded(b.TOOL, TOOL)
     assert two.admit(b.TOOL, TOOL) == b.Admitted()
     assert events() == ["opened", "probed", "closed"]
@@ -168,6 +170,18 @@ def test_a_success_forgets_the_failures_in_a_row() -> None:
         mine.succeeded(b.TOOL, TOOL)
     assert mine.admit(b.TOOL, TOOL) == b.Admitted()
     assert events() == []
+
+
+def test_failures_that_lie_apart_open_nothing() -> None:
+    mine = worker()
+    fail(mine, 4)
+    row = Breaker.objects.get()
+    row.failed_at = [at - 60_000_000 for at in row.failed_at]
+    row.save()
+    fail(mine, 4)
+    assert mine.admit(b.TOOL, TOOL) == b.Admitted()
+    fail(mine, 1)
+    assert isinstance(mine.admit(b.TOOL, TOOL), b.Refusal)
 
 
 def test_a_healthy_call_costs_one_look_a_second_for_all_of_them() -> None:

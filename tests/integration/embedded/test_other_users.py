@@ -13,6 +13,8 @@ import pytest
 
 from agentops.embedded.paths import Paths
 from loops.models import Workspace
+from loops.runs import drive
+from loops.storage import owners
 from loops.tools.sandbox import capability
 from loops.tools.sandbox.capability import CONFINED, SandboxLevel
 from loops.tools.sandbox.namespaces.user import OUTSIDE_UID
@@ -52,27 +54,40 @@ def test_nobody_else_passes_through_the_state_folder(state: Path) -> None:
     assert not tries(OUTSIDE_UID, "touch", str(state / "mine"))
 
 
-@pytest.mark.django_db
-def test_the_folder_of_a_run_is_closed_to_others_even_where_the_way_is_open(tmp_path: Path, settings: Any) -> None:
+@pytest.fixture
+def world(settings: Any) -> Any:
+    settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
+    return worlds.make()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_folder_of_a_run_is_closed_to_others_even_where_the_way_is_open(world: Any, settings: Any) -> None:
     with tempfile.TemporaryDirectory(prefix="ao-others-", dir="/tmp") as open_to_all:
         Path(open_to_all).chmod(0o755)
         settings.AGENTOPS_WORKSPACES = f"{open_to_all}/runs"
         source = Path(open_to_all) / "source"
         source.mkdir(mode=0o755)
         (source / "price.txt").write_text("secret")
-        world = worlds.make()
         made = Workspace.objects.create(project=world.project, name="W", path=str(source))
-        folder = Path(copies.prepare(world.submit(workspace=made).run))
+        run = world.submit(workspace=made).run
+        folder = Path(copies.prepare(run))
         assert tries(SOMEBODY, "cat", str(source / "price.txt")), "the control: the way is open"
         assert not tries(SOMEBODY, "ls", str(folder))
         assert not tries(SOMEBODY, "cat", str(folder / "price.txt"))
-        folder.chmod(0o755)
-        run = world.submit(workspace=made, idempotency_key="old").run
-        run.refresh_from_db()
-        old = Path(copies.prepare(run))
-        old.chmod(0o755)
-        copies.prepare(run)
-        assert old.stat().st_mode & 0o777 == 0o700, "one that an earlier version left open is closed"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_folder_that_was_left_open_is_closed_when_its_run_begins(world: Any, tmp_path: Path, settings: Any) -> None:
+    """By a worker of an earlier version, which was lost before it began the run."""
+    settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
+    run = world.submit().run
+    (tmp_path / "runs").mkdir(mode=0o711)
+    left = tmp_path / "runs" / str(run.pk)
+    left.mkdir(mode=0o755)
+    drive.drive(run.pk, owners.me())
+    run.refresh_from_db()
+    assert Path(run.workspace_path) == left
+    assert left.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.django_db

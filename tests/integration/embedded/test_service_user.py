@@ -220,8 +220,7 @@ def test_commands_that_touch_no_file_and_folders_of_root_stay_as_they_are(place:
 
 
 def test_who_cannot_be_asked_lacks_something(tmp_path: Path) -> None:
-    def fails() -> str:
-        raise OSError
-
-    assert user_access._asked_as(User("x", *nobody()), lambda: "") == ""
-    assert "could not be tried" in user_access._asked_as(User("x", *nobody()), fails)
+    """No process can become somebody with such a group."""
+    nobody_else = User("x", *nobody(), groups=(2**40,))
+    assert user_access.lacking(nobody_else, tmp_path) == "what x may do could not be tried"
+    assert "could not be tried" not in user_access.lacking(User("x", *nobody()), tmp_path)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import types
 from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, transaction
+from django.db.models import F
 
 from gates import services
 from gates.models import Decision, Gate
 from gates.policy import digests
+from gates.policy.verdicts import REVIEWABLE_BYTES
 from gates.services.disclosure import whole_proof
 from loops.engine.ports import Judgement
 from loops.engine.values import Access
@@ -100,6 +105,27 @@ def test_a_verdict_that_does_not_fit_the_kind_is_refused(world: World, kind: str
     assert not Decision.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "verdict", "payload", "view", "field"),
+    [
+        pytest.param("tool_approval", "approve", {"approved": True}, {}, "approved", id="unknown field"),
+        pytest.param("tool_approval", "reject", {}, {}, "reason", id="no reason"),
+        pytest.param(
+            "rollback_choice", "continue", {}, {"choices": ["roll_back", "keep"]}, "verdict", id="cannot go on",
+            marks=pytest.mark.spec("O3"),
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.spec("Q4")
+def test_what_comes_with_a_verdict_has_to_fit(
+    world: World, kind: str, verdict: str, payload: dict[str, Any], view: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(services.InvalidDecision) as refusal:
+        decide(world, open_gate(world, kind, view=tool_view(**view)), verdict, payload=payload)
+    assert set(refusal.value.errors) == {field}
+    assert not Decision.objects.exists()
+
+
 def test_digest_of_another_view_is_refused(world: World) -> None:
     gate = open_gate(world)
     with pytest.raises(services.GateChanged, match="since the page was loaded"):
@@ -108,7 +134,14 @@ def test_digest_of_another_view_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"view": {"tool": "write_file", "arguments": {"path": "harmless"}}}, {"subject": b"{}"}]
+    "change",
+    [
+        {"view": {"tool": "write_file", "arguments": {"path": "harmless"}}},
+        {"subject": b"{}"},
+        {"expires_at": F("expires_at") + timedelta(days=1)},
+        {"nonce": "0" * 32},
+    ],
+    ids=["view", "subject", "expires_at", "nonce"],
 )
 def test_rewriting_the_row_voids_it(world: World, change: dict[str, Any]) -> None:
     gate = open_gate(world)
@@ -166,6 +199,7 @@ def test_role_lost_after_the_page_was_loaded_counts(world: World) -> None:
         decide(world, gate)
 
 
+@pytest.mark.spec("Q6")
 def test_account_closed_after_the_page_was_loaded_counts(world: World) -> None:
     gate = open_gate(world)
     type(world.reviewer).objects.filter(pk=world.reviewer.pk).update(is_active=False)
@@ -351,6 +385,17 @@ def test_what_is_shown_in_part_only_cannot_be_approved(view: dict[str, Any], nam
         decide(world, gate)
     assert named in str(refusal.value.errors)
     assert decide(world, gate, "reject", reason="In parts, please").verdict == "reject"
+
+
+@pytest.mark.spec("Q4")
+@pytest.mark.parametrize(("more", "may"), [(0, True), (1, False)])
+def test_what_nobody_reads_to_its_end_cannot_be_approved(more: int, may: bool) -> None:
+    world = make_world()
+    rest = REVIEWABLE_BYTES - len(json.dumps(tool_view(reasoning=""), ensure_ascii=False))
+    gate = open_gate(world, view=tool_view(reasoning="x" * (rest + more)))
+    with nullcontext() if may else pytest.raises(services.InvalidDecision, match="does not fit"):
+        decide(world, gate)
+    assert Decision.objects.exists() is may
 
 
 @pytest.mark.spec("Q5")

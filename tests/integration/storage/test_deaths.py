@@ -12,6 +12,9 @@ import pytest
 
 from loops.driver.interrupts import Interrupts
 from loops.engine import facts as f
+from loops.engine.apply import replay
+from loops.engine.encoding import canonical
+from loops.engine.encoding.codec import to_plain
 from loops.models import Fact, Run
 from loops.runs import drive, recovery
 from loops.services import steering
@@ -20,6 +23,7 @@ from tests import factories as make
 from tests.integration.storage import owned
 from tests.integration.storage.test_owners import WHO
 from tests.integration.storage.test_recovery import bell, stumbling
+from tests.integration.storage.test_resume import add_checkpoint
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4")]
 __all__ = ["bell", "stumbling"]
@@ -40,8 +44,14 @@ def process() -> Iterator[str]:
 
 
 def dies_of(run: Run) -> None:
-    """Somebody takes the run and dies in the middle of it."""
-    with process() as name, pytest.raises(BaseException, match=r"^$") as killed:
+    """The same, and the process of that name is gone."""
+    with process() as name:
+        dies_under(run, name)
+
+
+def dies_under(run: Run, name: str) -> None:
+    """Somebody takes the run under this name and dies in the middle of it."""
+    with pytest.raises(BaseException, match=r"^$") as killed:
         drive.drive(run.pk, name)
     assert killed.typename == "Killed"
     owned.lapse(run)
@@ -88,6 +98,49 @@ def test_who_was_told_to_end_did_not_die_of_its_run(stumbling: Callable[[str], R
     dies_of(run)
     last = taken(run)[-1]
     assert (last.lost_is_dead, last.died, last.why) == (True, False, "the worker was told to end")
+
+
+@pytest.mark.spec("J2")
+@pytest.mark.parametrize(("place", "value"), [(0, "elsewhere"), (3, "anotherb"), (4, "1")])
+def test_nothing_is_proven_of_another_machine_or_container(
+    stumbling: Callable[[str], Run], place: int, value: str
+) -> None:
+    run = stumbling("raise Killed")
+    dies_of(run)
+    with process() as name:
+        parts = name.split(":")
+        parts[place] = value
+        owned.own(run, ":".join(parts))
+    owned.lapse(run)
+    dies_of(run)
+    assert [(one.lost_is_dead, one.died) for one in taken(run)] == [(False, False)]
+
+
+@pytest.mark.spec("J2")
+def test_who_was_ended_with_whoever_started_it_did_not_die_of_its_run(stumbling: Callable[[str], Run]) -> None:
+    """As when a machine's service, or all of AgentOps, is ended at once."""
+    run = stumbling("raise Killed")
+    dies_of(run)
+    with process() as parent, process() as name:
+        pid, birth = parent.split(":")[1], parent.split(":")[5]
+        owned.own(run, f"{name.rpartition(':')[0]}:{pid}.{birth}")
+    owned.lapse(run)
+    dies_of(run)
+    assert [(one.lost_is_dead, one.died) for one in taken(run)] == [(True, False)]
+
+
+@pytest.mark.spec("J2")
+def test_a_checkpoint_of_another_place_counts_no_death_twice(stumbling: Callable[[str], Run]) -> None:
+    """It lies before the death that its state knows of already."""
+    run = stumbling("raise Killed")
+    dies_of(run)
+    dies_under(run, "somebody")
+    facts = reader.history(run.pk)
+    known = 1 + next(at for at, fact in enumerate(facts) if isinstance(fact, f.RunTakenOver))
+    add_checkpoint(run, 10**6, canonical.encode(to_plain(replay(facts[:known]))), at=known - 1)
+    dies_under(run, "another")
+    assert [one.died for one in taken(run)] == [True, False]
+    assert not Fact.objects.filter(run=run, kind="RunPaused").exists()
 
 
 def test_whoever_said_its_error_was_not_taken_by_the_run(stumbling: Callable[[str], Run]) -> None:
