@@ -113,7 +113,7 @@ def test_a_guard_that_is_gone_is_an_error(guard: Guard) -> None:
         pytest.fail("it was switched off")
 
 
-ASKED_AT_MOST = 25
+ASKED_AT_MOST = 1
 """It may only fall."""
 
 

@@ -6,18 +6,16 @@ from loops.engine.state.failure import Recovery
 from loops.engine.values import FailureKind
 
 
-def decide_recovery(  # noqa: PLR0913  # four counters and two facts, by keyword
+def decide_recovery(
     kind: FailureKind,
     *,
     attempts: int,
     attempts_at_most: int,
-    backtracks: int,
-    backtracks_at_most: int,
     person_can_help: bool = False,
     corrections_at_most: int = 0,
 ) -> Recovery:
-    """``attempts`` counts the failures in a row of the present approach, this one included; ``backtracks`` the
-    approaches given up so far in the run.
+    """``attempts`` counts the failures in a row of the present approach, this one included. How many approaches may be
+    given up is a limit (``max_backtracks``), and stops the run by itself.
 
     RVRB's table, with three differences. A transient failure whose attempts are used up is a BACKTRACK: what keeps
     failing is no longer transient. One that a person can put right goes to a person instead (``person_can_help``), and
@@ -39,16 +37,4 @@ def decide_recovery(  # noqa: PLR0913  # four counters and two facts, by keyword
         return Recovery.CONTINUE
     if kind is FailureKind.TRANSIENT and person_can_help:
         return Recovery.ESCALATE
-    return Recovery.BACKTRACK if backtracks < backtracks_at_most else Recovery.FAIL_GRACEFULLY
-
-
-def first_decision(kind: FailureKind, *, person_can_help: bool = False) -> Recovery:
-    """The recovery of a failure that has not happened before."""
-    return decide_recovery(
-        kind,
-        attempts=1,
-        attempts_at_most=2,
-        backtracks=0,
-        backtracks_at_most=1,
-        person_can_help=person_can_help,
-    )
+    return Recovery.BACKTRACK

@@ -1,10 +1,9 @@
-"""Which class a failure belongs to, and what that leads to (SPEC E1): the first rule that matches decides."""
+"""Which class a failure belongs to (SPEC E1): the first rule that matches decides."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loops.engine.failures.actions import first_decision
 from loops.engine.failures.rule import Rule, seen
 from loops.engine.failures.rules import RULES, UNKNOWN
 from loops.engine.state.failure import Classified, Failure
@@ -19,7 +18,6 @@ def classify(failure: Failure, rules: Sequence[Rule] = RULES) -> Classified:
 def _said(rule: Rule) -> Classified:
     return Classified(
         kind=rule.kind,
-        decision=first_decision(rule.kind, person_can_help=rule.person_can_help),
         rule=rule.name,
         reason=rule.why,
         certain=rule.certain,

@@ -9,7 +9,6 @@ from typing import Any
 from loops.engine.encoding import strict_json
 from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.fingerprints import exact_part, result_mark
-from loops.engine.failures.actions import first_decision
 from loops.engine.state.failure import Classified, Failure, SecondOpinion
 from loops.engine.values import FailureKind
 
@@ -73,11 +72,9 @@ def settle(classified: Classified, opinion: SecondOpinion) -> Classified:
     )
     if opinion.kind is None:
         return both
-    asks = opinion.kind is FailureKind.UNRECOVERABLE
     return replace(
         both,
         kind=opinion.kind,
-        decision=first_decision(opinion.kind, person_can_help=asks),
         reason=f"No rule was sure; a model took it as {opinion.kind.value}.",
-        person_can_help=asks,
+        person_can_help=opinion.kind is FailureKind.UNRECOVERABLE,
     )

@@ -27,8 +27,6 @@ def _classified(state: RunState, pending: PendingCall, failure: Failure) -> Fail
         found.kind,
         attempts=attempt,
         attempts_at_most=limits.max_attempts,
-        backtracks=memory.backtracks,
-        backtracks_at_most=limits.max_backtracks,
         person_can_help=found.person_can_help,
         corrections_at_most=limits.max_attempts - 1,
     )

@@ -67,7 +67,6 @@ class Failure:
 class Classified:
     """``rule`` is the stable name of the rule that decided, ``reason`` one sentence for people.
 
-    ``decision`` is the recovery of a first failure with a fresh budget; ``decide_recovery`` knows the counts.
     ``certain`` is false when no rule matched decisively: then a model may be asked (``question``).
     ``person_can_help`` marks what the agent cannot put right and a person can: credentials, quota, permission.
 
@@ -76,7 +75,6 @@ class Classified:
     """
 
     kind: FailureKind
-    decision: Recovery
     rule: str
     reason: str
     certain: bool = True

@@ -14,7 +14,6 @@ import pytest
 
 from loops.engine.failures.classify import classify
 from loops.engine.state.failure import (
-    Recovery,
     of_result,
 )
 from loops.engine.values import FailureKind
@@ -367,13 +366,13 @@ def test_a_test_command_of_the_project_that_is_not_there_is_for_a_person(desk: D
     result = desk.run("run_tests")
     assert "the project's tests cannot run here: no-such-runner is not installed" in result.error
     said = classify(of_result("run_tests", result))
-    assert (said.rule, said.decision) == ("tests_cannot_run", Recovery.ESCALATE)
+    assert (said.rule, said.person_can_help) == ("tests_cannot_run", True)
     own = classify(of_result("run_tests", desk.run("run_tests", command="no-such-runner -q")))
-    assert own.decision is not Recovery.ESCALATE
+    assert not own.person_can_help
     (desk.workspace / "uses.py").write_text("import no_such_module_of_the_work")
     (desk.workspace / ".agentops.toml").write_text('[tests]\ncommand = "python3 uses.py"\n')
     theirs = classify(of_result("run_tests", desk.run("run_tests")))
-    assert theirs.decision is not Recovery.ESCALATE
+    assert not theirs.person_can_help
 
 
 @pytest.mark.spec("E1", "M4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import fields, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from loops.engine.state.limits import Limits
 from loops.engine.state.recovery import RecoveryState
 from loops.engine.state.run import RunState
 from loops.engine.state.thresholds import OFF
+from loops.engine.values import Usage
 from loops.engine.verification.diagnosis import repair_budget
 from tests.fakes import World, says, spec
 from tests.unit.engine.effort import examples
@@ -123,6 +125,18 @@ def test_an_answer_never_gets_more_than_is_left(tokens: int, context: int) -> No
         assert tokens_left(asked) < guards.SMALLEST_ANSWER
 
 
+@pytest.mark.spec("A4")
+def test_no_request_asks_for_more_than_is_left() -> None:
+    spent = itertools.count(1)
+    world = World(
+        lambda request: says("", ("look", {"at": next(spent)}), usage=_usage(700)), limits={"max_tokens": 4_000}
+    )
+    assert world.drive() == "gate:limit_reached"
+    asked = [request.max_tokens for request in world.models.requests]
+    assert all(700 * number + most <= 4_000 for number, most in enumerate(asked)), asked
+    assert asked == sorted(asked, reverse=True)
+
+
 @pytest.mark.spec("D3")
 @examples(usual=60, full=1000)
 @given(
@@ -197,12 +211,13 @@ def test_only_limits_that_exist_are_granted() -> None:
 
 
 @pytest.mark.spec("D1", "D3")
-def test_nonsense_at_the_gate_asks_again_and_only_so_often() -> None:
+@pytest.mark.parametrize("value", [float("nan"), 1e300, 2**53 + 1, 0], ids=lambda value: str(value)[:8])
+def test_nonsense_at_the_gate_asks_again_and_only_so_often(value: float) -> None:
     world = World(lambda request: says("", LOOK), limits={"max_steps": 1, "max_extensions": 3})
     asked = 0
     while (why := world.drive()) == "gate:limit_reached" and asked < 9:
         asked += 1
-        world.decide("extend", max_steps=float("nan"))
+        world.decide("extend", max_steps=value)
     assert (why, asked, world.state.end_reason) == ("ended", 4, "max_steps")
     assert world.state.step == 1
 
@@ -253,6 +268,18 @@ class TestAModelWithoutAPrice:
     def test_an_extension_for_another_reason_confirms_nothing(self) -> None:
         assert extended(self.strict, {"max_cost_usd": 0.002}).allow_unknown_cost == 0
         assert extended(self.strict, {"max_steps": 30}, unpriced=True).allow_unknown_cost == 0
+
+    def test_is_put_before_a_person_whatever_else_they_granted(self) -> None:
+        world = World(
+            lambda request: says("", LOOK, usage=Usage(1, 1, cost_microusd=None)),
+            limits={"max_steps": 1, "allow_unknown_cost": 0},
+        )
+        assert world.drive() == "gate:limit_reached"
+        assert world.gatekeeper.opened[-1].view["limit"] == "max_steps"
+        world.decide("extend", max_steps=9)
+        assert world.drive() == "gate:limit_reached"
+        assert world.gatekeeper.opened[-1].title.startswith("No price known: at least ")
+        assert len(world.models.requests) == 1
 
     def test_binds_nobody_who_was_asked_before_or_set_no_limit(self) -> None:
         assert reached(state(cost_unknown=True)) is None, "journals of before mean the same"

@@ -179,6 +179,17 @@ def test_what_nothing_can_put_right_ends_with_a_report() -> None:
 UNRECOVERABLE = FailureKind.UNRECOVERABLE
 
 
+@pytest.mark.spec("E1")
+def test_a_page_that_wants_to_see_a_browser_is_put_before_a_person_when_it_stays() -> None:
+    """What else passes and stays is given up: another approach may help."""
+    page = ToolResult(ok=False, content="", error="HTTP 403: <title>Just a moment...</title>", data={"status": 403})
+    made = world(looks(), Tools({"look": lambda a: page}), max_attempts=3)
+    assert made.drive() == "gate:escalation"
+    assert [fact.rule for fact in made.journal.of(f.FailureClassified)] == ["challenge_page"] * 3
+    other = world(looks(), tools(failing("503 Service Unavailable")), max_attempts=3, max_backtracks=1)
+    assert other.drive() == "gate:limit_reached"
+
+
 # --- different attempts (E2) ----------------------------------------------------------------------------------------
 
 

@@ -243,7 +243,7 @@ def test_the_key_is_stable_over_attempts_and_differs_from_call_to_call() -> None
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-def failed_world(*orders: str) -> World:
+def failed_world(*orders: str, **limits: Any) -> World:
     """A run that placed these orders and then failed; each is undone by cancelling it, once."""
     book: list[str] = []
 
@@ -258,7 +258,7 @@ def failed_world(*orders: str) -> World:
     tools = Tools({"place": place, "cancel": cancel})
     answers = [says("", ("place", {"id": name})) for name in orders]
     tools.undo["place"] = Compensation(tool="cancel", arguments={"id": "?"})
-    world = World([*answers, says("", ("ask_question", {"question": "Go on?"}))], tools)
+    world = World([*answers, says("", ("ask_question", {"question": "Go on?"}))], tools, limits=limits)
     world.book = book  # type: ignore[attr-defined]
     return world
 
@@ -451,6 +451,20 @@ def test_a_compensation_that_says_nothing_of_what_it_left_holds_all_its_paths() 
     world.drive()
     came = [(fact.undoes, fact.outcome, fact.left) for fact in world.journal.of(f.CompensationCompleted)]
     assert came == [("c2.0", "failed", ("a",)), ("c1.0", "blocked", ("a",))]
+
+
+@pytest.mark.spec("O2", "X5")
+def test_what_is_left_is_counted_where_not_all_of_it_is_named() -> None:
+    world = failed_world(*map(str, range(23)), max_steps=99)
+    world.tools.functions["cancel"] = lambda arguments: ToolResult(ok=False, content="", error="closed")
+    world.drive()
+    world.send("stop")
+    world.drive()
+    world.decide("roll_back")
+    assert world.drive() == "gate:rollback_choice"
+    reasons = world.gatekeeper.opened[-1].reasons
+    assert reasons[:-1] == ("place: closed",) * 20
+    assert reasons[-1] == "3 more could not be undone: they are below, and on the page Roll back"
 
 
 @pytest.mark.spec("O2", "Q1")

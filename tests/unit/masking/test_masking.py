@@ -15,7 +15,9 @@ from loops.engine.ports import ModelError
 from loops.engine.values import ToolResult
 from loops.llm.transport_errors import http_failure
 from loops.masking import Masker, StreamMasker, of_environment, signs_in
+from loops.tools.limits import Limits
 from loops.tools.output import show
+from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("S3")
 SECRET = 'planted/"value"-0123456789'
@@ -68,6 +70,15 @@ def test_outputs_are_masked_before_they_are_cut_or_kept() -> None:
     shown = show(data, 1010, save)  # a cut would go through it
     assert SECRET[:8] not in shown.text
     assert all(SECRET[:8].encode() not in whole for whole in kept)
+
+
+def test_what_a_tool_reads_is_masked_before_it_is_cut_or_kept(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, limits=Limits(shown_bytes=1010))
+    (desk.workspace / "long").write_text("x" * 500 + SECRET + "y" * 500)  # a cut would go through it
+    read = desk.run("read_file", path="long")
+    assert read.content.count("x" * 100), read.error
+    assert SECRET[:8] not in read.content
+    assert not any(SECRET[:8].encode() in kept for kept in desk.blobs.values())
 
 
 def test_errors_of_providers_and_logs_are_masked() -> None:

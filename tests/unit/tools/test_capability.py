@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from loops.runs.composition import sandbox_level
 from loops.tools.sandbox import capability
 from loops.tools.sandbox.capability import SandboxLevel
 
@@ -58,10 +59,10 @@ def test_a_weak_level_is_looked_at_again_after_a_while(machine: Machine, monkeyp
     """Somebody allowed user namespaces: no file tells of it."""
     now = [1_000.0]
     monkeypatch.setattr(capability.time, "monotonic", lambda: now[0])
-    capability.probe()
+    sandbox_level()
     now[0] += 29
-    capability.probe()
+    sandbox_level()
     assert machine.tried == 1
     now[0] += 30
-    capability.probe()
+    sandbox_level()
     assert machine.tried == 2

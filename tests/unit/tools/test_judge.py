@@ -38,6 +38,19 @@ def test_only_exact_names_exist(tmp_path: Path, name: str) -> None:
     assert not desk.run(name).ok
 
 
+@pytest.mark.spec("I3")
+@pytest.mark.parametrize("paths", [("a", "kept/b"), ("kept/a", "b")])
+def test_of_all_that_a_call_touches_the_strictest_rule_decides(tmp_path: Path, paths: tuple[str, str]) -> None:
+    allowed = AccessRule(Access.ALLOW, tool="move_file")
+    desk = Desk(tmp_path, [allowed, AccessRule(Access.DENY, tool="move_file", paths=("kept/*",))])
+    (desk.workspace / "kept").mkdir()
+    for path in ("a", "kept/a"):
+        (desk.workspace / path).write_text("x")
+    source, target = paths
+    assert desk.judge("move_file", path=source, target=target).access is Access.DENY
+    assert desk.judge("move_file", path="a", target="c").access is Access.ALLOW
+
+
 @pytest.mark.spec("I2")
 @pytest.mark.parametrize(
     ("arguments", "part"),
