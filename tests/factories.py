@@ -9,12 +9,13 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
+from django.utils.text import slugify
 
 from gates.models import Gate
 from loops.engine import facts as f
 from loops.ids import new_id
 from loops.models import Agent, Fact, Membership, ModelCall, ModelConfig, Project, Run, Step, Task, ToolCallRecord
-from loops.services.policies import create_default_policy
+from loops.services.policies import create_default_policy, current_version
 from loops.storage.encoding import encode_fact
 
 PASSWORD = "correct horse battery"
@@ -32,6 +33,14 @@ def project(name: str = "", **fields: Any) -> Project:
         name=name or f"Project {number}", slug=fields.pop("slug", f"project-{number}"), **fields
     )
     create_default_policy(made)
+    return made
+
+
+def create_project(*, actor: Any, name: str, slug: str = "") -> Project:
+    """As the form of the admin makes one; ``actor`` is its first admin."""
+    made = project(name, slug=slug or slugify(name))
+    Membership.objects.create(project=made, user=actor, role="admin")
+    current_version(made, actor=actor, reason="Project created")
     return made
 
 

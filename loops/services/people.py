@@ -1,4 +1,4 @@
-"""Projects, members and groups (SPEC S4)."""
+"""Members and groups (SPEC S4)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
-from django.utils.text import slugify
 
-from loops.masking import LEAVE_OUT, known
 from loops.models import Membership, Project
 from loops.querysets import ADMINISTER
-from loops.services import access, audit, policies
+from loops.services import access, audit
 
 Role = Membership.Role
 DEMO_ROLES = {"operator": Role.OPERATOR, "reviewer": Role.REVIEWER, "admin": Role.ADMIN}
@@ -40,26 +38,6 @@ READ_BY_ADMINS = (
 
 class NotPossible(Exception):
     """What was asked for cannot be done; the message says why."""
-
-
-@transaction.atomic
-def create_project(*, actor: Any, name: str, slug: str = "", is_demo: bool = False) -> Project:
-    """A project with its policy and default matrix; whoever makes it is its first admin. Superusers only."""
-    if actor is not None and not actor.is_superuser:
-        audit.record("access.refused", actor=actor, detail={"what": "create projects"})
-        raise access.NotAllowed("Only a superuser can create projects.")
-    if known().is_in([name, slug]):
-        raise NotPossible(LEAVE_OUT)
-    slug = slug or slugify(name)[:50] or f"project-{secrets.token_hex(3)}"
-    if Project.objects.filter(slug=slug).exists():
-        raise NotPossible(f"A project with the address “{slug}” exists already.")
-    project = Project.objects.create(name=name, slug=slug, is_demo=is_demo)
-    policies.create_default_policy(project)
-    if actor is not None:
-        Membership.objects.create(project=project, user=actor, role=Role.ADMIN)
-    audit.record("project.created", actor=actor, project=project, detail={"name": name, "slug": slug})
-    policies.add_version(project, actor, "Project created")
-    return project
 
 
 @transaction.atomic

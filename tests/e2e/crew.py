@@ -19,12 +19,12 @@ from gates.models import Gate
 from loops import jobs
 from loops.llm.scripted import scripts
 from loops.models import Agent, Fact, ModelConfig, Project, Run, Workspace
-from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import reader
 from tests import decisions
 from tests.e2e import plant
 from tests.e2e.scripts.as_told import goal
+from tests.factories import create_project
 from tests.stack import _on_test_database as on_test_database
 from tests.stack import wait_until
 

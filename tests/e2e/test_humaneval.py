@@ -20,10 +20,10 @@ from django.contrib.auth import get_user_model
 from loops.models import Agent, ModelAddress, ModelConfig, Project, Run, ToolCallRecord, Workspace
 from loops.runs import recovery
 from loops.services import steering
-from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import chain, reader
 from tests.e2e import plant as plants
+from tests.factories import create_project
 from tests.own_environment import give_pytest
 from tests.wire import humaneval
 from tests.wire.server import WireServer

@@ -46,7 +46,7 @@ def _world() -> dict[str, Any]:
 
     from loops.models import AccessRule, Policy
     from loops.runs.composition import tool_registry
-    from loops.services.people import create_project
+    from tests.factories import create_project
 
     boss = get_user_model().objects.create_superuser("ana", password="x")
     project = create_project(actor=boss, name="Recovery", slug="recovery")

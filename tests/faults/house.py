@@ -19,12 +19,12 @@ PATIENCE_S = 120.0
 def project() -> Project:
     from django.contrib.auth import get_user_model
 
-    from loops.services import people
+    from tests.factories import create_project
 
     found = Project.objects.filter(slug=SLUG).first()
     if found is None:
         boss = get_user_model().objects.create_superuser("boss", password="boss")
-        found = people.create_project(actor=boss, name="Faults", slug=SLUG)
+        found = create_project(actor=boss, name="Faults", slug=SLUG)
         AccessRule.objects.create(project=found, operation=OPERATION, access="allow")
     return found
 

@@ -10,9 +10,9 @@ from django.contrib.auth import get_user_model
 
 from loops.models import Agent, Fact, ModelConfig, Run
 from loops.runs.drive import drive
-from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import reader
+from tests.factories import create_project
 from tests.wire.server import WireServer
 
 PATIENCE_S = 60.0

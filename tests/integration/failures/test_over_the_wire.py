@@ -24,10 +24,10 @@ from loops.runs.composition import tool_registry
 from loops.runs.drive import drive
 from loops.services import policies, steering
 from loops.services.models import ensure_script
-from loops.services.people import create_project
 from loops.services.tasks import run_spec, submit_task
 from loops.storage import chain, reader, rebuild
 from tests import plonk
+from tests.factories import create_project
 from tests.integration.services.world import closing_connections
 from tests.wire.say import Raw, Say, Seen, Wire
 from tests.wire.server import WireServer

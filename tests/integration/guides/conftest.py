@@ -21,10 +21,10 @@ from loops.engine import strategies
 from loops.llm import providers
 from loops.models import Agent, ModelConfig, Run
 from loops.runs import composition
-from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from tests import stack
 from tests.decisions import decide
+from tests.factories import create_project
 from tests.wire.say import Say, Seen
 from tests.wire.server import WireServer
 

@@ -12,9 +12,9 @@ from django.contrib.auth import get_user_model
 
 from loops.models import Agent, Fact, ModelConfig, Run
 from loops.services.models import window_of
-from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import journal, reader
+from tests.factories import create_project
 from tests.llama.server import Server, serving
 from tests.stack import wait_until
 

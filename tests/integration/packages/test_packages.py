@@ -26,10 +26,10 @@ from loops.runs.drive import drive
 from loops.services import prompts, steering
 from loops.services.forks import fork_run
 from loops.services.models import ensure_script
-from loops.services.people import create_project
 from loops.services.tasks import InvalidTask, submit_task
 from loops.storage import reader
 from tests import acme
+from tests.factories import create_project
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("B1")]
 ROLLBACK = Path(__file__).parents[1] / "rollback"

@@ -18,10 +18,10 @@ from loops.models import AccessRule, Agent, Run, Workspace
 from loops.runs.drive import drive
 from loops.services import steering
 from loops.services.models import ensure_script
-from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import facts_by_kind, journal, reader
 from tests.decisions import decide
+from tests.factories import create_project
 
 WORK: list[tuple[str, dict[str, Any]]] = [
     ("write_file", {"path": "a.txt", "content": "new a\n"}),

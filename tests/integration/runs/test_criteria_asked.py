@@ -21,11 +21,11 @@ from loops.models import AccessRule, Agent, Workspace
 from loops.runs.drive import drive
 from loops.services.forks import fork_run
 from loops.services.models import ensure_script
-from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import chain, reader
 from loops.storage.rebuild import rebuild
 from tests.decisions import decide
+from tests.factories import create_project
 from tests.unit.tools.harness import reachable
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q5", "D1")]

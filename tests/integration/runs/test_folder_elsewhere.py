@@ -14,12 +14,12 @@ from gates.models import Gate
 from loops.models import Agent, Fact, ModelCall, Run, ToolCallRecord, Workspace
 from loops.runs.drive import drive
 from loops.services.models import ensure_script
-from loops.services.people import create_project
 from loops.services.steering import stop_run
 from loops.services.tasks import submit_task
 from loops.storage import journal, reader
 from loops.web.run_summary import outlook
 from tests.decisions import decide
+from tests.factories import create_project
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4")]
 

@@ -12,8 +12,8 @@ from django.test import Client
 from loops import masking
 from loops.models import Run, Workspace
 from loops.services import steering, submission, tasks
-from loops.services.people import create_project
 from tests import factories as make
+from tests.factories import create_project
 from tests.integration.breakers.wire_runs import drive_on, facts, model
 from tests.wire.say import Raw, Say
 from tests.wire.server import WireServer

@@ -17,10 +17,10 @@ from loops.llm.scripted.scripts import never_stops
 from loops.models import Agent, Policy, Run, ToolCallRecord, Workspace
 from loops.runs.drive import drive
 from loops.services.models import ensure_script
-from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import reader
 from tests.decisions import decide
+from tests.factories import create_project
 from tests.own_environment import give_pytest
 
 pytestmark = pytest.mark.django_db(transaction=True)

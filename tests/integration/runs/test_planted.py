@@ -9,8 +9,8 @@ import pytest
 
 from loops.models import AccessRule, AuditEvent, Workspace
 from loops.services import tasks
-from loops.services.people import create_project
 from tests import factories as make
+from tests.factories import create_project
 from tests.integration.breakers.wire_runs import drive_on, model
 from tests.wire.say import Say
 from tests.wire.server import WireServer

@@ -18,11 +18,11 @@ from loops.llm.scripted.scripts import never_stops
 from loops.models import Agent, Fact, Run, Step, ToolCallRecord, Workspace
 from loops.runs.drive import drive
 from loops.services.models import ensure_script
-from loops.services.people import create_project
 from loops.services.steering import send_message
 from loops.services.tasks import submit_task
 from loops.storage import chain, reader, rebuild
 from tests.decisions import decide
+from tests.factories import create_project
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

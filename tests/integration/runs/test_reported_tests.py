@@ -16,9 +16,9 @@ from loops.models import AccessRule, Agent, Run, Step, Workspace
 from loops.runs.composition import rejudge
 from loops.runs.drive import drive
 from loops.services.models import ensure_script
-from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import rebuild
+from tests.factories import create_project
 from tests.own_environment import give_pytest
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("G1")]

@@ -15,10 +15,10 @@ from loops.engine.state.lifecycle import Phase
 from loops.models import Agent, ProvenanceRecord, Run, Step, ToolCallRecord, Workspace
 from loops.runs.drive import drive
 from loops.services.models import ensure_script
-from loops.services.people import create_project
 from loops.services.tasks import submit_task
 from loops.storage import chain, journal
 from tests.decisions import decide
+from tests.factories import create_project
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -168,10 +168,16 @@ def test_a_profile_changes_every_project(world, root):
     assert {name: limits[name] for name in changed} == changed
 
 
-def test_a_new_project_is_born_with_a_policy(root):
+@pytest.mark.spec("N2")
+def test_a_new_project_is_born_with_a_policy_and_is_on_record(root):
     members = {"memberships-TOTAL_FORMS": 0, "memberships-INITIAL_FORMS": 0}
     root.post(url("project", "add"), {"name": "New", "slug": "new", **members})
     assert Policy.objects.filter(project__slug="new").exists()
+    event = AuditEvent.objects.get(kind="project.created")
+    assert (event.project.slug, event.detail) == ("new", {"name": "New", "slug": "new"})
+    assert event.actor.is_superuser
+    root.post(url("project", "change", event.project.pk), {"name": "Newer", "slug": "new", **members})
+    assert AuditEvent.objects.filter(kind="project.created").count() == 1
 
 
 @pytest.mark.spec("S4")

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from agentops.urls import admin
 from loops import masking
-from loops.models import AuditEvent, Fork, Project
+from loops.models import AuditEvent, Fork
 from loops.services import forks as services_forks
 from loops.services import people, tokens
 from tests import fakes
@@ -89,14 +89,10 @@ def test_a_password_may_be_one_since_it_is_hashed(world: Any, client: Any) -> No
     assert stored() == []
 
 
-def test_projects_and_tokens_are_not_named_after_one(world: Any) -> None:
-    for names in ({"name": SECRET}, {"name": "P", "slug": SECRET}):
-        with pytest.raises(people.NotPossible, match="leave it out"):
-            people.create_project(actor=world.root, **names)
+def test_tokens_are_not_named_after_one(world: Any) -> None:
     with pytest.raises(people.NotPossible, match="leave it out"):
         tokens.new_token(actor=world.operator, user=world.operator, name=SECRET)
     assert stored() == []
-    assert not Project.objects.filter(name="P").exists()
 
 
 def test_a_fork_keeps_none(world: Any, settings: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from loops.models import Agent, Project, Run, Workspace
 from loops.services import models, people, tasks
+from tests.factories import create_project
 
 
 @dataclass
@@ -48,8 +49,8 @@ class World:
 def make() -> World:
     user = get_user_model().objects.create_user
     root = get_user_model().objects.create_superuser("root")
-    project = people.create_project(actor=root, name="Invoices")
-    elsewhere = people.create_project(actor=root, name="Elsewhere")
+    project = create_project(actor=root, name="Invoices")
+    elsewhere = create_project(actor=root, name="Elsewhere")
     roles = {name: user(name) for name in ("operator", "reviewer", "viewer", "admin")}
     for role, person in roles.items():
         people.add_member(actor=root, project=project, user=person, role=role)
