@@ -85,8 +85,8 @@ class ProjectAdmin(MembersAudited, ProjectScopedAdmin):
         policies.create_default_policy(obj)
         policies.current_version(obj, actor=request.user, reason="Project created")
         if not change:
-            detail = {"name": obj.name, "slug": obj.slug}
-            audit.record("project.created", actor=request.user, project=obj, detail=detail)
+            born = {"name": obj.name, "slug": obj.slug}
+            audit.record("project.created", actor=request.user, project=obj, detail=born)
         if "keep_days" in form.changed_data:
             detail = {"before": form.initial.get("keep_days"), "after": obj.keep_days}
             audit.record("retention.changed", actor=request.user, project=obj, detail=detail)
