@@ -24,8 +24,8 @@ from loops.engine.values import (
     Usage,
 )
 from loops.llm.config import ModelConfig
-from loops.llm.providers import OnEvent, answer, client, plain
 from loops.llm.reply_builder import Ending
+from loops.llm.without_sdk import OnEvent, answer, client, plain
 from loops.tools.decorator import Effects, tool
 from loops.tools.harness import ToolHarness
 from loops.tools.registry import ArgumentError, ToolRun

@@ -6,25 +6,19 @@ time, and not before.
 
 from __future__ import annotations
 
-import json
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from loops.engine import packages
 from loops.engine.packages import Broken, UnfitError
 from loops.engine.ports import ModelError
-from loops.engine.values import FailureKind, Json, ModelEvent, ModelReply, ModelRequest
+from loops.engine.values import FailureKind, ModelEvent, ModelReply, ModelRequest
 from loops.llm.config import ModelConfig
-from loops.llm.reply_builder import Ending, ReplyBuilder, TextPart
-from loops.llm.text import clean_json
 from loops.llm.transport_errors import configuration_failure, http_failure, wire_failure
-
-if TYPE_CHECKING:
-    import httpx2
 
 ENTRY_POINTS = "agentops.providers"
 OnEvent = Callable[[ModelEvent], None]
@@ -150,51 +144,6 @@ def forget() -> None:
     with _lock:
         _loaded = False
         _others.clear()
-
-
-def client(config: ModelConfig) -> httpx2.AsyncClient:
-    """A client for the model's own address, with its time-outs. It connects nowhere that nobody allowed, and follows no
-    redirect to another server, since keys would go along. Close it with the adapter."""
-    import httpx2
-
-    from loops.llm.endpoints import timeouts
-    from loops.llm.endpoints.connections import guard, stay, trusted
-
-    timeout = httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)
-    hooks = timeouts.hooks(*config.silence_s, first=stay)
-    made = httpx2.AsyncClient(base_url=config.base_url, timeout=timeout, event_hooks=hooks, verify=trusted())
-    guard(made, inward=config.inward)
-    return made
-
-
-def plain(value: Any) -> Any:
-    """Messages or schemas of a request as ``json`` takes them, without text that no server could read."""
-    return clean_json(list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value)
-
-
-def answer(
-    request: ModelRequest,
-    on_event: OnEvent,
-    end: Ending,
-    *,
-    text: str = "",
-    calls: Sequence[tuple[str, Mapping[str, Json]]] = (),
-) -> ModelReply:
-    """An answer that came in one piece: cleaned text, and calls (tool, arguments) with ids of their own."""
-    draft = ReplyBuilder(request, xml=request.xml_tools)
-    if text:
-        said = TextPart({"type": "text"})
-        draft.add(said)
-        draft.text(said, text)
-    for number, (name, arguments) in enumerate(calls):
-        part = draft.new_call(f"{end.provider}_{draft.turn}_{number}", name)
-        draft.announce(part)
-        draft.arguments(part, json.dumps(arguments))
-        part.closed = True
-    reply = draft.reply(request, end)
-    for event in draft.events():
-        on_event(event)
-    return reply
 
 
 def _load() -> None:

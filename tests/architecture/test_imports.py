@@ -9,6 +9,8 @@ from pathlib import Path
 import grimp
 import pytest
 
+from agentops import sdk
+
 SDKS = ("anthropic", "openai", "mcp")
 FRAMEWORKS = ("django", "celery", "channels", "rest_framework", "psycopg", "redis")
 
@@ -23,6 +25,15 @@ def test_each_sdk_has_one_door(graph: grimp.ImportGraph, sdk: str) -> None:
     doors = graph.find_modules_that_directly_import(sdk) if sdk in graph.modules else set()
     assert len(doors) <= 1, f"{sdk} is imported by {sorted(doors)}"
     assert all(door.startswith(("loops.llm.", "loops.tools.")) for door in doors)
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.parametrize("part", ["answer", "client", "plain", "Ending"])
+def test_our_adapters_may_be_made_of_what_those_of_packages_are(graph: grimp.ImportGraph, part: str) -> None:
+    """The table of providers names our adapters: a part that knew the table could not be used by them."""
+    module = getattr(sdk, part).__module__
+    assert module != "loops.llm.providers"
+    assert graph.find_shortest_chain(module, "loops.llm.providers") is None
 
 
 @pytest.mark.spec("I1")

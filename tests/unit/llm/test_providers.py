@@ -12,7 +12,7 @@ import pytest
 
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelReply, ModelRequest, ModelRole, StopReason, Usage
-from loops.llm import providers
+from loops.llm import providers, without_sdk
 from loops.llm.config import ModelConfig
 from loops.llm.registry import ModelService
 from loops.llm.reply_builder import Ending
@@ -72,7 +72,7 @@ def response(status: int) -> httpx2.HTTPStatusError:
 def test_an_answer_in_one_piece_names_its_provider(ask: Any) -> None:
     end = Ending(stop=StopReason.END_TURN, usage=Usage(input_tokens=1), provider="somebody else", model_id="x")
     calls = [("look", {"at": "it"}), ("look", {})]
-    reply = ask(lambda request: providers.answer(request, print, end, text="Hi \ud800", calls=calls))
+    reply = ask(lambda request: without_sdk.answer(request, print, end, text="Hi \ud800", calls=calls))
     assert (reply.provider, reply.text, reply.stop) == ("odd", "Hi \ufffd", StopReason.TOOL_USE)
     assert [call.arguments for call in reply.calls] == [{"at": "it"}, {}]
     assert len({call.id for call in reply.calls}) == 2
