@@ -10,10 +10,12 @@ from typing import Any
 import httpx2
 import pytest
 
+from loops import models
 from loops.engine.ports import ModelError
 from loops.engine.values import FailureKind, ModelReply, ModelRequest, ModelRole, StopReason, Usage
 from loops.llm import providers, without_sdk
 from loops.llm.config import ModelConfig
+from loops.llm.endpoints import keys
 from loops.llm.registry import ModelService
 from loops.llm.reply_builder import Ending
 from tests import acme
@@ -67,6 +69,11 @@ def response(status: int) -> httpx2.HTTPStatusError:
     request = httpx2.Request("POST", "http://there")
     body = {"error": {"message": "no"}}
     return httpx2.HTTPStatusError("no", request=request, response=httpx2.Response(status, json=body, request=request))
+
+
+def test_each_of_ours_has_its_label_in_the_database_and_its_address_among_those_of_keys() -> None:
+    assert {each.name: each.label for each in providers.OURS.values()} == dict(models.ModelConfig.Provider.choices)
+    assert {each.address for each in providers.OURS.values() if each.address} <= set(keys.OF_PROVIDERS.values())
 
 
 def test_an_answer_in_one_piece_names_its_provider(ask: Any) -> None:
