@@ -59,7 +59,8 @@ BROKEN = {
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Installs a loop of other people's, and has the loops read anew."""
+    """Installs a loop of other people's, and has the loops read anew. Of ours there is ``react`` alone."""
+    strategies.names()  # those of ours register themselves once, when they are imported
     monkeypatch.setattr(strategies, "_registered", {"react": React()})
     monkeypatch.setattr(strategies, "_broken", [])
 
