@@ -29,21 +29,7 @@ def facts_of(mail: p.Signal, state: RunState) -> Sequence[f.Fact]:
             late = state.is_ended and state.phase is not Phase.HALT
             return () if late else _message(mail, state)
         case "decision":
-            gate = str(mail.payload.get("gate", ""))
-            payload = mail.payload.get("payload")
-            if state.gate is None or state.gate.id != gate:
-                return ()
-            decided = f.GateDecided(
-                gate=gate,
-                kind=state.gate.kind,
-                verdict=str(mail.payload.get("verdict", "")),
-                reason=str(mail.payload.get("reason", "")),
-                payload=dict(payload) if isinstance(payload, Mapping) else {},
-                call_id=state.gate.call_id,
-                by=str(mail.payload.get("by") or mail.by),
-            )
-            goes_on = decided.kind == plan.GATE and decided.verdict == "continue"
-            return (decided, *_resumed(decided.by, state)) if goes_on else (decided,)
+            return _decided(mail, state)
         case "check_confidence":
             return () if state.is_ended or state.confidence.asked else (f.ConfidenceAsked(by=mail.by),)
         case "detected":
@@ -52,6 +38,25 @@ def facts_of(mail: p.Signal, state: RunState) -> Sequence[f.Fact]:
             return (f.RollbackRequested(by=mail.by),) if plan.can_be_rolled_back(state) else ()
         case _:
             return ()
+
+
+def _decided(mail: p.Signal, state: RunState) -> tuple[f.Fact, ...]:
+    """To continue instead of rolling back also resumes the run."""
+    said = mail.payload
+    gate, payload = str(said.get("gate", "")), said.get("payload")
+    if state.gate is None or state.gate.id != gate:
+        return ()
+    decided = f.GateDecided(
+        gate=gate,
+        kind=state.gate.kind,
+        verdict=str(said.get("verdict", "")),
+        reason=str(said.get("reason", "")),
+        payload=dict(payload) if isinstance(payload, Mapping) else {},
+        call_id=state.gate.call_id,
+        by=str(said.get("by") or mail.by),
+    )
+    goes_on = decided.kind == plan.GATE and decided.verdict == "continue"
+    return (decided, *_resumed(decided.by, state)) if goes_on else (decided,)
 
 
 def _paused(mail: p.Signal) -> f.RunPaused:
