@@ -42,18 +42,18 @@ def facts_of(mail: p.Signal, state: RunState) -> Sequence[f.Fact]:
 
 def _decided(mail: p.Signal, state: RunState) -> tuple[f.Fact, ...]:
     """To continue instead of rolling back also resumes the run."""
-    said = mail.payload
-    gate, payload = str(said.get("gate", "")), said.get("payload")
+    body = mail.payload
+    gate, payload = str(body.get("gate", "")), body.get("payload")
     if state.gate is None or state.gate.id != gate:
         return ()
     decided = f.GateDecided(
         gate=gate,
         kind=state.gate.kind,
-        verdict=str(said.get("verdict", "")),
-        reason=str(said.get("reason", "")),
+        verdict=str(body.get("verdict", "")),
+        reason=str(body.get("reason", "")),
         payload=dict(payload) if isinstance(payload, Mapping) else {},
         call_id=state.gate.call_id,
-        by=str(said.get("by") or mail.by),
+        by=str(body.get("by") or mail.by),
     )
     goes_on = decided.kind == plan.GATE and decided.verdict == "continue"
     return (decided, *_resumed(decided.by, state)) if goes_on else (decided,)
@@ -66,15 +66,15 @@ def _paused(mail: p.Signal) -> f.RunPaused:
 
 def _detected(mail: p.Signal, state: RunState) -> tuple[f.Fact, ...]:
     """A finding of the monitor. A circle that the run has found by itself meanwhile, or left, is no news."""
-    said = mail.payload
-    listed = said.get("steps")
+    body = mail.payload
+    listed = body.get("steps")
     steps = tuple(step for step in listed if isinstance(step, int)) if isinstance(listed, list) else ()
-    method, evidence, by = (str(said.get(name, "")) for name in ("method", "evidence", "by"))
-    if said.get("kind") != "loop":
+    method, evidence, by = (str(body.get(name, "")) for name in ("method", "evidence", "by"))
+    if body.get("kind") != "loop":
         return (f.StallDetected(method=method, evidence=evidence, steps=steps, by=by),)
     if state.loop_found or max(steps, default=state.step) <= state.circle.broken_at:
         return ()
-    confidence = said.get("confidence")
+    confidence = body.get("confidence")
     sure = float(confidence) if isinstance(confidence, int | float) else 0.0
     return (f.LoopDetected(method=method, evidence=evidence, steps=steps, confidence=sure, by=by),)
 

@@ -30,9 +30,9 @@ def client(config: ModelConfig) -> httpx2.AsyncClient:
 
     timeout = httpx2.Timeout(max(config.silence_s), connect=config.connect_timeout)
     hooks = timeouts.hooks(*config.silence_s, first=stay)
-    made = httpx2.AsyncClient(base_url=config.base_url, timeout=timeout, event_hooks=hooks, verify=trusted())
-    guard(made, inward=config.inward)
-    return made
+    session = httpx2.AsyncClient(base_url=config.base_url, timeout=timeout, event_hooks=hooks, verify=trusted())
+    guard(session, inward=config.inward)
+    return session
 
 
 def plain(value: Any) -> Any:
@@ -51,9 +51,9 @@ def answer(
     """An answer that came in one piece: cleaned text, and calls (tool, arguments) with ids of their own."""
     draft = ReplyBuilder(request, xml=request.xml_tools)
     if text:
-        said = TextPart({"type": "text"})
-        draft.add(said)
-        draft.text(said, text)
+        part = TextPart({"type": "text"})
+        draft.add(part)
+        draft.text(part, text)
     for number, (name, arguments) in enumerate(calls):
         part = draft.new_call(f"{end.provider}_{draft.turn}_{number}", name)
         draft.announce(part)
