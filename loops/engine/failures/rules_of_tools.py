@@ -10,6 +10,7 @@ from loops.engine.text.failure_words import (
     NAME_UNRESOLVED,
     RATE_LIMITED,
     SERIALISATION,
+    TESTS_FAILED,
     UNREACHABLE,
 )
 from loops.engine.values import FailureKind
@@ -77,7 +78,14 @@ TOOL_RULES = (
         "tests_failed",
         _SYSTEMATIC,
         "Tests failed: the work is not right yet.",
-        words=("short test summary info", "= failures =", "= errors =", "failed (failures=", "failed (errors="),
+        words=(
+            TESTS_FAILED,
+            "short test summary info",
+            "= failures =",
+            "= errors =",
+            "failed (failures=",
+            "failed (errors=",
+        ),
         sources=_TOOL,
     ),
     Rule(

@@ -143,6 +143,8 @@ RATE_LIMITED = (
     "requests per second",
 )
 """A limit of so many calls in a time. Some services answer with 403 and these words, so they come before the status."""
+TESTS_FAILED = "tests failed: "
+"""Begins the error of ``run_tests`` where it has counted failures, whatever the runner and the tests print."""
 DISK_FULL = ("no space left on device", "disk quota exceeded", "not enough space on the disk")
 """Whole sentences: ENOSPC alone is also what watching too many files is called, and what tests print."""
 SERIALISATION = (

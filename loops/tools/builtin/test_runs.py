@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from loops.engine.text.failure_words import TESTS_FAILED
 from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.engine.verification.environment import obstacle
 from loops.tools import reports
@@ -49,7 +50,9 @@ async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
     if text(arguments, "command"):
         data = reported(data)
     summary = f"{data['passed']} passed, {data['failed']} failed, {data['skipped']} skipped"
-    return replace(result, content=with_notes(f"{summary}\n{result.content}", lacking), data={**result.data, **data})
+    error = f"{TESTS_FAILED}{result.error}" if data["failed"] and not result.ok else result.error
+    content = with_notes(f"{summary}\n{result.content}", lacking)
+    return replace(result, content=content, error=error, data={**result.data, **data})
 
 
 def _counted(folder: str, workspace: Workspace, before: Seen, outcome: Outcome) -> dict[str, Json]:

@@ -46,7 +46,7 @@ def test_a_small_piece_of_work(desk: Desk) -> None:
         ),
     )
     failing = desk.run("run_tests")
-    assert (failing.ok, failing.exit_code) == (False, 1)
+    assert (failing.ok, failing.exit_code, failing.error) == (False, 1, "tests failed: exit code 1")
     assert (failing.data["passed"], failing.data["failed"]) == (1, 1)
     assert failing.data["failures"] == [
         {

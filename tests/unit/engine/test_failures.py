@@ -186,6 +186,18 @@ def test_the_words_of_a_failing_test_are_not_taken_for_trouble_of_the_network() 
     assert classify(Failure(Source.TOOL, text, tool="run_command", exit_code=1)).rule == "tests_failed"
 
 
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize(
+    "printed",
+    ["● pays ten times\n  HTTP 429 too many requests", "--- FAIL: TestLock\n  resource temporarily unavailable",
+     "not ok 3 - logs in\n  Authentication failed for 'https://git.example/x'", "could not resolve host"],
+)  # fmt: skip
+def test_failures_that_were_counted_are_the_work_s_whatever_the_runner_prints(printed: str) -> None:
+    counted = Failure(Source.TOOL, f"tests failed: exit code 1\n{printed}", tool="run_tests", exit_code=1)
+    assert classify(counted).rule == "tests_failed"
+    assert classify(replace(counted, text=f"exit code 1\n{printed}")).rule != "tests_failed"
+
+
 @pytest.mark.spec("E1", "I7")
 def test_a_missing_network_is_lasting_for_commands_and_passing_for_services() -> None:
     failure = Failure(Source.TOOL, "curl: (6) Could not resolve host: example.com", exit_code=6)
