@@ -18,6 +18,7 @@ class Kind(StrEnum):
     QUESTION = "question"
     FINAL_REVIEW = "final_review"
     LIMIT_REACHED = "limit_reached"
+    NO_PRICE = "no_price"
     LOOP_DETECTED = "loop_detected"
     IN_DOUBT = "in_doubt"
     ROLLBACK_CHOICE = "rollback_choice"
@@ -122,6 +123,14 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             (Verdict.EXTEND, Verdict.REJECT),
             Labels(reject="End the run", rejected=_ENDS),
             extends=Verdict.EXTEND,
+            shows=frozenset({"label"}),
+        ),
+        Kind.NO_PRICE: GateKind(
+            "No price known",
+            "a decision on a model without a price",
+            "coins",
+            (Verdict.APPROVE, Verdict.REJECT),
+            Labels(approve="Continue without a bound on its cost", icon="play", reject="End the run", rejected=_ENDS),
             shows=frozenset({"label"}),
         ),
         Kind.LOOP_DETECTED: GateKind(

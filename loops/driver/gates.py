@@ -66,7 +66,7 @@ async def open_gate(session: RunSession, calls: ToolCalls, effect: e.OpenGate) -
             view | {"reasoning": cut(session.state.last_text, REASONING_CHARS, "on the page of the run")}
         ),
     )
-    detail = {"limit": str(view["limit"])} if effect.kind == "limit_reached" else {}
+    detail = {"limit": str(view["limit"])} if effect.kind in {"limit_reached", "no_price"} else {}
     session.note(
         f.GateOpened(gate=request.id, kind=request.kind, title=request.title, call_id=request.call_id, detail=detail)
     )

@@ -22,6 +22,7 @@ DEEDS: dict[Kind, str] = {
     Kind.QUESTION: "Which currency do invoices without one have?",
     Kind.FINAL_REVIEW: "Accept the result? 3 files changed",
     Kind.LIMIT_REACHED: "Steps: 20 of 20 used",
+    Kind.NO_PRICE: "No price known: at least 0.2 of 2 US dollars",
     Kind.LOOP_DETECTED: "The same call three times: read_file src/rounding.py",
     Kind.IN_DOUBT: "Was it done? Write src/a/rather/deep/path/of/a/monorepo/packages/billing/rounding.py",
     Kind.ROLLBACK_CHOICE: "Roll back or keep 3 changed files",

@@ -26,6 +26,7 @@ VIEWS: dict[Kind, dict[str, Any]] = {
     Kind.QUESTION: {"question": "Which currency?", "choices": ["EUR", "USD"]},
     Kind.FINAL_REVIEW: {"result": "Done.", "criteria": []},
     Kind.LIMIT_REACHED: {"limit": "max_steps", "used": 20, "bound": 20, "suggested": 40},
+    Kind.NO_PRICE: {"limit": "max_cost_usd", "label": "US dollars", "used": 0.2, "bound": 2.0},
     Kind.LOOP_DETECTED: {"method": "identical_calls", "steps": []},
     Kind.IN_DOUBT: tool_view(attempt=1),
     Kind.ROLLBACK_CHOICE: {"choices": ["roll_back", "keep", "continue"], "files": [], "others": [{"what": "a mail"}]},

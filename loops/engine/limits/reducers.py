@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
 from loops.engine.measures.limits import REASON_OF, extended, is_unpriced
@@ -38,3 +40,11 @@ def limit_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunSt
         limits=extended(state.limits, fact.payload, unpriced=is_unpriced(state)),
         warned=state.warned - {gate.limit},
     )
+
+
+@decides("no_price")
+def price_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
+    """Once it goes on without a price, the bound holds for what is known of the cost."""
+    if not fact.continues:
+        return evolve(state, reached="", fatal=gate.limit)
+    return evolve(confirmed(state), reached="", limits=replace(state.limits, allow_unknown_cost=1))

@@ -17,6 +17,8 @@ _SUGGESTED_FACTOR = 1.5
 
 def limit_gate(state: RunState) -> OpenGate:
     """The question whether to extend the limit that was reached. It says how often that is still possible."""
+    if state.reached == "max_cost_usd" and limits.is_unpriced(state):
+        return _price_gate(state)
     used, bound = limits.usage(state)[state.reached]
     hit = LimitHit(state.reached, used, bound)
     scale = 1_000_000 if state.reached == "max_cost_usd" else 1
@@ -28,15 +30,11 @@ def limit_gate(state: RunState) -> OpenGate:
     }
     left = extensions_left(state)
     label = limits.LABELS[state.reached]
-    unpriced = state.reached == "max_cost_usd" and limits.is_unpriced(state)
-    more_than = "at least " if unpriced else ""
     return OpenGate(
         kind="limit_reached",
-        title=f"{'No price known' if unpriced else 'Limit reached'}: {more_than}{used / scale:,.12g} of "
-        f"{bound / scale:,.12g} {label}",
+        title=f"Limit reached: {used / scale:,.12g} of {bound / scale:,.12g} {label}",
         reasons=(
-            *((UNPRICED,) if unpriced else ()),
-            f"{state.reached}: {more_than}{used / scale:.12g} used, {bound / scale:.12g} allowed",
+            f"{state.reached}: {used / scale:.12g} used, {bound / scale:.12g} allowed",
             *(() if left else (f"all {state.limits.max_extensions} extensions that its limits allow are used",)),
         ),
         recommended="extend" if state.progress > 0 and left else "reject",
@@ -46,6 +44,18 @@ def limit_gate(state: RunState) -> OpenGate:
             **extensions_of(state),
             **{name: value if scale == 1 else value / scale for name, value in shown.items()},
         },
+    )
+
+
+def _price_gate(state: RunState) -> OpenGate:
+    """The question whether to go on although nothing bounds the cost. It is asked once, and is no extension."""
+    used, bound = (amount / 1_000_000 for amount in limits.usage(state)["max_cost_usd"])
+    label = limits.LABELS["max_cost_usd"]
+    return OpenGate(
+        kind="no_price",
+        title=f"No price known: at least {used:,.12g} of {bound:,.12g} {label}",
+        reasons=(UNPRICED,),
+        view={"limit": "max_cost_usd", "label": label, "used": used, "bound": bound},
     )
 
 

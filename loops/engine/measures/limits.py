@@ -117,7 +117,8 @@ def warnings(state: RunState) -> tuple[LimitHit, ...]:
 
 
 def extended(limits: Limits, payload: Mapping[str, Json], *, unpriced: bool = False) -> Limits:
-    """``limits`` with the bounds a person granted; with money, also that calls had no known price (``unpriced``).
+    """``limits`` with the bounds a person granted; with money, also that calls had no known price (``unpriced``: gates
+    of earlier versions asked about both in one).
     Values that are no positive, storable numbers are ignored: the guard asks again."""
     changes: dict[str, Any] = {}
     for name, value in payload.items():

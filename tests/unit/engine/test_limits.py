@@ -22,7 +22,7 @@ from loops.engine.state.run import RunState
 from loops.engine.state.thresholds import OFF
 from loops.engine.values import Usage
 from loops.engine.verification.diagnosis import repair_budget
-from tests.fakes import World, says, spec
+from tests.fakes import World, done, says, spec
 from tests.unit.engine.effort import examples
 
 BOUNDS = Limits(max_steps=10, max_seconds=100, max_failures=3, max_tokens=10_000, max_cost_microusd=1_000)
@@ -255,7 +255,7 @@ class TestAModelWithoutAPrice:
         met = state(limits=self.strict, cost_unknown=True, cost_microusd=10)
         assert reached(met) == LimitHit("max_cost_usd", 10, 1_000)
         gate = limit_gate(replace(met, reached="max_cost_usd"))
-        assert gate.kind == "limit_reached"
+        assert gate.kind == "no_price"
         assert gate.title.startswith("No price known: at least ")
         assert any("without a known price" in reason for reason in gate.reasons)
 
@@ -277,9 +277,34 @@ class TestAModelWithoutAPrice:
         assert world.drive() == "gate:limit_reached"
         assert world.gatekeeper.opened[-1].view["limit"] == "max_steps"
         world.decide("extend", max_steps=9)
-        assert world.drive() == "gate:limit_reached"
+        assert world.drive() == "gate:no_price"
         assert world.gatekeeper.opened[-1].title.startswith("No price known: at least ")
         assert len(world.models.requests) == 1
+
+    def test_a_person_lets_it_go_on_without_a_bound_once_and_no_extension_is_used(self) -> None:
+        answers = iter([says("", LOOK, usage=Usage(1, 1, cost_microusd=None))] * 3)
+        world = World(lambda request: next(answers, done("3")), limits={"allow_unknown_cost": 0})
+        assert world.drive() == "gate:no_price"
+        world.decide("approve")
+        assert world.drive() == "ended"
+        assert (world.state.end_reason, world.state.extensions) == ("no_criteria", 0)
+        assert len(world.gatekeeper.opened) == 1
+
+    def test_a_person_ends_it_by_the_limit_that_cannot_bind(self) -> None:
+        world = World(
+            lambda request: says("", LOOK, usage=Usage(1, 1, cost_microusd=None)), limits={"allow_unknown_cost": 0}
+        )
+        assert world.drive() == "gate:no_price"
+        world.decide("reject", reason="too dear")
+        assert world.drive() == "ended"
+        assert world.state.end_reason == "max_cost_usd"
+
+    def test_what_is_known_of_its_cost_stays_bound(self) -> None:
+        met = state(limits=self.strict, cost_unknown=True, cost_microusd=1_000, reached="max_cost_usd")
+        assert limit_gate(met).kind == "no_price"
+        confirmed = replace(met, limits=replace(self.strict, allow_unknown_cost=1))
+        assert reached(confirmed) == LimitHit("max_cost_usd", 1_000, 1_000)
+        assert limit_gate(confirmed).kind == "limit_reached"
 
     def test_binds_nobody_who_was_asked_before_or_set_no_limit(self) -> None:
         assert reached(state(cost_unknown=True)) is None, "journals of before mean the same"
