@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import uuid
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ from loops.storage.rows import project
 from loops.storage.status import final_status, status
 from loops.uptime import uptime
 
+log = logging.getLogger(__name__)
 TTL_S = 15.0
 CHECKPOINT_STEPS = 10
 """A resume folds at most the facts of this many steps (ADR 0007)."""
@@ -93,8 +95,6 @@ class Claim:
 class Loaded:
     state: RunState
     transcript: Transcript
-    note: str = ""
-    """Set when a checkpoint could not be used and the whole history was folded instead."""
 
 
 def claim(run_id: uuid.UUID, owner: str, ttl_s: float = TTL_S) -> Claim | None:
@@ -130,8 +130,8 @@ def load(run_id: uuid.UUID) -> Loaded | None:
                 raise ValueError(f"it leads to fact {state.seq} of {len(facts)}")
             return Loaded(state, transcript)
         except Exception as error:  # whatever is wrong with it, the facts are the truth
-            note = f"checkpoint {latest.k} unusable ({type(error).__name__}: {error}); all facts were folded"
-            return Loaded(_fold(facts), transcript, note)
+            why = f"{type(error).__name__}: {error}"
+            log.warning("run %s: checkpoint %s unusable (%s); all facts were folded", run_id, latest.k, why)
     return Loaded(_fold(facts), transcript)
 
 

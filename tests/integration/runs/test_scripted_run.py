@@ -54,7 +54,6 @@ def test_a_run_commits_with_its_provenance(boss: Any) -> None:
     assert Step.objects.filter(execution=run).count() == run.total_steps
     loaded = journal.load(run.pk)
     assert loaded is not None
-    assert loaded.note == ""
     assert loaded.state.phase is Phase.COMMIT
 
 
