@@ -159,6 +159,9 @@ def test_a_person_rolls_back_from_the_card_and_reads_what_came_of_it(
     expect(page.get_by_role("heading", name="Roll back")).to_be_visible()
     expect(page.get_by_text("by_command").first).to_be_visible()
     page.get_by_role("button", name="Roll back").click()
+    expect(page.get_by_text("Undo all that is listed above?")).to_be_visible()
+    assert not Decision.objects.exists()
+    page.get_by_role("button", name="Yes").click()
     expect(page.get_by_text("Rollback started").first).to_be_visible()
     story.drive()
     assert look(story.folder) == story.was
