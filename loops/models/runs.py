@@ -107,6 +107,7 @@ class Run(models.Model):
             models.Index(fields=["project", "-id"], name="run_by_project"),
             models.Index(fields=["id"], name="run_runnable", condition=models.Q(runnable=True)),
             models.Index(fields=["lease_until"], name="run_owned", condition=~models.Q(owner="")),
+            models.Index(fields=["workspace_path"], name="run_in_folder"),
             models.Index(fields=["wake_at"], name="run_sleeping", condition=models.Q(wake_at__isnull=False)),
         ]
 

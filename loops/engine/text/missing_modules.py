@@ -21,8 +21,8 @@ class Form:
     writes; ``roots`` are where a project has its own, ``endings`` those of its files.
 
     ``is_run``: the command runs it as a program. ``declared``: a package manager says it, of what the project wants.
-    ``own`` begins a name that can be nothing but the project's. ``nested``: of a name in
-    parts all but the last was found.
+    ``own`` begins a name that can be nothing but the project's. ``nested``: of a name in parts all but the last was
+    found.
     """
 
     ecosystem: str

@@ -281,6 +281,20 @@ def test_an_extension_gives_as_much_again_as_a_task_may_ask_for(world: World, ru
     extend(world.reviewer, {"max_cost_usd": 80}, money)
 
 
+@pytest.mark.spec("D3")
+def test_a_run_without_a_price_goes_on_by_a_reviewer_only_where_the_policy_lets_tasks(world: World, run: Run) -> None:
+    def approve(actor: Any) -> None:
+        gate = open_gate(world, "no_price", run=run, view={"limit": "max_cost_usd"})  # type: ignore[arg-type]
+        decide(actor=actor, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+
+    approve(world.reviewer)
+    Policy.objects.filter(project=world.project).update(task_limits={"allow_unknown_cost": 0})
+    with pytest.raises(InvalidDecision, match="The policy of Invoices allows no model without a known price"):
+        approve(world.reviewer)
+    assert AuditEvent.objects.get(kind="gate.refused").actor == world.reviewer
+    approve(world.admin)
+
+
 def test_new_task_and_fork_show_the_range_beside_each_limit(world: World, run: Run) -> None:
     Policy.objects.filter(project=world.project).update(task_limits={"max_steps": 250, "max_cost_microusd": 1_500_000})
     form = client_of(world.operator).get(reverse("new-task")).content.decode()
