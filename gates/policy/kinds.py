@@ -130,7 +130,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             "a decision on a model without a price",
             "coins",
             (Verdict.APPROVE, Verdict.REJECT),
-            Labels(approve="Continue without a bound on its cost", icon="play", reject="End the run", rejected=_ENDS),
+            Labels(approve="Continue without a known price", icon="play", reject="End the run", rejected=_ENDS),
             shows=frozenset({"label"}),
         ),
         Kind.LOOP_DETECTED: GateKind(
