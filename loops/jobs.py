@@ -79,7 +79,9 @@ def preflight(preflight: str, **_: Any) -> bool:
 @shared_task(name="loops.sweep")
 def sweep(**_: Any) -> int:
     """Ring for every run that has something to do and no living owner: lost bells and lost workers (SPEC J4). The same
-    for results that are to be applied, and for commands that are to be tried."""
+    for results that are to be applied, and for commands that are to be tried. What the command of a lost worker left is
+    taken away first."""
+    _clean_up()
     with connection.cursor() as cursor:
         cursor.execute(_TO_RING, [AT_ONCE])
         runs = [run_id for (run_id,) in cursor.fetchall()]
@@ -87,6 +89,19 @@ def sweep(**_: Any) -> int:
         ring(run_id)
     _hand_over_again()
     return len(runs)
+
+
+def _clean_up() -> None:
+    from loops.models import Run
+    from loops.runs.composition import command_records
+    from loops.services import audit
+    from loops.tools.sandbox.workspace_guard import interrupted
+
+    for late in interrupted.put_right_all(command_records()):
+        run = Run.objects.select_related("project").filter(pk=late.run).first()
+        taken = [{"path": one.path, "why": one.why} for one in late.taken]
+        detail = {"workspace": late.workspace, "restored": late.restored, "taken": taken}
+        audit.record("tool.planted", actor=None, run=run, detail=detail)
 
 
 def _hand_over_again() -> None:

@@ -62,6 +62,11 @@ def run_folders() -> str:
     return str(getattr(settings, "AGENTOPS_WORKSPACES", None) or settings.PATHS.state / "workspaces")
 
 
+def command_records() -> str:
+    """Where it is kept what stood in workspaces before the commands that run on this machine."""
+    return str(settings.PATHS.state / "commands")
+
+
 def roots() -> Roots:
     """Where the folders of workspaces may lie, as this installation says."""
     runs, state = run_folders(), str(settings.PATHS.state)
@@ -195,7 +200,7 @@ class LiveTools:
                 on_audit=self._audit,
                 read_blob=self._stored.read,
                 stored_blobs=self._stored.among,
-                folders=Folders(run_folders(), self._refused),
+                folders=Folders(run_folders(), self._refused, command_records()),
             )
         return self._service
 

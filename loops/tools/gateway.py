@@ -354,7 +354,8 @@ class ToolGateway:
 
     def _workspace(self, context: CallContext) -> Workspace:
         made, fence = self._folders.is_made(context.workspace), Fence(context.lease_ends)
-        workspace = Workspace(context.workspace, self._limits, fence, made=made)
+        records = self._folders.records
+        workspace = Workspace(context.workspace, self._limits, fence, made=made, records=records)
         tidy(workspace.beneath)
         return workspace
 

@@ -34,14 +34,24 @@ class Workspace:
     With an ``order`` it is a person's, into which that is carried out: no link is followed, the quota of agents does
     not count, and a file that is not whole yet has the order's name, so that whoever goes on with it finds it.
 
+    In ``records`` is kept what stood here before the command that runs now (interrupted.py).
+
     Every method raises PathRefused for what is forbidden, OSError for what the disk refuses, and LeaseOver when a
     change comes after the end of the lease: each change is one system call, made inside the fence.
     """
 
     def __init__(
-        self, root: str, limits: Limits, fence: Fence | None = None, *, made: bool = False, order: str = ""
+        self,
+        root: str,
+        limits: Limits,
+        fence: Fence | None = None,
+        *,
+        made: bool = False,
+        order: str = "",
+        records: str = "",
     ) -> None:
         self.limits = limits
+        self.records = records
         self.fence = fence or Fence()
         self.owner = file_owner() if made else None
         self.beneath = SafeDirectory(root, links=made, strict=bool(order))

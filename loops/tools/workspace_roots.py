@@ -114,10 +114,12 @@ class Roots:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """``runs`` is the folder in which AgentOps makes those of runs; ``refused`` says why one may not be used, or ""."""
+    """``runs`` is the folder in which AgentOps makes those of runs; ``refused`` says why one may not be used, or "".
+    ``records`` holds what stood in them before the commands that run now."""
 
     runs: str = ""
     refused: Callable[[str], str] = lambda path: ""
+    records: str = ""
 
     def is_made(self, path: str) -> bool:
         """Did AgentOps make the folder? Raises PathRefused for one that may not be used."""

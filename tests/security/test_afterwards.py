@@ -352,6 +352,18 @@ def test_very_many_names_outside_are_read_only_by_the_folder_or_refuse(
     assert not (person.folder / "never").exists()
 
 
+def test_a_clone_of_a_folder_says_how_to_make_one_that_commands_run_in(person: Person) -> None:
+    """Git links the objects of both, and each command could write them there."""
+    there, inside = person.outside / "there", person.folder / "inside"
+    objects = " ".join(str(number) for number in range(protected_files.MOST_LINKED + 1))
+    person.does(f"git init -q {there} && cd {there} && touch a && git add a && git commit -qm a", person.folder)
+    person.does(f"for i in {objects}; do echo $i | git hash-object -w --stdin; done", there)
+    person.does(f"git clone -q {there} {inside}", person.folder)
+    assert "git clone --no-hardlinks" in person.desk.shell("true").error
+    person.does(f"rm -rf {inside} && git clone -q --no-hardlinks {there} {inside}", person.folder)
+    assert person.desk.shell("true").ok
+
+
 def test_protected_names_without_end_are_refused(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protected_files, "MOST_PROTECTED", 3)
     for number in range(5):

@@ -86,6 +86,7 @@ async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, repo
         sealed=run.sealed,
         report=report,
         changed=run.changed,
+        run=run.context.run_id,
     )
     return await run_inside(run.workspace, job, run.on_output, namespaces=run.sandbox.level >= FULL)
 

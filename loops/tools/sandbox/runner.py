@@ -9,6 +9,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from loops.engine.ports import OnOutput
 from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, environment
@@ -18,11 +19,13 @@ from loops.tools.sandbox.namespaces.user import give_tree, sandbox_user
 from loops.tools.sandbox.process import Finished, run
 from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.sandbox.usage.consumption import Used, free_bytes, out_of_sight
+from loops.tools.sandbox.workspace_guard.interrupted import Record
 from loops.tools.sandbox.workspace_guard.planted_files import Taken
-from loops.tools.sandbox.workspace_guard.protected_files import guard
+from loops.tools.sandbox.workspace_guard.protected_files import Guard, guard
 from loops.tools.workspace import Workspace
 
 _LOCK_EVERY_S = 0.05
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class Job:
     report: str = ""
     changed: Callable[[], list[str]] = list
     """What is not as it was approved."""
+    run: str = ""
+    """Whose command it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,36 +66,44 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, nam
     with workspace.beneath.opened(directory, os.O_RDONLY | os.O_DIRECTORY):
         pass
     async with _alone(workspace):
+        record = Record(workspace.records, workspace.beneath)
+        late = await _to_the_end(record.put_right)
         if changed := job.changed():  # another command may have been running until now
             raise PathRefused(f"changed since it was approved: {', '.join(changed)}; ask again", escape=True)
-        owner = workspace.owner
         guarded = await asyncio.to_thread(guard, workspace.beneath, workspace.limits.protected, namespaces)
         restored: list[str] = []
         try:
-            if owner is not None:
-                await asyncio.to_thread(give_tree, workspace.beneath, owner)
-            command = Sandboxed(
-                argv=job.argv,
-                workspace=workspace.beneath,
-                directory=directory,
-                binds=guarded.binds,
-                masks=guarded.masks,
-                sealed=job.sealed,
-                report=job.report,
-            )
-            inner = environment(job.environment) | ({REPORTS: REPORT} if job.report else {})
-            if namespaces:
-                user = await asyncio.to_thread(sandbox_user)
-                prepared = bubblewrap.prepare(command, user, workspace.limits, inner)
-            else:
-                prepared = confinement.prepare(command, workspace.limits, inner)
+            await _to_the_end(lambda: record.begin(guarded, job.run))
+            prepared = await _prepared(workspace, job, directory, guarded, namespaces=namespaces)
             finished = await _run(prepared, workspace, job, on_output)
         finally:
-            restored += await _to_the_end(lambda: guarded.restore(workspace.beneath))
-        return Outcome(finished, tuple(restored), tuple(sorted(guarded.taken, key=lambda one: not one.stays)))
+            restored += await _to_the_end(lambda: record.ended_after(guarded))
+        record.end(told=True)
+        taken = sorted([*late.taken, *guarded.taken], key=lambda one: not one.stays)
+        return Outcome(finished, tuple(dict.fromkeys([*late.restored, *restored])), tuple(taken))
 
 
-async def _to_the_end(work: Callable[[], list[str]]) -> list[str]:
+async def _prepared(workspace: Workspace, job: Job, directory: str, guarded: Guard, *, namespaces: bool) -> Prepared:
+    owner = workspace.owner
+    if owner is not None:
+        await asyncio.to_thread(give_tree, workspace.beneath, owner)
+    command = Sandboxed(
+        argv=job.argv,
+        workspace=workspace.beneath,
+        directory=directory,
+        binds=guarded.binds,
+        masks=guarded.masks,
+        sealed=job.sealed,
+        report=job.report,
+    )
+    inner = environment(job.environment) | ({REPORTS: REPORT} if job.report else {})
+    if not namespaces:
+        return confinement.prepare(command, workspace.limits, inner)
+    user = await asyncio.to_thread(sandbox_user)
+    return bubblewrap.prepare(command, user, workspace.limits, inner)
+
+
+async def _to_the_end(work: Callable[[], T]) -> T:
     """In a thread; whoever is cancelled meanwhile still waits for it."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:

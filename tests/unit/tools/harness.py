@@ -47,6 +47,7 @@ class Desk:
         environment: dict[str, str] | None = None,
         matrix: Sequence[AccessRule] = MATRIX,
         made: bool = True,
+        records: str = "",
     ) -> None:
         self.workspace = folder / "ws-1"
         self.workspace.mkdir(exist_ok=True)
@@ -62,7 +63,7 @@ class Desk:
             limits=limits,
             on_audit=self.events.append,
             read_blob=self.blobs.__getitem__,
-            folders=Folders(str(folder) if made else ""),
+            folders=Folders(str(folder) if made else "", records=records),
         )
         self.context = CallContext("run-1", 3, "coder", "project-1", str(self.workspace), "", environment or {})
 

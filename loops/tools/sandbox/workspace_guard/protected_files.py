@@ -236,7 +236,8 @@ def _add_elsewhere(result: Guard, mounts: bool) -> None:
         more = f" (and of {len(paths) - 1:,} more)" if len(paths) > 1 else ""
         raise PathRefused(
             f"{paths[0]!r}{more} has another name outside of the workspace, by which a command would change the file "
-            "there: put copies in their place (cp -a the folder), or let the workspace be copied for each run"
+            "there: put copies in their place (cp -a the folder; git clone --no-hardlinks for a clone of a folder), or "
+            "let the workspace be copied for each run"
         )
     result.binds = sorted([*result.binds, *paths])
 

@@ -99,15 +99,20 @@ class Found:
 
 
 class HeldFolder:
-    """A folder that is held open. It is known again by ``number`` (st_dev, st_ino), wherever it was moved: a file
-    system gives the number of a deleted folder to the next one, but not while somebody holds it."""
+    """A folder known again by ``number`` (st_dev, st_ino), wherever it was moved. A file system gives the number of a
+    deleted folder to the next one, but not while somebody holds it open, as this does where it is ``of`` one."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, number: tuple[int, int]) -> None:
+        self.number = number
+
+    @classmethod
+    def of(cls, found: Found) -> HeldFolder:
         """Raises OSError where it is gone by now."""
         descriptor = os.open(found.name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=found.directory)
-        weakref.finalize(self, os.close, descriptor)
         status = os.fstat(descriptor)
-        self.number = (status.st_dev, status.st_ino)
+        held = cls((status.st_dev, status.st_ino))
+        weakref.finalize(held, os.close, descriptor)
+        return held
 
 
 Enters = Callable[[Found], bool]
@@ -139,7 +144,7 @@ def survey(directory: int, names: Names) -> Survey:
         status = found.status
         if found.is_folder and found.path in REPOSITORY:
             with suppress(OSError):
-                result.held[found.path] = HeldFolder(found)
+                result.held[found.path] = HeldFolder.of(found)
         if found.steers and not any(found.path.startswith(f"{top}/") for top in result.steering[-1:]):
             result.steering.append(found.path)
         if found.settings:

@@ -1,0 +1,201 @@
+"""What stood in a workspace before a command is on disk while it runs: were its worker killed, what the command had
+planted is taken away by whoever comes next, another command or the sweep of lost workers (SPEC I7, J4, ADR 0048).
+
+One file a workspace, in a folder that no command reaches, by the path of the workspace. It is written before a command
+starts and removed after its cleaning up, both by whoever holds the workspace alone. What a later cleaning up took away
+is kept in it until the result of a command has told of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
+from loops.tools.sandbox.workspace_guard.kept_files import Entry
+from loops.tools.sandbox.workspace_guard.planted_files import Taken
+from loops.tools.sandbox.workspace_guard.protected_files import Guard
+from loops.tools.sandbox.workspace_guard.survey import HeldFolder, Names, Survey
+
+log = logging.getLogger(__name__)
+_WHOSE = "by a command whose worker was lost"
+_STATUS_FIELDS = 10
+"""Of ``os.stat_result``: whole seconds, as a tuple has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """What a command had changed whose worker was killed, by the run that had asked for it: put right after all."""
+
+    run: str
+    workspace: str
+    restored: tuple[str, ...] = ()
+    taken: tuple[Taken, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.restored or self.taken)
+
+    def with_(self, restored: Sequence[str], taken: Sequence[Taken]) -> Late:
+        found = (replace(one, why=f"{one.why} ({_WHOSE})") for one in taken)
+        return replace(self, restored=(*self.restored, *restored), taken=(*self.taken, *found))
+
+    def plain(self) -> dict[str, Any]:
+        taken = [[one.path, one.why, _text(one.data), one.stays] for one in self.taken]
+        return {"restored": self.restored, "taken": taken}
+
+
+class Record:
+    """The file about one workspace in ``folder``; without a folder nothing is remembered. Every method is for whoever
+    holds the workspace alone."""
+
+    def __init__(self, folder: str, root: SafeDirectory) -> None:
+        name = hashlib.sha256(os.fsencode(root.root)).hexdigest()
+        self._root, self._path = root, Path(folder, f"{name}.json") if folder else None
+        self._late = Late("", root.root)
+
+    def begin(self, guard: Guard, run: str) -> None:
+        """Remember ``guard``: the next thing to happen is a command of ``run``. Raises OSError where the disk
+        refuses it, and then nothing may run."""
+        self._write({"run": run, "guard": _plain(guard), **self._late.plain()})
+
+    def ended_after(self, guard: Guard) -> list[str]:
+        """Undo what the command changed, see ``Guard.restore``, and forget what stood here."""
+        changed = guard.restore(self._root)
+        self.end()
+        return changed
+
+    def end(self, *, told: bool = False) -> None:
+        """Whatever the command left was taken away. ``told``: its result tells of what ``put_right`` found too."""
+        if self._late and not told:
+            with suppress(OSError):  # the audit log has it, and what is put right is not to be put right once more
+                self._write({"run": self._late.run, "guard": None, **self._late.plain()})
+                return
+        if self._path:
+            self._path.unlink(missing_ok=True)
+
+    def put_right(self) -> Late:
+        """Clean up after a command that was not cleaned up after; all that no result has told of so far."""
+        if found := self._read():
+            self._late = Late(found["run"], self._root.root, *_told(found))
+            if found["guard"]:
+                guard = _guard(found["guard"], os.fstat(self._root.fd))
+                self._late = self._late.with_(guard.restore(self._root), guard.taken)
+                self.end()
+        return self._late
+
+    def is_open(self) -> bool:
+        """Was a command begun that was not cleaned up after?"""
+        return bool(self._read().get("guard"))
+
+    def _read(self) -> dict[str, Any]:
+        with suppress(FileNotFoundError):
+            found = json.loads(self._path.read_bytes()) if self._path else {}
+            if found.get("inode") == self._root.inode:  # else a folder of before, of the same name
+                return dict(found)
+        return {}
+
+    def _write(self, found: Mapping[str, Any]) -> None:
+        """In one step, durably."""
+        if not self._path:
+            return
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self._path.with_suffix(f".{secrets.token_hex(4)}.tmp")
+        named = {"path": self._root.root, "inode": self._root.inode, **found}
+        try:
+            with open(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+                json.dump(named, file)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.rename(self._path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+
+
+def put_right_all(folder: str) -> Iterator[Late]:
+    """Clean up wherever a worker was killed during a command and none runs now; those where something was found."""
+    for path in sorted(Path(folder).glob("*.json")):
+        try:
+            if late := _put_right_at(folder, json.loads(path.read_bytes())["path"]):
+                yield late
+        except FileNotFoundError:  # the command has ended, or the workspace is gone
+            continue
+        except (OSError, PathRefused, ValueError, KeyError, TypeError):
+            log.exception("%s: what a command left in its workspace could not be looked at", path)
+
+
+def _put_right_at(folder: str, workspace: str) -> Late | None:
+    with SafeDirectory(workspace) as root, root.opened(".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        record = Record(folder, root)
+        return record.put_right() if record.is_open() else None
+
+
+def _told(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Taken, ...]]:
+    taken = (Taken(path, why, _bytes(data), stays) for path, why, data, stays in found["taken"])
+    return tuple(found["restored"]), tuple(taken)
+
+
+# --- a guard as JSON: names may be any bytes, which json writes as it does any text --------------------------------
+
+
+def _plain(guard: Guard) -> dict[str, Any]:
+    looked = guard.looked
+    return {
+        "names": [sorted(guard.names.alone), sorted(guard.names.below)],
+        "settings": {path: _text(data) for path, data in looked.settings.items()},
+        "statuses": {path: tuple(status)[:_STATUS_FIELDS] for path, status in looked.statuses.items()},
+        "marks": looked.marks,
+        "targets": looked.targets,
+        "shut": sorted(looked.shut),
+        "held": {path: folder.number for path, folder in looked.held.items()},
+        "masks": guard.masks,
+        "spared": sorted(guard.spared),
+        "before": {
+            path: {inside: [entry.mode, _text(entry.data), *entry.owner] for inside, entry in files.items()}
+            for path, files in guard.before.items()
+        },
+    }
+
+
+def _guard(found: Mapping[str, Any], root: os.stat_result) -> Guard:
+    """As it was. The number of a device may be another one after a start of the machine: it is that of ``root``."""
+    alone, below = found["names"]
+    looked = Survey(
+        settings={path: _bytes(data) for path, data in found["settings"].items()},
+        statuses={path: os.stat_result(status) for path, status in found["statuses"].items()},
+        marks={path: (root.st_dev, *mark[1:]) for path, mark in found["marks"].items()},
+        targets=dict(found["targets"]),
+        shut=set(found["shut"]),
+        held={path: HeldFolder((root.st_dev, number)) for path, (_, number) in found["held"].items()},
+    )
+    before = {
+        path: {
+            inside: Entry(mode, _bytes(data) or b"", (user, group))
+            for inside, (mode, data, user, group) in files.items()
+        }
+        for path, files in found["before"].items()
+    }
+    names = Names(frozenset(alone), frozenset((folder, name) for folder, name in below))
+    return Guard(names, looked, masks=list(found["masks"]), before=before, spared=set(found["spared"]))
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode("ascii")
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
