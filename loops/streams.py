@@ -12,6 +12,7 @@ from loops.crash_points import CrashPoint, reach
 from loops.engine.ports import Feed
 from loops.engine.values import ArgumentsDelta, CallDetected, ModelEvent, TextDelta, ThinkingDelta
 from loops.masking import StreamMasker
+from loops.tools.output import ProseInPieces
 
 EVERY_S = 0.05
 AT_MOST_CHARS = 200_000
@@ -26,10 +27,12 @@ class _Stream:
         self._offsets: dict[str, int] = {}
         self._ended: set[str] = set()
         self._maskers: dict[str, StreamMasker] = {}
+        self._readers: dict[str, ProseInPieces] = {}
         self._sent_at = 0.0
 
     def _add(self, kind: str, text: str) -> None:
-        self._show(kind, self._maskers.setdefault(kind, StreamMasker()).feed(text))
+        masked = self._maskers.setdefault(kind, StreamMasker()).feed(text)
+        self._show(kind, self._readers.setdefault(kind, ProseInPieces()).feed(masked))
 
     def _show(self, kind: str, text: str) -> None:
         if not text or kind in self._ended:
@@ -52,7 +55,8 @@ class _Stream:
 
     def close(self) -> None:
         for kind, masker in self._maskers.items():
-            self._show(kind, masker.finish())
+            reader = self._readers[kind]
+            self._show(kind, reader.feed(masker.finish()) + reader.finish())
         self._send()
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 _WORD = re.compile(r"\S+")
 _LINE = re.compile(r"[^\n]+")
 _TOKEN = re.compile(r"[^\s,;]+")
+_LAST_TOKEN = re.compile(r"[^\s,;]+\Z")
 _LETTERS = re.compile(r"[^\W_]+")
 _AROUND_A_WORD = ".:!?\"'()[]*-\u2013\u2014\u2026\u00ab\u00bb\u2018\u2019\u201c\u201d\u201e"
 _NAMES_HAVE = re.compile(r"[^\x80-\U0010ffff'0-9/-]")
@@ -76,10 +77,24 @@ def disguised(text: str) -> Iterator[Disguised]:
         return
     for line in _LINE.finditer(text):
         if not line.group().isascii():
-            yield from _in_line(line.group(), line.start())
+            yield from (word for word, _ in _in_line(line.group(), line.start()))
 
 
-def _in_line(line: str, start: int) -> Iterator[Disguised]:
+def decided(text: str) -> int:
+    """How many characters of ``text`` are judged as they are whatever follows. What is not: a name that may go on, and
+    words that are as they should be if the rest of their line is written in their script."""
+    start = text.rfind("\n") + 1
+    line = text[start:]
+    if line.isascii():
+        return len(text)
+    last = _LAST_TOKEN.search(line)
+    if last and not last.group().isascii() and not {*map(_script, last.group())} <= _BESIDE_LATIN | _OF_NO_SCRIPT:
+        line = line[: last.start()]
+    return min((word.places[0] for word, is_sure in _in_line(line, start) if not is_sure), default=start + len(line))
+
+
+def _in_line(line: str, start: int) -> Iterator[tuple[Disguised, bool]]:
+    """Each with whether it is disguised whatever else the line says."""
     alone: set[str] = set()
     anywhere: set[str] = set()
     whole: list[tuple[int, str, _Judged, bool]] = []
@@ -88,13 +103,13 @@ def _in_line(line: str, start: int) -> Iterator[Disguised]:
         if judged.is_whole:
             whole.append((at, word, judged, is_name and len(word) > 1))
         elif judged.places:
-            yield _made(word, judged, start + at)
+            yield _made(word, judged, start + at), True
         elif len(judged.scripts) == 1:
             anywhere |= judged.scripts
             alone |= judged.scripts if is_prose else frozenset()
     for at, word, judged, is_name in whole:
         if is_name or not judged.scripts <= (alone if len(word) > 1 else anywhere):
-            yield _made(word, judged, start + at)
+            yield _made(word, judged, start + at), is_name
 
 
 def _words(line: str) -> Iterator[tuple[int, str, bool, bool]]:

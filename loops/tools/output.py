@@ -128,10 +128,45 @@ def prose(text: str) -> str:
     """The same for what is read as sentences: spaces, hyphens and emoji stay as people and models write them."""
     if text.isascii() and text.isprintable():
         return text
+    return _with_code_points(text, _odd_in_prose(text))
+
+
+def _odd_in_prose(text: str) -> set[int]:
     places = {
         match.start() for match in _UNUSUAL.finditer(text) if is_odd(match.group()) and match.group() not in _IN_PROSE
     }
-    return _with_code_points(text, places.union(*(word.places for word in look_alikes.disguised(text))))
+    return places.union(*(word.places for word in look_alikes.disguised(text)))
+
+
+class ProseInPieces:
+    """``prose`` of a text that comes bit by bit: what its line has not decided yet waits, up to LONGEST_WAITING
+    characters of it."""
+
+    LONGEST_WAITING = 200
+    LINE = 1_000
+    """What is remembered of a long line."""
+
+    def __init__(self) -> None:
+        self._line = self._waits = ""
+
+    def feed(self, piece: str) -> str:
+        """What can be shown by now."""
+        text = self._line + self._waits + piece
+        decided = max(len(self._line), look_alikes.decided(text))
+        return self._shown(text, len(text) if len(text) - decided > self.LONGEST_WAITING else decided)
+
+    def finish(self) -> str:
+        """The rest of it."""
+        text = self._line + self._waits
+        return self._shown(text, len(text))
+
+    def _shown(self, text: str, until: int) -> str:
+        before, new = len(self._line), text[len(self._line) : until]
+        self._line = text[:until].rpartition("\n")[2][-self.LINE :]
+        self._waits = text[until:]
+        if new.isascii():
+            return prose(new)
+        return _with_code_points(new, (place - before for place in _odd_in_prose(text[:until]) if place >= before))
 
 
 def odd_places(text: str) -> list[int]:
