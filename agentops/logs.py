@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from loops.masking import known
-from loops.tools.output import printable
+from loops.printable.text import printable
 
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "request"}
 

@@ -12,7 +12,7 @@ from loops.crash_points import CrashPoint, reach
 from loops.engine.ports import Feed
 from loops.engine.values import ArgumentsDelta, CallDetected, ModelEvent, TextDelta, ThinkingDelta
 from loops.masking import StreamMasker
-from loops.tools.output import ProseInPieces
+from loops.printable.stream import ProseInPieces
 
 EVERY_S = 0.05
 AT_MOST_CHARS = 200_000

@@ -2,8 +2,8 @@
 
 import string
 
-from loops.tools.look_alikes import disguised
-from loops.tools.output import is_odd, odd_places
+from loops.printable.look_alikes import disguised
+from loops.printable.text import is_odd, odd_places
 
 MARK = "0wned"
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from loops.engine.values import Verdict
+
 
 class Kind(StrEnum):
     TOOL_APPROVAL = "tool_approval"
@@ -27,19 +29,6 @@ class Kind(StrEnum):
     ESCALATION = "escalation"
     CHECKS_NOT_RUN = "checks_not_run"
     LONG_TASK = "long_task"
-
-
-class Verdict(StrEnum):
-    APPROVE = "approve"
-    APPROVE_WITH_EDITS = "approve_with_edits"
-    REJECT = "reject"
-    RESPOND = "respond"
-    EXTEND = "extend"
-    ROLL_BACK = "roll_back"
-    KEEP = "keep"
-    CONTINUE = "continue"
-    EXPIRE = "expire"
-    """Time's own verdict: no person can give it, and it is not a rejection."""
 
 
 class By(StrEnum):

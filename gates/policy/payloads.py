@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gates.policy.kinds import GATE_KINDS, Kind, Verdict
+from gates.policy.kinds import GATE_KINDS, Kind
 from loops.engine.state.limits import EXTENDABLE
+from loops.engine.values import Verdict
 
 Errors = dict[str, list[str]]
 FORM = ""

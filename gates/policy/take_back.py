@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gates.policy.kinds import Kind, Verdict
+from gates.policy.kinds import Kind
 from gates.policy.payloads import confirmation_word
 from gates.policy.queue import RISK_RANK, risk_rank
+from loops.engine.values import Verdict
 
 OF_CALLS = frozenset({Kind.TOOL_APPROVAL, Kind.IRREVERSIBLE_ACTION, Kind.PERMISSION_BLOCKED, Kind.IN_DOUBT})
 """Kinds whose approval is used up by the call that it lets run: until then it can be taken back."""

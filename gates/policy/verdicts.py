@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from gates.policy.kinds import GATE_KINDS, Kind, Verdict, of
+from gates.policy.kinds import GATE_KINDS, Kind, of
+from loops.engine.values import Verdict
 
 
 class Status(StrEnum):

@@ -9,12 +9,12 @@ from typing import Any
 
 from gates.models import Decision, Gate
 from gates.policy import disclosure
-from gates.policy.kinds import Verdict
 from gates.policy.payloads import confirmation_word
 from gates.policy.take_back import asks_twice
 from gates.services.decisions import decide, view_bytes
 from gates.services.refusals import DecisionRefused, InvalidDecision, audit
 from gates.services.take_back import seconds_left
+from loops.engine.values import Verdict
 
 MOST = 100
 TOGETHER = (Verdict.APPROVE, Verdict.REJECT)

@@ -17,7 +17,6 @@ from gates.feed import publish_queue_on_commit
 from gates.models import Decision, Gate
 from gates.policy import digests, payloads
 from gates.policy.disclosure import repeated_arguments
-from gates.policy.kinds import Verdict
 from gates.policy.take_back import held
 from gates.policy.verdicts import RESULT, again_from, allowed, lets
 from gates.services import disclosure
@@ -38,6 +37,7 @@ from gates.services.refusals import (
 from loops.crash_points import CrashPoint, reach
 from loops.engine.encoding import canonical
 from loops.engine.state.limits import Limits
+from loops.engine.values import Verdict
 from loops.masking import known
 from loops.models import Run
 from loops.storage import inbox

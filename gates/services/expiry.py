@@ -11,9 +11,9 @@ from gates.feed import publish_queue_on_commit
 from gates.models import Decision, Gate
 from gates.policy import digests
 from gates.policy.expiry import KeepOpen, when_expired
-from gates.policy.kinds import Verdict
 from gates.services.decisions import locked_gate, settle
 from gates.terms import terms_of
+from loops.engine.values import Verdict
 from loops.services import audit
 
 log = logging.getLogger(__name__)

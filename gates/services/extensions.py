@@ -7,10 +7,10 @@ from typing import Any
 
 from gates.models import Gate
 from gates.policy import payloads
-from gates.policy.kinds import Verdict
 from gates.services.refusals import InvalidDecision
 from loops.engine.limits.ceilings import extended_to, loosened
 from loops.engine.state.limits import EXTENDABLE, FIELD_OF
+from loops.engine.values import Verdict
 from loops.querysets import ADMINISTER, can
 from loops.services.policy_floor import floor_of, in_words
 

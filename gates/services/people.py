@@ -12,9 +12,9 @@ from django.db.models import FilteredRelation, Q
 from gates.contributors import has_shaped
 from gates.models import Gate
 from gates.policy import roles
-from gates.policy.kinds import Verdict
 from gates.policy.verdicts import allowed
 from gates.terms import terms_of
+from loops.engine.values import Verdict
 
 
 @dataclass(frozen=True, slots=True)

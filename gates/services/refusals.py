@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from gates.models import Decision, Gate
-from gates.policy.kinds import Verdict
 from gates.policy.payloads import FORM, Errors
 from gates.policy.verdicts import SAID
+from loops.engine.values import Verdict
 from loops.services import audit as audit_log
 
 

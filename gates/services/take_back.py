@@ -17,10 +17,10 @@ from django.utils import timezone
 from gates.feed import publish_queue_on_commit
 from gates.models import Gate
 from gates.policy import take_back as policy
-from gates.policy.kinds import Verdict
 from gates.services.decisions import locked_gate, visible_gate
 from gates.services.people import objections_of
 from gates.services.refusals import DecisionRefused, NotAllowed, TooLate, audit
+from loops.engine.values import Verdict
 from loops.services import audit as audit_log
 
 VERDICT = "take_back"

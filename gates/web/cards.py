@@ -17,7 +17,6 @@ from django.utils import timezone
 from gates.models import Gate
 from gates.policy import kinds
 from gates.policy.disclosure import LONG_BYTES, repeated_arguments
-from gates.policy.kinds import Verdict
 from gates.policy.payloads import (
     LIMITS,
     confirmation_word,
@@ -39,6 +38,7 @@ from gates.web import arguments, changed_files, escaping, labels
 from gates.web.changed_files import Changed, Line, lines_of
 from gates.web.confidence import Feature
 from loops.engine.state.limits import EXTENDABLE
+from loops.engine.values import Verdict
 from loops.models import Step
 from loops.web.formatting import one_line
 

@@ -14,8 +14,8 @@ from typing import Any
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from loops.tools.look_alikes import disguised
-from loops.tools.output import odd_places, printable
+from loops.printable.look_alikes import disguised
+from loops.printable.text import odd_places, printable
 
 _EDGES = re.compile(r"\A +| +\Z")
 _MOST_WARNINGS = 12

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gates.models import Gate
-from gates.policy.kinds import Verdict
 from gates.policy.payloads import limit_name
 from gates.policy.take_back import asks_twice
 from gates.services import BulkItem, InvalidDecision
 from gates.web import arguments
 from loops.engine.encoding import strict_json
+from loops.engine.values import Verdict
 
 
 def read(gate: Gate, typed: Mapping[str, str]) -> dict[str, Any]:

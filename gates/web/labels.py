@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gates.policy.kinds import Labels, Verdict, of
+from gates.policy.kinds import Labels, of
+from loops.engine.values import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,14 @@ from django.views.decorators.http import require_GET, require_POST
 from gates import export as exports
 from gates import services
 from gates.models import Decision, Gate
-from gates.policy.kinds import Verdict
 from gates.policy.verdicts import SAID
 from gates.services.decisions import visible_gate
 from gates.web import changed_files, forms
 from gates.web import queue as web_queue
 from gates.web.queue import Filters, Queue
 from loops.engine.text.truncation import shortened
-from loops.tools.output import printable
+from loops.engine.values import Verdict
+from loops.printable.text import printable
 from loops.web import access, open_gates
 
 LONGEST_HEADLINE = 120

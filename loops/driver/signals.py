@@ -11,6 +11,7 @@ from loops.engine.people.stop_phrases import LONGEST, wants_to_stop
 from loops.engine.rollback import plan
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
+from loops.engine.values import Verdict
 
 ROLLED_BACK = f.Reminded(reason="rolled_back", text=prompts.fill("rolled_back"))
 
@@ -55,7 +56,7 @@ def _decided(mail: p.Signal, state: RunState) -> tuple[f.Fact, ...]:
         call_id=state.gate.call_id,
         by=str(body.get("by") or mail.by),
     )
-    goes_on = decided.kind == plan.GATE and decided.verdict == "continue"
+    goes_on = decided.kind == plan.GATE and decided.verdict == Verdict.CONTINUE
     return (decided, *_resumed(decided.by, state)) if goes_on else (decided,)
 
 

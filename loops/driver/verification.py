@@ -14,6 +14,7 @@ from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine.rollback import plan as rb
+from loops.engine.state.check import CheckStatus
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import Criterion
 from loops.engine.text.missing_modules import ENDINGS, MissingModule, missing_module, module_in
@@ -47,7 +48,7 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
         schema = await interrupts.interruptible(judging, STOP_OR_PAUSE, what="output schema", within_s=SCHEMA_S)
     if schema is not None:
         checks.append(schema)
-    if schema is None or schema.status == "passed":
+    if schema is None or schema.status == CheckStatus.PASSED:
         if question := await clearing.settle(criteria):
             return question
         for number, criterion in criteria:
@@ -66,7 +67,7 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
 
 
 def _refused(criterion: Criterion, why: str) -> f.Check:
-    return f.Check(criterion.text, "unproven", criterion.command, f"It did not run: {why}")
+    return f.Check(criterion.text, CheckStatus.UNPROVEN, criterion.command, f"It did not run: {why}")
 
 
 def _ends(text: str) -> str:
@@ -129,7 +130,7 @@ def _check(session: RunSession, criterion: Criterion, result: ToolResult) -> f.C
     found = obstacle(result, lambda missing: _is_ours(session.state, command, missing, like))
     if found is not None and found.path and _is_of_the_run(session, found.path):
         found = None
-    status = "passed" if result.ok else "failed" if found is None else "error"
+    status = CheckStatus.PASSED if result.ok else CheckStatus.FAILED if found is None else CheckStatus.ERROR
     detail = "" if result.ok else _ends(f"{result.error}\n{result.content}".strip())
     return f.Check(
         text=text,

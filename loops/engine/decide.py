@@ -32,6 +32,7 @@ from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.measures.extensions import extensions_left, extensions_of
 from loops.engine.rollback import plan
 from loops.engine.run.phases import entered
+from loops.engine.state.check import CheckStatus
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.run import RunState
 from loops.engine.strategies import before_request, third_party
@@ -131,7 +132,7 @@ def _environment_gate(state: RunState) -> OpenGate:
 
 def _final_review(state: RunState) -> OpenGate:
     checks = state.checks or ()
-    proven = sum(check.status == "passed" for check in checks)
+    proven = sum(check.status == CheckStatus.PASSED for check in checks)
     mode = state.spec.final_review
     reason = "the policy asks for a review of every result" if mode == "always" else _unproven(state)
     shown = f"{proven} of {len(checks)} checks passed" if checks else "no automatic checks"

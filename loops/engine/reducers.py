@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from loops.engine.encoding.replace import evolve
 from loops.engine.facts import GateDecided
 from loops.engine.facts.fact import Fact
-from loops.engine.state.run import OpenGate, PendingCall, RunState
+from loops.engine.state.run import CallStatus, OpenGate, PendingCall, RunState
 
 CHARS_PER_TOKEN = 3
 """A cautious estimate for text the provider has not counted yet."""
@@ -67,7 +67,7 @@ def call_of(state: RunState, call_id: str) -> PendingCall:
 
 def with_call(state: RunState, call_id: str, **changes: Any) -> RunState:
     """``state`` with one open call changed. Raises ImpossibleFact when no such call is open."""
-    if not any(pending.call.id == call_id and pending.status != "done" for pending in state.calls):
+    if not any(pending.call.id == call_id and pending.status != CallStatus.DONE for pending in state.calls):
         raise ImpossibleFact(f"no call {call_id} is open")
     return evolve(state, calls=tuple(evolve(c, **changes) if c.call.id == call_id else c for c in state.calls))
 

@@ -45,6 +45,21 @@ class Access(StrEnum):
     DENY = "deny"
 
 
+class Verdict(StrEnum):
+    """What is said to a gate."""
+
+    APPROVE = "approve"
+    APPROVE_WITH_EDITS = "approve_with_edits"
+    REJECT = "reject"
+    RESPOND = "respond"
+    EXTEND = "extend"
+    ROLL_BACK = "roll_back"
+    KEEP = "keep"
+    CONTINUE = "continue"
+    EXPIRE = "expire"
+    """Time's own verdict: no person can give it, and it is not a rejection."""
+
+
 class ModelRole(StrEnum):
     """Which job a model does in a run; each role may map to its own model (SPEC S3)."""
 

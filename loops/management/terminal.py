@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, OutputWrapper
 
-from loops.tools.output import printable
+from loops.printable.text import printable
 
 
 class Printed(OutputWrapper):

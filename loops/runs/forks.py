@@ -25,7 +25,7 @@ from loops.engine.forks.prefix import unfinished
 from loops.engine.ports import CallContext
 from loops.engine.prompts import of_journal
 from loops.engine.state.limits import LIMITS
-from loops.engine.state.run import RunState
+from loops.engine.state.run import CallStatus, RunState
 from loops.engine.state.spec import RunSpec
 from loops.engine.strategies import UnknownLoop
 from loops.engine.values import Reversibility
@@ -185,7 +185,7 @@ def _changed_since(fork: Fork, there: RunState) -> bool:
     checks = ("ChecksStarted",) if any(criterion.command for criterion in there.spec.criteria) else ()
     if later.filter(kind__in=(*checks, "CompensationIntended")).exists():
         return True
-    still_open = [pending.call.id for pending in there.calls if pending.status != "done"]
+    still_open = [pending.call.id for pending in there.calls if pending.status != CallStatus.DONE]
     begun = ToolCallRecord.objects.filter(run_id=fork.parent_id, started_at__isnull=False)
     begun = begun.filter(Q(step_number__gt=fork.step) | Q(call_id__in=still_open))
     return not set(begun.order_by().values_list("tool", flat=True).distinct()) <= _only_reading()

@@ -14,13 +14,13 @@ from django.db.models import F
 from django.utils import timezone
 
 from loops.models import Delivery, Fork, Run
+from loops.printable.text import printable
 from loops.querysets import OPERATE
 from loops.runs.composition import folder_refusal
 from loops.services import access, audit
 from loops.services.steering import NotPossible
 from loops.storage.dispatch import hand_over
 from loops.tools.file_assertions import Assertion
-from loops.tools.output import printable
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import Workspace
 from loops.tools.workspace_roots import plain

@@ -17,9 +17,9 @@ from loops.engine.context_window.conversation import tool_content
 from loops.engine.encoding.canonical import clean, clean_json, encode, sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.measures.context_budget import window
-from loops.engine.state.run import RunState
+from loops.engine.state.run import CallStatus, RunState
 from loops.engine.text.truncation import cut, shortened
-from loops.engine.values import ArtifactRef, ModelRole, Usage
+from loops.engine.values import ArtifactRef, ModelRole, Usage, Verdict
 
 REASONING_CHARS = 20_000
 SHOWN_CHARS = 2_000
@@ -232,12 +232,12 @@ def _gate_decided(rows: Rows, fact: f.GateDecided, state: RunState) -> None:
     if not fact.call_id:
         return
     pending = state.call(fact.call_id)
-    if fact.verdict == "approve_with_edits":
+    if fact.verdict == Verdict.APPROVE_WITH_EDITS:
         rows.call(fact.call_id)["arguments"] = _arguments(pending.call.arguments)
     if fact.kind == "question":
         answer = fact.payload.get("answer")
         rows.call(fact.call_id).update(state="COMPLETE", ok=bool(pending.ok), output=clean(str(answer or fact.reason)))
-    if fact.kind == "in_doubt" and pending.status == "done":
+    if fact.kind == "in_doubt" and pending.status == CallStatus.DONE:
         rows.call(fact.call_id).update(state="COMPLETE" if pending.ok else "ABORT", ok=bool(pending.ok))
 
 
@@ -327,7 +327,7 @@ def _outcomes(rows: Rows, state: RunState) -> None:
             "error": clean(one.error)[:300],
         }
         for one in state.calls
-        if one.status == "done"
+        if one.status == CallStatus.DONE
     ]
     rows.step(state.step, state.seq)["result"] = {"calls": found}
 

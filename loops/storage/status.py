@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.needs import Need, NeedKind
-from loops.engine.state.run import RunState
+from loops.engine.state.run import CallStatus, RunState
 from loops.engine.verification.checks import EVIDENCE
 from loops.storage.turns import waiting_at
 
@@ -49,7 +49,7 @@ def _resource(state: RunState) -> Need:
 def _working(state: RunState) -> tuple[str, str]:
     if state.wake_at:
         return "thinking", "model not reachable, trying again" if state.model_attempt else "waiting before another try"
-    running = next((call.call.name for call in state.calls if call.status == "intended"), "")
+    running = next((call.call.name for call in state.calls if call.status == CallStatus.INTENDED), "")
     if running or state.checking:
         return "executing_tool", running or "acceptance checks"
     if state.recovering.must_reflect:

@@ -16,8 +16,8 @@ from loops.engine.encoding.canonical import unshortened, whole_length
 from loops.engine.state.lifecycle import LABELS, Phase
 from loops.engine.text.truncation import cut
 from loops.engine.verification.checks import EVIDENCE
+from loops.printable.text import printable, prose
 from loops.storage.rows import SHOWN_CHARS
-from loops.tools.output import printable, prose
 from loops.web import diffs, formatting, markdown
 from loops.web import open_gates as web_open_gates
 from loops.web.access import Roles, roles

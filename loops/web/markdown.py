@@ -8,7 +8,7 @@ import nh3
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 
-from loops.tools.output import prose
+from loops.printable.text import prose
 
 LONGEST = 60_000
 TAGS = {

@@ -15,10 +15,10 @@ from django_htmx.http import HttpResponseClientRefresh, trigger_client_event
 
 from loops.engine.people.stop_phrases import sounds_like_stop
 from loops.models import Run
+from loops.printable.text import printable
 from loops.querysets import OPERATE
 from loops.services import steering
 from loops.services.steering import STEERING, InvalidMessage, NotPossible
-from loops.tools.output import printable
 from loops.web import access
 
 DONE = {

@@ -18,9 +18,9 @@ from typing import Any
 
 from loops.engine.encoding.canonical import sha256
 from loops.engine.rollback.plan import FileChange
+from loops.printable.text import printable
 from loops.tools.file_assertions import WHY, Assertion
 from loops.tools.limits import Limits
-from loops.tools.output import printable
 from loops.tools.protected_paths import protecting
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.snapshots import FOLDER, NOTHING, hash_of, state_of

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from loops.engine.rollback.plan import FileChange, Undo
 from loops.models import Blob, ProvenanceRecord, Run
-from loops.tools.output import printable
+from loops.printable.text import printable
 from loops.tools.patches import fits, patch
 from loops.workspaces import changed_files
 

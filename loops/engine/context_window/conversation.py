@@ -24,7 +24,7 @@ from loops.engine.facts.encoding import fact_bytes
 from loops.engine.prompts import Wording, of_journal
 from loops.engine.reducers import answer_call_id
 from loops.engine.state.spec import Criterion, RunSpec
-from loops.engine.values import ToolCall, ToolResult
+from loops.engine.values import ToolCall, ToolResult, Verdict
 
 
 def extend(transcript: Transcript, fact: f.Fact) -> Transcript:
@@ -103,11 +103,11 @@ def _decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
             return _doubt_decided(transcript, fact)
         case _ if not fact.call_id and fact.kind != "final_review":
             answer = fact.payload.get("answer") or fact.reason
-            if not answer or fact.verdict == "reject":
+            if not answer or fact.verdict == Verdict.REJECT:
                 return transcript
             return say(transcript, wording.fill("person_says", words=str(answer)), person=True)
         case _:
-            if fact.verdict == "approve_with_edits" and fact.call_id:
+            if fact.verdict == Verdict.APPROVE_WITH_EDITS and fact.call_id:
                 return say(transcript, wording.fill("call_edited"), person=True)
             return transcript
 
@@ -127,7 +127,7 @@ def _doubt_decided(transcript: Transcript, fact: f.GateDecided) -> Transcript:
         result = fact.payload.get("result")
         told = wording.fill("call_done_with", result=str(result)) if result else wording.fill("call_done")
         return outcome(transcript, fact.call_id, told, False, person=True)
-    if fact.verdict == "approve":  # the result is that of the next attempt
+    if fact.verdict == Verdict.APPROVE:  # the result is that of the next attempt
         return transcript
     told = wording.fill("call_not_done") if said == "not_done" else wording.fill("call_in_doubt")
     return outcome(transcript, fact.call_id, told, True, person=True)

@@ -10,6 +10,7 @@ from loops.engine.ends.reasons import END_REASONS, EXPLANATIONS
 from loops.engine.facts import Check
 from loops.engine.measures.extensions import extensions_left
 from loops.engine.measures.limits import usage
+from loops.engine.state.check import CheckStatus
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
 from loops.engine.text.truncation import shortened
@@ -130,7 +131,7 @@ def _done(state: RunState) -> list[str]:
 
 def _not_done(state: RunState, checks: tuple[Check, ...]) -> list[str]:
     if checks:
-        return [f"{check.text} ({check.status})" for check in checks if check.status != "passed"]
+        return [f"{check.text} ({check.status})" for check in checks if check.status != CheckStatus.PASSED]
     missing = [criterion.text for criterion in state.spec.criteria] or [shortened(state.spec.goal, 300)]
     if state.measured.tests.failed:
         missing.append(f"{state.measured.tests.failed} tests failed {_latest_run(state)}")

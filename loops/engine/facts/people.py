@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from loops.engine.facts.fact import Fact
-from loops.engine.values import Json
+from loops.engine.values import Json, Verdict
 
-CONTINUE_VERDICTS = frozenset({"approve", "respond", "extend", "approve_with_edits"})
+CONTINUE_VERDICTS = frozenset({Verdict.APPROVE, Verdict.RESPOND, Verdict.EXTEND, Verdict.APPROVE_WITH_EDITS})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,10 +19,10 @@ from collections.abc import Iterable
 from loops.engine import facts as f
 from loops.engine import prompts
 from loops.engine.state.lifecycle import TERMINAL, Phase
-from loops.engine.state.run import RunState
+from loops.engine.state.run import CallStatus, RunState
 
 ACTING = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.ACT, Phase.REPAIR})
-BEGUN = frozenset({"intended", "again"})
+BEGUN = frozenset({CallStatus.INTENDED, CallStatus.AGAIN})
 
 
 def point(moves: Iterable[tuple[int, f.Fact]], wanted: int) -> int:
@@ -48,5 +48,6 @@ def unfinished(state: RunState) -> tuple[f.ToolRefused, ...]:
     return tuple(
         f.ToolRefused(call_id=pending.call.id, tool=pending.call.name, why="in_doubt", message=message)
         for pending in state.calls
-        if pending.status in BEGUN or (pending.status == "gated" and state.gate and state.gate.kind == "in_doubt")
+        if pending.status in BEGUN
+        or (pending.status == CallStatus.GATED and state.gate and state.gate.kind == "in_doubt")
     )

@@ -13,7 +13,7 @@ from loops.engine.state.fresh_start import without_circle
 from loops.engine.state.measures import Denials
 from loops.engine.state.outage import NO_OUTAGE
 from loops.engine.state.recovery import NOTHING_FAILED
-from loops.engine.state.run import PendingCall, RunState
+from loops.engine.state.run import CallStatus, PendingCall, RunState
 
 
 @means(f.Forked)
@@ -38,7 +38,7 @@ def forked(state: RunState, fact: f.Forked) -> RunState:
         wake_at=0,
         turn_at="",
         turn_after=0,
-        calls=tuple(p if p.status == "done" else PendingCall(call=p.call) for p in state.calls),
+        calls=tuple(p if p.status == CallStatus.DONE else PendingCall(call=p.call) for p in state.calls),
         gate=None,
         paused=False,
         stop_requested=False,

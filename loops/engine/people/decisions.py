@@ -19,7 +19,8 @@ from loops.engine.reducers import (
     with_call,
 )
 from loops.engine.state.lifecycle import Phase
-from loops.engine.state.run import OpenGate, RunState
+from loops.engine.state.run import CallStatus, OpenGate, RunState
+from loops.engine.values import Verdict
 
 GATE_CHARS = 160
 """Of our own words around a person's decision."""
@@ -47,7 +48,9 @@ def _subject(state: RunState, gate: OpenGate) -> str:
 
 @decides("question")
 def question_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
-    return with_call(state, gate.call_id, status="done", ok=fact.continues, error="" if fact.continues else fact.reason)
+    return with_call(
+        state, gate.call_id, status=CallStatus.DONE, ok=fact.continues, error="" if fact.continues else fact.reason
+    )
 
 
 @decides(OTHER)
@@ -58,22 +61,22 @@ def other_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunSt
 @decides("in_doubt")
 def doubt_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
     if fact.payload.get("outcome") == "done":
-        return with_call(state, gate.call_id, status="done", ok=True)
-    if fact.verdict == "approve":  # it was not done: the same call again, under the same key
-        return with_call(state, gate.call_id, status="again")
+        return with_call(state, gate.call_id, status=CallStatus.DONE, ok=True)
+    if fact.verdict == Verdict.APPROVE:  # it was not done: the same call again, under the same key
+        return with_call(state, gate.call_id, status=CallStatus.AGAIN)
     known = (
         "it did not take effect" if fact.payload.get("outcome") == "not_done" else "whether it took effect is unknown"
     )
-    return with_call(state, gate.call_id, status="done", ok=False, error=fact.reason or known)
+    return with_call(state, gate.call_id, status=CallStatus.DONE, ok=False, error=fact.reason or known)
 
 
 @decides(CALL)
 def approval_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
     if not fact.continues:
-        reason = fact.reason or ("nobody decided in time" if fact.verdict == "expire" else "rejected")
-        return with_call(state, gate.call_id, status="refused", rejection=reason)
+        reason = fact.reason or ("nobody decided in time" if fact.verdict == Verdict.EXPIRE else "rejected")
+        return with_call(state, gate.call_id, status=CallStatus.REFUSED, rejection=reason)
     edited = fact.payload.get("arguments")
-    if fact.verdict == "approve_with_edits" and isinstance(edited, dict):
+    if fact.verdict == Verdict.APPROVE_WITH_EDITS and isinstance(edited, dict):
         call = call_of(state, gate.call_id).call
-        return with_call(state, gate.call_id, status="approved", call=replace(call, arguments=edited))
-    return with_call(state, gate.call_id, status="approved")
+        return with_call(state, gate.call_id, status=CallStatus.APPROVED, call=replace(call, arguments=edited))
+    return with_call(state, gate.call_id, status=CallStatus.APPROVED)

@@ -8,7 +8,7 @@ from loops.engine.reducers import CHARS_PER_TOKEN, ImpossibleFact, means, with_c
 from loops.engine.state.fresh_start import after_message, without_circle
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.outage import NO_OUTAGE, let_go
-from loops.engine.state.run import OpenGate, RunState
+from loops.engine.state.run import CallStatus, OpenGate, RunState
 
 
 @means(f.GateOpened)
@@ -19,14 +19,14 @@ def gate_opened(state: RunState, fact: f.GateOpened) -> RunState:
         raise ImpossibleFact(f"a gate about {fact.kind} after the end")
     limit = str(fact.detail.get("limit", ""))
     opened = evolve(state, gate=OpenGate(fact.gate, fact.kind, fact.call_id, limit))
-    return with_call(opened, fact.call_id, status="gated", gate=fact.gate) if fact.call_id else opened
+    return with_call(opened, fact.call_id, status=CallStatus.GATED, gate=fact.gate) if fact.call_id else opened
 
 
 @means(f.ApprovalVoided)
 def approval_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
     """What was in doubt stays in doubt: voiding the permission to begin again does not make it new."""
-    begun = any(call.call.id == fact.call_id and call.status == "again" for call in state.calls)
-    state = with_call(state, fact.call_id, status="intended" if begun else "proposed", gate="")
+    begun = any(call.call.id == fact.call_id and call.status == CallStatus.AGAIN for call in state.calls)
+    state = with_call(state, fact.call_id, status=CallStatus.INTENDED if begun else CallStatus.PROPOSED, gate="")
     voided = state.call(fact.call_id).voided + 1
     return with_call(state, fact.call_id, voided=voided, void_reason=fact.reason)
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeGuard, TypeVar
 
+from loops.engine.state.check import CheckStatus
 from loops.engine.state.measures import REPORTED, Counts, Measured
 from loops.engine.state.run import RunState
 from loops.engine.values import Json, ToolResult
@@ -56,9 +57,9 @@ class Progress:
 
 def measure(state: RunState) -> Progress:
     """The score 0..1 by the best method there is anything for."""
-    provable = [check for check in state.checks or () if check.status != "unproven"]
+    provable = [check for check in state.checks or () if check.status != CheckStatus.UNPROVEN]
     if provable:
-        passed = sum(check.status == "passed" for check in provable)
+        passed = sum(check.status == CheckStatus.PASSED for check in provable)
         return Progress(passed / len(provable), "checks", f"{passed} of {len(provable)} criteria proven")
     if state.measured.tests.widest:
         return _by_tests(state.measured)

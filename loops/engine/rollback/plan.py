@@ -24,7 +24,7 @@ from loops.engine.state.lifecycle import HOPELESS, Phase
 from loops.engine.state.run import RunState
 from loops.engine.text.arguments import telling
 from loops.engine.text.truncation import shortened
-from loops.engine.values import Compensation, Json
+from loops.engine.values import Compensation, Json, Verdict
 
 GATE = "rollback_choice"
 SUMMARY_CHARS = 200
@@ -134,7 +134,7 @@ def ledger(history: Iterable[f.Fact]) -> tuple[Undo, ...]:  # noqa: C901 - one c
                 _learnt(found, fact.call_id, fact.compensation)
             case f.GateDecided(kind="in_doubt") if fact.call_id in found:
                 found[fact.call_id] = replace(found[fact.call_id], ok=fact.payload.get("outcome") == "done")
-            case f.GateDecided(kind=kind, verdict="roll_back") if kind == GATE:
+            case f.GateDecided(kind=kind, verdict=Verdict.ROLL_BACK) if kind == GATE:
                 _try_again(found)
             case f.RollbackRequested():
                 _try_again(found)
@@ -156,7 +156,7 @@ def ordered_by(history: Iterable[f.Fact]) -> str:
         fact.by
         for fact in history
         if isinstance(fact, f.RollbackRequested)
-        or (isinstance(fact, f.GateDecided) and (fact.kind, fact.verdict) == (GATE, "roll_back"))
+        or (isinstance(fact, f.GateDecided) and (fact.kind, fact.verdict) == (GATE, Verdict.ROLL_BACK))
     ]
     return orders[-1] if orders else ""
 

@@ -6,13 +6,13 @@ from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
 from loops.engine.reducers import ImpossibleFact, means
 from loops.engine.state.lifecycle import TERMINAL, Phase, transition
-from loops.engine.state.run import PendingCall, RunState
+from loops.engine.state.run import CallStatus, PendingCall, RunState
 
 
 @means(f.RunTakenOver)
 def taken_over(state: RunState, fact: f.RunTakenOver) -> RunState:
     calls = tuple(
-        evolve(call, may_live=call.may_live or not fact.lost_is_dead) if call.status == "intended" else call
+        evolve(call, may_live=call.may_live or not fact.lost_is_dead) if call.status == CallStatus.INTENDED else call
         for call in state.calls
     )
     before = state.deaths if state.died_at == state.step else 0
@@ -39,15 +39,15 @@ def phase_entered(state: RunState, fact: f.PhaseEntered) -> RunState:
 
 def _without_gate(state: RunState, pending: PendingCall) -> PendingCall:
     """A call whose gate ends with the run is asked again at a resume; one in doubt was begun and stays in doubt."""
-    if pending.status != "gated":
+    if pending.status != CallStatus.GATED:
         return pending
     begun = state.gate is not None and state.gate.kind == "in_doubt"
-    return evolve(pending, status="intended" if begun else "judged", gate="")
+    return evolve(pending, status=CallStatus.INTENDED if begun else CallStatus.JUDGED, gate="")
 
 
 @means(f.StepCompleted)
 def step_completed(state: RunState, fact: f.StepCompleted) -> RunState:
-    if any(pending.status != "done" for pending in state.calls):
+    if any(pending.status != CallStatus.DONE for pending in state.calls):
         raise ImpossibleFact("a step was completed while a call of it was open")
     return evolve(state, answered=False, calls=())
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CheckStatus(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    """It could not be measured."""
+    UNPROVEN = "unproven"
+    """Nothing measures it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One acceptance criterion, measured. ``status``: passed, failed, error (not measurable), unproven (no command)."""
+    """One acceptance criterion, measured."""
 
     text: str
-    status: str
+    status: CheckStatus
     command: str = ""
     detail: str = ""
     method: str = "command"

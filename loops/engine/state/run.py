@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from loops.engine.state.check import Check
 from loops.engine.state.clearance import NOTHING_CLEARED, Clearance
@@ -28,16 +29,29 @@ from loops.engine.state.step_window import Window
 from loops.engine.values import Access, Json, ToolCall
 
 
+class CallStatus(StrEnum):
+    """Where a call of the latest answer is: proposed -> judged -> (gated -> approved, or refused) -> intended
+    (-> gated -> again) -> done."""
+
+    PROPOSED = "proposed"
+    JUDGED = "judged"
+    GATED = "gated"
+    APPROVED = "approved"
+    INTENDED = "intended"
+    AGAIN = "again"
+    REFUSED = "refused"
+    DONE = "done"
+
+
 @dataclass(frozen=True)
 class PendingCall:
     """A call of the latest answer on its way through judgement, gate, intent and outcome.
 
-    ``status``: proposed -> judged -> (gated -> approved) -> intended (-> gated -> again) -> done. ``ok`` is set once
-    done.
+    ``ok`` is set once it is done.
     """
 
     call: ToolCall
-    status: str = "proposed"
+    status: CallStatus = CallStatus.PROPOSED
     access: Access = Access.ALLOW
     reasons: tuple[str, ...] = ()
     invalid: bool = False

@@ -15,7 +15,7 @@ from loops.engine.failures.blocked_calls import objection, reflection
 from loops.engine.loop_detection import guard
 from loops.engine.permissions.denials import after_denial
 from loops.engine.progress.score import measure
-from loops.engine.state.run import PendingCall, RunState
+from loops.engine.state.run import CallStatus, PendingCall, RunState
 from loops.engine.text.truncation import shortened
 from loops.engine.tool_calls import no_tool_call
 from loops.engine.values import TURN_ENDING_TOOLS, Access, ToolResult
@@ -28,7 +28,7 @@ def next_effect(state: RunState) -> Effect | None:
     if given := reflection(state):
         return Record((given,))
     for pending in state.calls:
-        if pending.status != "done":
+        if pending.status != CallStatus.DONE:
             return _next_for(state, pending)
     if state.answered:
         return second_opinion.due(state) or Record(_complete_step(state))
@@ -43,14 +43,14 @@ def _next_for(state: RunState, pending: PendingCall) -> Effect:
     if call.error:
         return _refuse(pending, "malformed", prompts.fill("call_unreadable", error=call.error))
     match pending.status:
-        case "proposed":
+        case CallStatus.PROPOSED:
             return _judge(state, pending)
-        case "judged":
+        case CallStatus.JUDGED:
             return _after_judgement(state, pending)
-        case "approved" | "again":
-            attempt = pending.attempt + 1 if pending.status == "again" else 1
+        case CallStatus.APPROVED | CallStatus.AGAIN:
+            attempt = pending.attempt + 1 if pending.status == CallStatus.AGAIN else 1
             return RunTool(call, gate=pending.gate, attempt=attempt)
-        case "refused":
+        case CallStatus.REFUSED:
             return _refuse(pending, "rejected", prompts.fill("call_rejected", reason=pending.rejection))
         case _:
             return _recover(pending)

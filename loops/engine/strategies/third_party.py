@@ -16,7 +16,7 @@ from loops.engine import strategies
 from loops.engine.apply import apply
 from loops.engine.limits import reached_limits
 from loops.engine.state.lifecycle import Event, Phase
-from loops.engine.state.run import RunState
+from loops.engine.state.run import CallStatus, RunState
 from loops.engine.strategies import before_request
 from loops.engine.values import TURN_ENDING_TOOLS, Access
 
@@ -116,8 +116,8 @@ def _may_run(effect: e.RunTool, state: RunState) -> bool:
     pending = next((each for each in state.calls if each.call == effect.call), None)
     if pending is None:
         return False
-    allowed = pending.status == "judged" and pending.access is Access.ALLOW and not pending.invalid
-    return allowed or (pending.status in ("approved", "again") and pending.gate == effect.gate)
+    allowed = pending.status == CallStatus.JUDGED and pending.access is Access.ALLOW and not pending.invalid
+    return allowed or (pending.status in (CallStatus.APPROVED, CallStatus.AGAIN) and pending.gate == effect.gate)
 
 
 def _fault_of_facts(facts: tuple[f.Fact, ...], state: RunState) -> str:

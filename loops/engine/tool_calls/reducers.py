@@ -6,7 +6,7 @@ from loops.engine import facts as f
 from loops.engine.encoding.fingerprints import shortened
 from loops.engine.encoding.replace import evolve
 from loops.engine.reducers import CHARS_PER_TOKEN, means, with_call
-from loops.engine.state.run import RunState
+from loops.engine.state.run import CallStatus, RunState
 from loops.engine.values import ToolResult
 
 
@@ -15,7 +15,7 @@ def judged(state: RunState, fact: f.CallJudged) -> RunState:
     return with_call(
         state,
         fact.call_id,
-        status="judged",
+        status=CallStatus.JUDGED,
         access=fact.access,
         reasons=fact.reasons,
         invalid=fact.invalid,
@@ -32,7 +32,7 @@ def intended(state: RunState, fact: f.ToolIntended) -> RunState:
     state = with_call(
         state,
         fact.call_id,
-        status="intended",
+        status=CallStatus.INTENDED,
         attempt=fact.attempt,
         gate=fact.gate,
         since=fact.at,
@@ -55,7 +55,7 @@ def completed(state: RunState, fact: f.ToolCompleted) -> RunState:
     state = with_call(
         state,
         fact.call_id,
-        status="done",
+        status=CallStatus.DONE,
         ok=result.ok,
         error=result.error,
         said=None if fact.tool == "converse" else _told(result),
@@ -87,5 +87,5 @@ def _changed(state: RunState, fact: f.ToolCompleted) -> bool:
 @means(f.ToolRefused)
 def refused(state: RunState, fact: f.ToolRefused) -> RunState:
     said = shortened(fact.message)
-    state = with_call(state, fact.call_id, status="done", ok=False, error=fact.message, said=said)
+    state = with_call(state, fact.call_id, status=CallStatus.DONE, ok=False, error=fact.message, said=said)
     return evolve(state, context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN)

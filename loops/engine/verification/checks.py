@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loops.engine.encoding import json_schema, strict_json
 from loops.engine.facts import Check
+from loops.engine.state.check import CheckStatus
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import RunSpec
 from loops.engine.text.truncation import shortened
@@ -21,27 +22,29 @@ def check_schema(spec: RunSpec, result: str) -> Check | None:
     try:
         document = strict_json.read(result)
     except strict_json.NotJson as error:
-        return Check(text=text, status="failed", method="schema", detail=str(error))
+        return Check(text=text, status=CheckStatus.FAILED, method="schema", detail=str(error))
     try:
         errors = json_schema.faults(dict(spec.output_schema), document, keep=_FAULTS_SHOWN + 1)
     except json_schema.Unjudgeable as error:
         wanted = f"The result cannot be compared with the output schema: {error}. {_OTHERWISE}"
-        return Check(text, "error", method="schema", detail=str(error), obstacle="schema_unusable", wanted=wanted)
+        return Check(
+            text, CheckStatus.ERROR, method="schema", detail=str(error), obstacle="schema_unusable", wanted=wanted
+        )
     if not errors:
-        return Check(text=text, status="passed", method="schema")
+        return Check(text=text, status=CheckStatus.PASSED, method="schema")
     said = [shortened(f"{error.json_path}: {error.message}", _LONGEST_FAULT) for error in errors[:_FAULTS_SHOWN]]
     more = ["and there are more faults than these"] if len(errors) > _FAULTS_SHOWN else []
     detail = "\n".join([*said, *more])
-    return Check(text=text, status="failed", method="schema", detail=detail)
+    return Check(text=text, status=CheckStatus.FAILED, method="schema", detail=detail)
 
 
 def unproven(spec: RunSpec) -> tuple[Check, ...]:
     """Criteria that name no command: only a person (or a later level) can judge them."""
-    return tuple(Check(text=c.text, status="unproven", method="none") for c in spec.criteria if not c.command)
+    return tuple(Check(text=c.text, status=CheckStatus.UNPROVEN, method="none") for c in spec.criteria if not c.command)
 
 
 def passed(checks: tuple[Check, ...]) -> bool:
-    return all(check.status in {"passed", "unproven"} for check in checks)
+    return all(check.status in {CheckStatus.PASSED, CheckStatus.UNPROVEN} for check in checks)
 
 
 def judged(state: RunState) -> tuple[Check, ...]:
@@ -50,7 +53,7 @@ def judged(state: RunState) -> tuple[Check, ...]:
     if not state.review_rejection:
         return checks
     detail = state.review_rejection
-    return (*checks, Check(text="Review by a person", status="failed", detail=detail, method="review"))
+    return (*checks, Check(text="Review by a person", status=CheckStatus.FAILED, detail=detail, method="review"))
 
 
 def not_run(state: RunState) -> tuple[Check, ...]:
@@ -64,7 +67,9 @@ def proved(state: RunState) -> bool:
     """Has every acceptance criterion a check that ran and held? A schema says what a result looks like, and no more; a
     criterion without a command has a check that is unproven."""
     checks = state.checks or ()
-    return any(check.method == "command" for check in checks) and all(check.status == "passed" for check in checks)
+    return any(check.method == "command" for check in checks) and all(
+        check.status == CheckStatus.PASSED for check in checks
+    )
 
 
 def outcome(state: RunState) -> str:

@@ -9,13 +9,14 @@ from loops.engine.effects import Effect, Record
 from loops.engine.facts import Check, LimitReached
 from loops.engine.measures import limits
 from loops.engine.measures.extensions import limit_gate
+from loops.engine.state.check import CheckStatus
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.run import RunState
 from loops.engine.values import Json
 from loops.engine.verification.checks import judged
 
 DETAIL_AT_MOST = 4000
-FAILED = frozenset({"failed", "error"})
+FAILED = frozenset({CheckStatus.FAILED, CheckStatus.ERROR})
 
 
 def ask_for_more(state: RunState) -> Effect | None:
@@ -45,7 +46,7 @@ def cause(check: Check) -> str:
         return "SCHEMA_VIOLATION"
     if check.obstacle:
         return "ENVIRONMENT"
-    if check.status == "error":
+    if check.status == CheckStatus.ERROR:
         return "TOOL_FAILURE"
     if check.method == "review":
         return "INCOMPLETENESS"

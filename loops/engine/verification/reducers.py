@@ -8,14 +8,15 @@ from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
 from loops.engine.reducers import CHARS_PER_TOKEN, CHECK, decides, means, with_call
 from loops.engine.state.clearance import Cleared
-from loops.engine.state.run import OpenGate, RunState
+from loops.engine.state.run import CallStatus, OpenGate, RunState
+from loops.engine.values import Verdict
 from loops.engine.verification.checks import judged
 
 
 @means(f.ResultProposed)
 def proposed(state: RunState, fact: f.ResultProposed) -> RunState:
     state = evolve(state, result=fact.result, checks=None, reviewed=False, approver="", review_rejection="")
-    return with_call(state, fact.call_id, status="done", ok=True) if fact.call_id else state
+    return with_call(state, fact.call_id, status=CallStatus.DONE, ok=True) if fact.call_id else state
 
 
 @means(f.ChecksStarted)
@@ -59,7 +60,9 @@ def diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
 @decides("final_review")
 def review_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
     if not fact.continues:
-        reason = fact.reason or ("nobody decided in time" if fact.verdict == "expire" else "rejected without a reason")
+        reason = fact.reason or (
+            "nobody decided in time" if fact.verdict == Verdict.EXPIRE else "rejected without a reason"
+        )
         return evolve(state, review_rejection=reason)
     edited = fact.payload.get("result")
     result = edited if isinstance(edited, str) else state.result
@@ -69,7 +72,7 @@ def review_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunS
 @decides("checks_not_run")
 def environment_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
     """Put right: the checks run again, and no repair was spent. An answer instead gives the work back to the agent."""
-    if fact.continues and fact.verdict == "respond":
+    if fact.continues and fact.verdict == Verdict.RESPOND:
         return evolve(state, review_rejection=str(fact.payload.get("answer") or "the checks could not run"))
     if not fact.continues or state.extensions >= state.limits.max_extensions:
         return evolve(state, fatal="checks_not_run")
@@ -79,7 +82,7 @@ def environment_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) ->
 @decides(CHECK)
 def check_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
     """Whether a criterion's command may run. Where it may not, its criterion is not proven, and nobody failed."""
-    late = "nobody decided in time" if fact.verdict == "expire" else "rejected without a reason"
+    late = "nobody decided in time" if fact.verdict == Verdict.EXPIRE else "rejected without a reason"
     refused = "" if fact.continues else fact.reason or late
     clearance = state.clearance
     said = clearance.now(Cleared(clearance.asked, clearance.stands, gate.id, refused=refused))

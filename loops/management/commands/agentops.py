@@ -18,8 +18,8 @@ from loops.engine.people.stop_phrases import sounds_like_stop
 from loops.management.run_follower import RunFollower
 from loops.management.terminal import TerminalCommand
 from loops.models import Agent, Delivery, ModelConfig, Preflight, Project, Run, Workspace
+from loops.printable.text import printable
 from loops.services import access, delivery, forks, model_tests, models, people, preflight, steering, tasks, tokens
-from loops.tools.output import printable
 from loops.web import formatting, open_gates
 from loops.workspaces import access as workspace_access
 from loops.workspaces import copies, patch

@@ -11,12 +11,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from loops.engine.values import Access, ArtifactRef, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
+from loops.printable.text import reveal
 from loops.tools import runners
 from loops.tools.arguments import PATH, schema, string, text, texts, whole
 from loops.tools.builtin.test_results import NOT_COUNTED, measured, reported, standing, with_notes
 from loops.tools.dependencies import absent, places
 from loops.tools.limits import Limits
-from loops.tools.output import Shown, clean_text, reveal, sha256_hex, show
+from loops.tools.output import Shown, clean_text, sha256_hex, show
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.rollback import lasting_command, learn_command, of_command
 from loops.tools.sandbox.capability import FILES_ONLY, FULL

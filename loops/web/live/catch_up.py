@@ -13,8 +13,8 @@ from typing import TypeVar
 from django.db import close_old_connections, connections
 
 from loops.models import Run
+from loops.printable.text import printable
 from loops.storage.status import WAITING_FOR_RESOURCE
-from loops.tools.output import printable
 from loops.web import formatting, open_gates, timeline
 from loops.web.access import Audience
 from loops.web.live import frames as live_frames

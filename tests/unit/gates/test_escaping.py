@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gates.web.escaping import reveal, reveal_code, warnings_of
-from loops.tools.output import is_odd
+from loops.printable.text import is_odd
 
 pytestmark = pytest.mark.spec("Q3", "Q5")
 

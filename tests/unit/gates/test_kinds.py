@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gates.policy.kinds import GATE_KINDS, Kind, Verdict, of
+from gates.policy.kinds import GATE_KINDS, Kind, of
 from gates.policy.verdicts import allowed
 from loops.engine import apply
 from loops.engine.reducers import CALL, CHECK, DECISIONS, OTHER
+from loops.engine.values import Verdict
 
 PARTS = Path(__file__).parents[3] / "templates" / "gates" / "kinds"
 

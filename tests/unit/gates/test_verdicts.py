@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from gates.models import Decision, Gate
-from gates.policy.kinds import Kind, Verdict
+from gates.policy.kinds import Kind
 from gates.policy.verdicts import (
     ALLOWED,
     LETS,
@@ -18,6 +18,7 @@ from gates.policy.verdicts import (
     allowed,
     lets,
 )
+from loops.engine.values import Verdict
 
 pytestmark = pytest.mark.spec("Q4")
 

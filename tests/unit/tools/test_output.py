@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loops.printable.text import printable, prose, reveal
 from loops.tools.canonical import problems
-from loops.tools.output import clean_text, printable, prose, reveal, sha256_hex, show
+from loops.tools.output import clean_text, sha256_hex, show
 from tests.unit.tools.harness import Desk
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()))

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.engine.values import TextDelta
+from loops.printable.stream import ProseInPieces
+from loops.printable.text import prose
 from loops.streams import ModelStream
-from loops.tools.output import ProseInPieces, prose
 
 pytestmark = pytest.mark.spec("R2", "Q3")
 WORDS = st.sampled_from(

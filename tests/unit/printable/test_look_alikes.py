@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gates.web.escaping import reveal, warnings_of
-from loops.tools import look_alikes
-from loops.tools.output import printable
+from loops.printable import look_alikes
+from loops.printable.text import printable
 
 pytestmark = pytest.mark.spec("Q3", "Q5", "S1")
 
