@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,9 @@ from loops.engine.encoding import canonical
 from loops.models import AccessRule, Agent, ComplexityProfile, ModelConfig, Policy, PolicyVersion, Project
 from loops.services import audit
 from loops.tools.policy import DEFAULT_MATRIX
+
+ROLES = ("actor", "planner", "critic", "confidence", "summariser", "classifier")
+"""Of an agent's models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +52,30 @@ def access_rules(project: Project | str) -> tuple[Rule, ...]:
 
 def current_version(project: Project, *, actor: Any = None, reason: str = "") -> str:
     """Name of the snapshot in force, like ``v3:ab12cd34ef56``. Makes a version when anything has changed."""
-    snapshot = snapshot_of(project)
-    sha256 = canonical.sha256(snapshot)
     latest = _latest(project)
-    if latest is None or latest.sha256 != sha256:
+    if latest is None or latest.sha256 != canonical.sha256(snapshot_of(project)):
         latest = add_version(project, actor, reason)
     return f"v{latest.number}:{latest.sha256[:12]}"
 
 
 def snapshot_of(project: Project) -> dict[str, Any]:
     """Everything that decides for a run of ``project``, as JSON in a stable order."""
-    agents = Agent.objects.filter(project=project).select_related(
-        "actor_model", "planner_model", "critic_model", "confidence_model", "summariser_model", "classifier_model"
-    )
-    agents_by_name = {agent.name: _agent(agent) for agent in agents}
-    models = {model.name: _model(model) for agent in agents for model in _models_of(agent)}
-    rules = [_plain(row, skip=("project",)) for row in AccessRule.objects.filter(project=project)]
+    known = ModelConfig.objects.order_by().in_bulk()
+    for model in known.values():
+        model.fallback = known.get(model.fallback_id)
+    agents = {
+        agent: {role: known[pk] for role in ROLES if (pk := getattr(agent, f"{role}_model_id"))}
+        for agent in Agent.objects.filter(project=project).order_by()
+    }
+    chosen = (each for models in agents.values() for model in models.values() for each in model.chain())
+    rules = [_plain(row, skip=("project",)) for row in AccessRule.objects.filter(project=project).order_by()]
     return {
         "format": 1,
         "policy": _plain(Policy.objects.get(project=project), skip=("project",)),
-        "profiles": {row.name: _plain(row) for row in ComplexityProfile.objects.all()},
+        "profiles": {row.name: _plain(row) for row in ComplexityProfile.objects.order_by()},
         "matrix": sorted(rules, key=canonical.encode),
-        "agents": agents_by_name,
-        "models": models,
+        "agents": {agent.name: _agent(agent, models) for agent, models in agents.items()},
+        "models": {model.name: _model(model) for model in chosen},
     }
 
 
@@ -119,28 +123,14 @@ def _plain(row: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
     }
 
 
-def _agent(agent: Agent) -> dict[str, Any]:
-    roles = ("actor", "planner", "critic", "confidence", "summariser", "classifier")
-    chosen = {role: getattr(agent, f"{role}_model") for role in roles}
+def _agent(agent: Agent, models: Mapping[str, ModelConfig]) -> dict[str, Any]:
     return {
         "type": agent.agent_type,
         "loop": agent.execution_loop,
         **({"program": agent.program} if agent.program else {}),
         "instructions_sha256": canonical.sha256(agent.instructions),
-        "models": {role: model.name for role, model in chosen.items() if model is not None},
+        "models": {role: model.name for role, model in models.items()},
     }
-
-
-def _models_of(agent: Agent) -> list[ModelConfig]:
-    chosen = (
-        agent.actor_model,
-        agent.planner_model,
-        agent.critic_model,
-        agent.confidence_model,
-        agent.summariser_model,
-        agent.classifier_model,
-    )
-    return [each for model in chosen if model is not None for each in model.chain()]
 
 
 def _model(model: ModelConfig) -> dict[str, Any]:

@@ -46,6 +46,12 @@ def settled(page: Any) -> None:
     expect(page.locator(BUSY)).to_have_count(0)
 
 
+def looked_at(page: Any, gate: Any) -> None:
+    """Wait until nobody takes a press for a slip any more: a card that has just come up is not approved."""
+    seen = "id => performance.now() - Number(document.getElementById(`gate-${id}`).dataset.came ?? 0) > 600"
+    page.wait_for_function(seen, arg=str(gate.pk))
+
+
 @contextlib.contextmanager
 def slow(page: Any, pattern: str) -> Iterator[list[Held]]:
     """Answers to requests like ``pattern`` are made at once, and come when the items of the list are called."""

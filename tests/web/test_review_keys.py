@@ -11,7 +11,7 @@ from gates.models import Decision, Gate
 from tests import decisions
 from tests import factories as make
 from tests.integration.gates.builders import open_gate, tool_view
-from tests.web.browsing import approved_by_key, approved_together, faults, settled
+from tests.web.browsing import approved_by_key, approved_together, faults, looked_at, settled
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q7")]
 
@@ -75,6 +75,7 @@ def test_the_word_typed_at_once_on_the_next_card_is_no_row_of_keys(desk: Any) ->
     settled(desk)
     desk.keyboard.press("a")
     desk.keyboard.type("write_file")
+    looked_at(desk, second)
     desk.keyboard.press("Control+Enter")
     assert wait_decided(desk, second).verdict == "approve"
 

@@ -14,7 +14,7 @@ from gates.models import Decision, Gate
 from tests import factories as make
 from tests.integration.gates.builders import open_gate
 from tests.web import story
-from tests.web.browsing import let_all_come, settled, slow, wait_for_answer
+from tests.web.browsing import let_all_come, looked_at, settled, slow, wait_for_answer
 from tests.web.feed import publish
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q7")]
@@ -221,8 +221,7 @@ def test_keys_pressed_while_a_decision_is_under_way_do_nothing_to_the_next_gate(
     settled(desk)
     assert Decision.objects.count() == 1
     assert desk.locator("[data-pane-of]:visible").count() == 0
-    seen = "id => performance.now() - Number(document.getElementById(`gate-${id}`).dataset.came ?? 0) > 600"
-    desk.wait_for_function(seen, arg=str(following.pk))  # a card that has just come up takes no key
+    looked_at(desk, following)
     desk.keyboard.press("a")
     assert decided(desk, following).verdict == "approve"
 
