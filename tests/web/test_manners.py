@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from gates.models import Gate
 from tests import factories as make
 from tests.integration.gates.builders import open_gate, tool_view
-from tests.web.browsing import Line, settled
+from tests.web.browsing import Line, looked_at, settled
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("R4")]
 PHONE = {"width": 390, "height": 844}
@@ -35,6 +35,7 @@ def test_the_tab_says_how_many_decisions_wait(desk: Any) -> None:
     assert desk.locator("#favicon").get_attribute("href").startswith("data:image/svg+xml,")
     settled(desk)
     for left, gate in enumerate(gates):
+        looked_at(desk, gate)
         desk.locator(f"#gate-{gate.pk} [data-approve]").click()
         expect(desk.locator("#review-badge")).to_have_text(re.compile("^0" if left else "^1"))
         expect(desk).to_have_title("Review · AgentOps" if left else f"(1) Thing 1 · {named} · Review · AgentOps")

@@ -17,7 +17,7 @@ from loops.tools.snapshots import file_state
 from loops.workspaces import changed_files
 from tests.decisions import shown_in
 from tests.integration.gates.builders import World, make_world, open_gate, tool_view
-from tests.web.browsing import approved_by_key, settled
+from tests.web.browsing import approved_by_key, looked_at, settled
 from tests.web.decision_doors import EACH_WAY, by_api
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q3", "Q5")]
@@ -200,6 +200,7 @@ def test_a_file_that_is_too_long_for_the_card_has_to_be_opened_and_seen_to_its_e
     desk.get_by_role("button", name="Claim", exact=True).click()  # draws the card anew
     expect(desk.get_by_role("button", name="Release", exact=True)).to_be_visible()
     expect(desk.locator("[data-viewed]:visible")).to_have_count(2)
+    looked_at(desk, gate)
     desk.keyboard.press("End")  # the buttons cover the end of the card where the page stands now
     desk.locator("form.approve [data-approve]").click()
     desk.locator(f"#gate-{gate.pk}").wait_for(state="detached")
