@@ -31,8 +31,7 @@ class _Stream:
         self._sent_at = 0.0
 
     def _add(self, kind: str, text: str) -> None:
-        masked = self._maskers.setdefault(kind, StreamMasker()).feed(text)
-        self._show(kind, self._readers.setdefault(kind, ProseInPieces()).feed(masked))
+        self._show(kind, self._maskers.setdefault(kind, StreamMasker()).feed(text))
 
     def _show(self, kind: str, text: str) -> None:
         if not text or kind in self._ended:
@@ -45,19 +44,24 @@ class _Stream:
             self._send()
 
     def _send(self) -> None:
+        """Read here, and not with each token: to judge a word takes what stands before it in its line."""
         for kind, parts in self._parts.items():
-            text = "".join(parts)
-            offset = self._offsets.get(kind, 0)
-            self._feed.delta(step=self._step, call=self._call, kind=kind, offset=offset, text=text)
-            self._offsets[kind] = offset + len(text)
+            self._say(kind, self._readers.setdefault(kind, ProseInPieces()).feed("".join(parts)))
         self._parts = {}
         self._sent_at = time.monotonic()
 
+    def _say(self, kind: str, text: str) -> None:
+        if text:
+            offset = self._offsets.get(kind, 0)
+            self._feed.delta(step=self._step, call=self._call, kind=kind, offset=offset, text=text)
+            self._offsets[kind] = offset + len(text)
+
     def close(self) -> None:
         for kind, masker in self._maskers.items():
-            reader = self._readers[kind]
-            self._show(kind, reader.feed(masker.finish()) + reader.finish())
+            self._show(kind, masker.finish())
         self._send()
+        for kind, reader in self._readers.items():
+            self._say(kind, reader.finish())
 
 
 class ModelStream(_Stream):

@@ -29,8 +29,7 @@ class AgentOutput(serializers.ModelSerializer):
 
     def get_models(self, agent: Agent) -> dict[str, str]:
         """Names only: what a model is stands under /models/."""
-        roles = ("actor", "planner", "critic", "confidence", "summariser", "classifier")
-        chosen = {role: getattr(agent, f"{role}_model") for role in roles}
+        chosen = {role: getattr(agent, f"{role}_model") for role in Agent.MODEL_ROLES}
         return {role: model.name for role, model in chosen.items() if model is not None}
 
 

@@ -53,8 +53,7 @@ class Agents(Endpoint, viewsets.ReadOnlyModelViewSet):
 
     def get_queryset(self) -> Any:
         """With the names of their models."""
-        roles = ("actor", "planner", "critic", "confidence", "summariser", "classifier")
-        return self.visible(Agent.objects).select_related(*(f"{role}_model" for role in roles))
+        return self.visible(Agent.objects).select_related(*(f"{role}_model" for role in Agent.MODEL_ROLES))
 
 
 class Models(Endpoint, viewsets.ReadOnlyModelViewSet):

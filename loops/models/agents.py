@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 
+from loops.engine.values import ModelRole
 from loops.ids import new_id, new_key
 from loops.models.people import Project
 from loops.querysets import ProjectScoped
@@ -158,6 +159,9 @@ class ModelAddress(models.Model):
 
 
 class Agent(models.Model):
+    MODEL_ROLES = tuple(role.value for role in ModelRole if role is not ModelRole.FALLBACK)
+    """Jobs for which an agent names a model, in ``<role>_model``; what a model falls back to it names itself."""
+
     id = models.CharField(primary_key=True, max_length=100, default=new_key, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="agents")
     name = models.CharField(max_length=120)

@@ -11,7 +11,7 @@ class ProseInPieces:
     characters of it."""
 
     LONGEST_WAITING = 200
-    LINE = 1_000
+    LINE = 400
     """What is remembered of a long line."""
 
     def __init__(self) -> None:

@@ -14,9 +14,6 @@ from loops.models import AccessRule, Agent, ComplexityProfile, ModelConfig, Poli
 from loops.services import audit
 from loops.tools.policy import DEFAULT_MATRIX
 
-ROLES = ("actor", "planner", "critic", "confidence", "summariser", "classifier")
-"""Of an agent's models."""
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -64,7 +61,7 @@ def snapshot_of(project: Project) -> dict[str, Any]:
     for model in known.values():
         model.fallback = known.get(model.fallback_id)
     agents = {
-        agent: {role: known[pk] for role in ROLES if (pk := getattr(agent, f"{role}_model_id"))}
+        agent: {role: known[pk] for role in Agent.MODEL_ROLES if (pk := getattr(agent, f"{role}_model_id"))}
         for agent in Agent.objects.filter(project=project).order_by()
     }
     chosen = (each for models in agents.values() for model in models.values() for each in model.chain())

@@ -16,7 +16,7 @@ from loops.models import AuditEvent, Run
 from loops.runs import recovery
 from tests.e2e import crew as crews
 from tests.e2e import plant
-from tests.e2e.crew import Crew, facts, owner, sweeping
+from tests.e2e.crew import Crew, decide, facts, owner, sweeping
 from tests.e2e.scripts.as_told import ARMED, NOW
 from tests.stack import wait_until
 
@@ -134,3 +134,28 @@ def test_a_worker_that_was_told_to_end_did_not_die_of_its_run(crew: Crew, tmp_pa
     ended = [(one["lost_is_dead"], one.get("died", False)) for one in taken]
     assert ended == [(True, False)] * recovery.DEATHS_AT_MOST
     assert taken[0]["why"] == "the worker was told to end"
+
+
+@pytest.mark.spec("I7")
+def test_what_the_command_of_a_lost_worker_had_planted_is_gone_before_its_run_goes_on(crew: Crew) -> None:
+    """The run tells of it with its next command, and the audit log before."""
+    line = "git init -q made; git -C made config core.fsmonitor 'touch /tmp/x'; echo x > .envrc; echo work > kept; "
+    run = crew.submit(
+        {"calls": [["run_command", {"command": f"{line} touch begun; sleep 300", "timeout_s": 400}]]},
+        {"calls": [["run_command", {"command": "cat kept"}]]},
+    )
+    victim = crew.start("victim")
+    sweeping(lambda: (run.workspace_path and crew.file(run, "begun").exists()) or not refreshed(run), "the command")
+    victim.kill()
+    victim.wait()
+    assert crew.file(run, ".envrc").exists(), "control: nobody was left who could take it away"
+    sweeping(lambda: AuditEvent.objects.filter(run=run, kind="tool.planted").exists(), "the audit log")
+    assert not crew.file(run, ".envrc").exists()
+    assert "fsmonitor" not in crew.file(run, "made/.git/config").read_text()
+    assert crew.file(run, "kept").read_text() == "work\n"
+    crew.start("next")
+    sweeping(lambda: rests(run), "the person's question")
+    decide(run, "reject", crew)
+    sweeping(lambda: refreshed(run).completed_at is not None, "the end")
+    told = [fact["result"]["content"] for fact in facts(run, "ToolCompleted")]
+    assert any("taken away: .envrc" in content and "worker was lost" in content for content in told), told

@@ -44,8 +44,8 @@ desk = Desk(Path(folder), level=SandboxLevel(int(level), "of this test"), made=F
 desk.context = replace(desk.context, run_id=run)
 sys.exit(f"it ended: {desk.shell(line, timeout_s=300)}")
 """
-FULL_ALONE = {"deep"}
-"""Alone, it ends the command by its quota."""
+ENDS_IT = {"deep"}
+"""It ends the command by its quota, so that there is none to lose."""
 both_levels = pytest.mark.parametrize("person", [FULL, CONFINED], indirect=True)
 person = test_afterwards.person
 
@@ -95,7 +95,7 @@ def planting(person: Person, *names: str) -> str:
 @pytest.mark.parametrize(("person", "by"), [(FULL, "sweep"), (CONFINED, "command")], indirect=["person"])
 def test_nothing_of_what_was_planted_runs_afterwards(person: Person, records: str, by: str) -> None:
     before = outside_of(person)
-    killed(person, records, planting(person, *(PLANTED.keys() - FULL_ALONE)))
+    killed(person, records, planting(person, *(PLANTED.keys() - ENDS_IT)))
     if by == "sweep":
         assert len([*interrupted.put_right_all(records)]) == 1
     else:
@@ -197,6 +197,19 @@ def test_one_record_that_is_spoilt_does_not_keep_the_others_from_being_read(pers
     assert not (person.folder / ".envrc").exists()
 
 
+@pytest.mark.parametrize("text", ["", "{}", '{"guard": {"settings": []}}', "{head}\n{}", '{head}\n{"guard": [1]}'])
+def test_a_record_that_cannot_be_read_is_told_once_and_commands_go_on(person: Person, records: str, text: str) -> None:
+    killed(person, records, "true")
+    (path,) = left(records)
+    path.write_text(text.replace("{head}", path.read_text().splitlines()[0]))
+    assert len([*interrupted.put_right_all(records)]) == text.count("{head}"), "else nobody knows which folder it is of"
+    result = person.desk.shell("echo done")
+    assert result.content.endswith("[stdout]\ndone\n")
+    assert "not as it was: .: a worker was lost during a command" in result.content
+    assert person.desk.shell("true").data["taken"] == []
+    assert left(records) == []
+
+
 def test_names_that_are_no_text_and_another_device_number(tmp_path: Path) -> None:
     """A device has another number after a start of the machine, and names are any bytes."""
     folder = tmp_path / "ws"
@@ -210,10 +223,11 @@ def test_names_that_are_no_text_and_another_device_number(tmp_path: Path) -> Non
     with SafeDirectory(str(folder)) as root:
         interrupted.Record(records, root).begin(protected_files.guard(root, Limits().protected, mounts=False), "run-1")
         (path,) = Path(records).iterdir()
-        found = json.loads(path.read_bytes())
+        head, body = path.read_text().splitlines()
+        found = json.loads(body)
         for part in ("marks", "held"):
             found["guard"][part] = {name: [7, *mark[1:]] for name, mark in found["guard"][part].items()}
-        path.write_text(json.dumps(found))
+        path.write_text(f"{head}\n{json.dumps(found)}")
         (folder / ".git").rename(folder / odd / "moved")
         late = interrupted.Record(records, root).put_right()
     assert late.restored == (".git",)

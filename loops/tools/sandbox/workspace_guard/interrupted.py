@@ -14,10 +14,10 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,9 @@ from loops.tools.sandbox.workspace_guard.survey import HeldFolder, Names, Survey
 
 log = logging.getLogger(__name__)
 _WHOSE = "by a command whose worker was lost"
+_UNKNOWN = (
+    "a worker was lost during a command, and the record of what stood here cannot be read: look before you use it"
+)
 _STATUS_FIELDS = 10
 """Of ``os.stat_result``: whole seconds, as a tuple has them."""
 
@@ -66,7 +69,7 @@ class Record:
     def begin(self, guard: Guard, run: str) -> None:
         """Remember ``guard``: the next thing to happen is a command of ``run``. Raises OSError where the disk
         refuses it, and then nothing may run."""
-        self._write({"run": run, "guard": _plain(guard), **self._late.plain()})
+        self._write(run, guard)
 
     def ended_after(self, guard: Guard) -> list[str]:
         """Undo what the command changed, see ``Guard.restore``, and forget what stood here."""
@@ -78,42 +81,46 @@ class Record:
         """Whatever the command left was taken away. ``told``: its result tells of what ``put_right`` found too."""
         if self._late and not told:
             with suppress(OSError):  # the audit log has it, and what is put right is not to be put right once more
-                self._write({"run": self._late.run, "guard": None, **self._late.plain()})
+                self._write(self._late.run)
                 return
         if self._path:
             self._path.unlink(missing_ok=True)
 
     def put_right(self) -> Late:
-        """Clean up after a command that was not cleaned up after; all that no result has told of so far."""
-        if found := self._read():
-            self._late = Late(found["run"], self._root.root, *_told(found))
-            if found["guard"]:
-                guard = _guard(found["guard"], os.fstat(self._root.fd))
-                self._late = self._late.with_(guard.restore(self._root), guard.taken)
-                self.end()
+        """Clean up after a command that was not cleaned up after; all that no result has told of so far. A record that
+        cannot be read is told of too: nobody knows then what is a person's."""
+        try:
+            self._late, guard = self._read()
+        except (ValueError, LookupError, TypeError, AttributeError):
+            self._late = replace(self._late, taken=(Taken(".", _UNKNOWN, stays=True),))
+            self.end()
+            return self._late
+        if guard:
+            self._late = self._late.with_(guard.restore(self._root), guard.taken)
+            self.end()
         return self._late
 
-    def is_open(self) -> bool:
-        """Was a command begun that was not cleaned up after?"""
-        return bool(self._read().get("guard"))
+    def _read(self) -> tuple[Late, Guard | None]:
+        if not self._path or not self._path.exists():
+            return self._late, None
+        head, body = map(json.loads, self._path.read_bytes().split(b"\n"))
+        if head["inode"] != self._root.inode:  # a folder of before, of the same name
+            return self._late, None
+        taken = tuple(Taken(path, why, _bytes(data), stays) for path, why, data, stays in body["taken"])
+        late = replace(self._late, run=body["run"], restored=tuple(body["restored"]), taken=taken)
+        return late, _guard(body["guard"], os.fstat(self._root.fd)) if body["guard"] else None
 
-    def _read(self) -> dict[str, Any]:
-        with suppress(FileNotFoundError):
-            found = json.loads(self._path.read_bytes()) if self._path else {}
-            if found.get("inode") == self._root.inode:  # else a folder of before, of the same name
-                return dict(found)
-        return {}
-
-    def _write(self, found: Mapping[str, Any]) -> None:
-        """In one step, durably."""
+    def _write(self, run: str, guard: Guard | None = None) -> None:
+        """In one step, durably. The first line is for whoever looks through all records again and again."""
         if not self._path:
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._path.with_suffix(f".{secrets.token_hex(4)}.tmp")
-        named = {"path": self._root.root, "inode": self._root.inode, **found}
+        draft = self._path.with_suffix(".tmp")
+        head = {"path": self._root.root, "inode": self._root.inode, "open": guard is not None}
+        body = {"run": run, "guard": guard and _plain(guard), **self._late.plain()}
         try:
-            with open(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
-                json.dump(named, file)
+            with open(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+                file.write(f"{json.dumps(head)}\n{json.dumps(body)}")
                 file.flush()
                 os.fsync(file.fileno())
             draft.rename(self._path)
@@ -126,12 +133,19 @@ def put_right_all(folder: str) -> Iterator[Late]:
     """Clean up wherever a worker was killed during a command and none runs now; those where something was found."""
     for path in sorted(Path(folder).glob("*.json")):
         try:
-            if late := _put_right_at(folder, json.loads(path.read_bytes())["path"]):
+            with path.open("rb") as file:
+                head = json.loads(file.readline())
+            if head["open"] and (late := _put_right_at(folder, head["path"])):
                 yield late
         except FileNotFoundError:  # the command has ended, or the workspace is gone
             continue
-        except (OSError, PathRefused, ValueError, KeyError, TypeError):
-            log.exception("%s: what a command left in its workspace could not be looked at", path)
+        except (OSError, PathRefused, ValueError, LookupError, TypeError) as error:
+            _say_once(path, str(error))
+
+
+@cache
+def _say_once(path: Path, error: str) -> None:
+    log.warning("%s: what a command left in its workspace could not be looked at (%s)", path, error)
 
 
 def _put_right_at(folder: str, workspace: str) -> Late | None:
@@ -140,13 +154,7 @@ def _put_right_at(folder: str, workspace: str) -> Late | None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return None
-        record = Record(folder, root)
-        return record.put_right() if record.is_open() else None
-
-
-def _told(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Taken, ...]]:
-    taken = (Taken(path, why, _bytes(data), stays) for path, why, data, stays in found["taken"])
-    return tuple(found["restored"]), tuple(taken)
+        return Record(folder, root).put_right()
 
 
 # --- a guard as JSON: names may be any bytes, which json writes as it does any text --------------------------------
