@@ -42,12 +42,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after the shuffle
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
-    """Let tests with a browser run late: from the first of them on, Playwright's event loop runs in this thread. What
-    was begun with the suite is read last."""
-    items.sort(key=lambda item: (item.nodeid.startswith(groups.TEST), _drives_a_browser(item)))
+    """Let tests with a browser run late: from the first of them on, Playwright's event loop runs in this thread. Whole
+    journeys come first among them, or one process would be left alone with the longest. What was begun with the suite
+    is read last."""
+    items.sort(key=_when)
     if config.getoption("--without-browsers"):
         config.hook.pytest_deselected(items=[item for item in items if _drives_a_browser(item)])
         items[:] = [item for item in items if not _drives_a_browser(item)]
+
+
+def _when(item: Any) -> tuple[bool, bool, bool]:
+    browses = _drives_a_browser(item)
+    return item.nodeid.startswith(groups.TEST), browses, browses and report.kind_of(item.nodeid) != "e2e"
 
 
 def _drives_a_browser(item: Any) -> bool:
