@@ -74,6 +74,9 @@ class ChangedFileOutput(serializers.Serializer):
     path = serializers.CharField(source="file.path")
     what = serializers.CharField(source="file.what", help_text="created, changed, deleted, moved or permissions")
     moved_from = serializers.CharField(source="file.source", help_text="Where a moved one was.")
+    permissions = serializers.CharField(
+        source="file.permissions", help_text="In words, where they are not as they were, or let a new file be run."
+    )
     diff = serializers.CharField(source="file.diff")
     note = serializers.CharField(source="file.note", help_text="Why there is no diff.")
     is_hidden = serializers.BooleanField(source="file.is_hidden", help_text="It can be shown to nobody.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from gates.policy.kinds import Kind
 from gates.policy.payloads import confirmation_word
 from gates.policy.queue import RISK_RANK, risk_rank
@@ -18,11 +21,16 @@ def is_grave(kind: str, risk: str) -> bool:
     return kind == Kind.IRREVERSIBLE_ACTION or risk_rank(risk) >= RISK_RANK["high"]
 
 
-def asks_twice(kind: str, tool: str, risk: str, verdict: str) -> bool:
+def asks_twice(kind: str, tool: str, risk: str, verdict: str, view: Mapping[str, Any]) -> bool:
     """Does a person confirm ``verdict`` by a second, different key or button? What has a word to be typed has that."""
-    if verdict == Verdict.APPROVE:
-        return is_grave(kind, risk) and not confirmation_word(kind, tool)
+    if verdict in APPROVALS:
+        return (is_grave(kind, risk) and not confirmation_word(kind, tool)) or is_partly_recorded(view)
     return verdict == Verdict.ROLL_BACK
+
+
+def is_partly_recorded(view: Mapping[str, Any]) -> bool:
+    """Did calls of the run change what nobody recorded, so that no file of a result tells of it?"""
+    return bool(view.get("unrecorded") or view.get("more_unrecorded"))
 
 
 def can_be(kind: str, verdict: str) -> bool:

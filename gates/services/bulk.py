@@ -77,7 +77,7 @@ def preview_many(*, actor: Any, items: Sequence[BulkItem], verdict: str) -> Prev
         else:
             together.append(gate)
             held += size
-    twice = any(asks_twice(gate.kind, gate.tool, gate.risk, verdict) for gate in together)
+    twice = any(asks_twice(gate.kind, gate.tool, gate.risk, verdict, gate.view) for gate in together)
     return Preview(together, left_out, held > disclosure.LONG_BYTES, twice)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
@@ -11,6 +12,7 @@ from gates.policy import digests
 from gates.policy.payloads import FORM, Errors
 from gates.policy.queue import risk_rank
 from gates.services.refusals import InvalidDecision
+from loops.engine.encoding import canonical
 from loops.engine.ports import Judgement
 from loops.engine.values import Access
 
@@ -31,9 +33,19 @@ def judged_edit(gate: Gate, arguments: dict[str, Any]) -> bytes:
             "Reject it with a reason, and let the agent propose it."
         )
     try:
-        return digests.subject_bytes(judgement.subject)
+        return _as_shown(digests.subject_bytes(judgement.subject), bytes(gate.subject))
     except digests.TooDeep as error:
         raise InvalidDecision.of(str(error)) from error
+
+
+def _as_shown(edited: bytes, shown: bytes) -> bytes:
+    """``edited`` with all that the call would find as it stood when the card was made: whoever edited the words of a
+    call has not seen what became of its files meanwhile, and is asked again."""
+    new, old = json.loads(edited), json.loads(shown)
+    if "workspace" in new and "workspace" in old:
+        new["workspace"] = old["workspace"]
+    new["operands"] |= {name: state for name, state in old.get("operands", {}).items() if name in new["operands"]}
+    return canonical.encode(new)
 
 
 def _by_field(reasons: tuple[str, ...], view: dict[str, Any]) -> Errors:

@@ -28,7 +28,7 @@ from gates.policy.payloads import (
     none_left,
 )
 from gates.policy.queue import waiting
-from gates.policy.take_back import asks_twice
+from gates.policy.take_back import asks_twice, is_partly_recorded
 from gates.policy.verdicts import REVIEWABLE_BYTES, again_from, lets
 from gates.services import objections_of, seconds_left, standing_of
 from gates.services.decisions import view_bytes
@@ -187,7 +187,24 @@ class Card:
     def asks_twice(self) -> bool:
         """To approve it, or to roll back, takes a second key."""
         verdict = Verdict.ROLL_BACK if Verdict.ROLL_BACK in self.verdicts else Verdict.APPROVE
-        return asks_twice(self.gate.kind, self.gate.tool, self.gate.risk, verdict)
+        return asks_twice(self.gate.kind, self.gate.tool, self.gate.risk, verdict, self.view)
+
+    @property
+    def sure(self) -> str:
+        """What is asked before an approval is taken."""
+        partly = is_partly_recorded(self.view)
+        what = "Not all that it changed is known" if partly else f"{self.gate.risk.capitalize()} risk"
+        return f"{what}: are you sure?"
+
+    @property
+    def asked_again(self) -> Mapping[str, bool]:
+        """The verdict that was sent unconfirmed, if one was."""
+        return {self.open_pane: "sure" in self.errors}
+
+    @property
+    def answer_lets(self) -> bool:
+        """Does an answer let something happen, so that the card has to be read first?"""
+        return lets(self.gate.kind, Verdict.RESPOND)
 
     @property
     def to_view(self) -> int:

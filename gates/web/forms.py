@@ -18,7 +18,7 @@ def read(gate: Gate, typed: Mapping[str, str]) -> dict[str, Any]:
     """verdict, digest, proof of showing, reason and payload. Raises InvalidDecision for what cannot be read, or is not
     confirmed and has to be."""
     verdict = typed.get("verdict", "")
-    if not typed.get("sure") and asks_twice(gate.kind, gate.tool, gate.risk, verdict):
+    if not typed.get("sure") and asks_twice(gate.kind, gate.tool, gate.risk, verdict, gate.view):
         raise InvalidDecision({"sure": ["Confirm it."]})
     payload: dict[str, Any] = {}
     if typed.get("confirm"):

@@ -51,10 +51,20 @@ def describe(path: str, before: bytes | None, after: bytes | None) -> dict[str, 
 
 
 def difference(path: str, before: bytes, after: bytes) -> str:
-    """The whole diff for people, or one line that says why there is none."""
-    if is_binary(before) or is_binary(after):
-        return f"binary file {clean_text(path)}: {len(before)} bytes before, {len(after)} after\n"
-    return clean_text(unified(before.decode(errors="replace"), after.decode(errors="replace"), path))
+    """The whole diff for people, or one line that says why there is none. Other bytes are other text."""
+    old, new = _shown(before), _shown(after)
+    if old is None or new is None:
+        sizes = f"{len(before)} bytes before, {len(after)} after"
+        return f"binary file {clean_text(path)}: {sizes}, not shown; SHA-256 {sha256_hex(after)}\n"
+    return clean_text(unified(old, new, path))
+
+
+def _shown(data: bytes) -> str | None:
+    """As text, whatever control characters it holds; None for what is none. A shell runs what only looks binary."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None if is_binary(data) else data.decode(errors="backslashreplace")
 
 
 def _cut(diff: str) -> str:

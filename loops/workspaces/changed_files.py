@@ -18,6 +18,8 @@ SHOWN_CHARS = 400_000
 """Of all diffs on one page; what is beyond it is shown when it is opened."""
 OPENED_BYTES = 2_000_000
 """A file before and after, together: what is larger is shown to nobody."""
+RUNS = 0o7111
+"""Permissions by which a file is a program, or one with somebody else's rights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class ChangedFile:
     path: str
     what: str
     source: str = ""
+    permissions: str = ""
+    """In words, where they are not as they were, or let a new file be run."""
     diff: str = ""
     note: str = ""
     is_folder: bool = False
@@ -167,12 +171,18 @@ def _described(one: FileChange) -> ChangedFile:
     if FOLDER in (one.before, one.after):
         return ChangedFile(one.path, what, is_folder=True)
     if what == "changed" and hash_of(one.before) and hash_of(one.before) == hash_of(one.after):
-        modes = [state.split(":")[1] for state in (one.before, one.after)]
-        return ChangedFile(one.path, "permissions", note=f"Permissions {modes[0]} became {modes[1]}.")
+        return ChangedFile(one.path, "permissions", note=f"{_permissions(one).capitalize()}.")
     odd = next((state for state in (one.before, one.after) if state and not hash_of(state)), "")
     note = _why_no_diff(odd) if odd else ""
     is_hidden = odd.startswith("large:") and what != "deleted"
-    return ChangedFile(one.path, what, note=note, has_contents=not note, is_hidden=is_hidden)
+    return ChangedFile(one.path, what, "", _permissions(one), note=note, has_contents=not note, is_hidden=is_hidden)
+
+
+def _permissions(one: FileChange) -> str:
+    before, after = (state.split(":")[1] if hash_of(state) else "" for state in (one.before, one.after))
+    if before and after:
+        return f"permissions {before} became {after}" if before != after else ""
+    return f"permissions {after}" if after and int(after, 8) & RUNS else ""
 
 
 def _why_no_diff(state: str) -> str:

@@ -135,6 +135,7 @@ function tellSelection() {
 // --- the card ------------------------------------------------------------------------------------------------------
 const SEEN = 500; // milliseconds a card, or a part of one, is on the screen before a key or a press is meant for it
 const isTooSoon = (gate) => performance.now() - Number(gate.dataset.came ?? -SEEN) < SEEN;
+const refuse = (button) => { button.classList.add("nudge"); return true; };
 
 // Every verdict says its own key: `data-key` on a button that decides or opens a form, on a field, or on a choice.
 function press(key) {
@@ -160,11 +161,11 @@ function decide(gate, button, key) {
   // At once, whatever was shown: letters of the word would else be taken for keys, and `r` among them rejects.
   const word = one("[data-word]", button.form);
   if (word && !button.disabled && word.value.trim() !== word.dataset.word) { show(word); word.focus(); return true; }
-  if (isTooSoon(gate)) return true;
+  if (isTooSoon(gate)) return refuse(button);
   const head = one(".gate-head", gate);
-  if (!gate.dataset.met && !inView(head)) { gate.dataset.met = "yes"; head.scrollIntoView({ block: "start" }); button.classList.add("nudge"); return true; }
+  if (!gate.dataset.met && !inView(head)) { gate.dataset.met = "yes"; head.scrollIntoView({ block: "start" }); return refuse(button); }
   if (button.disabled || (button.hasAttribute("data-approve") && !isRead(gate))) return goOn(gate);
-  if (!inView(button) && gate.dataset.armed !== key) { gate.dataset.armed = key; show(button); button.classList.add("nudge"); return true; }
+  if (!inView(button) && gate.dataset.armed !== key) { gate.dataset.armed = key; show(button); return refuse(button); }
   button.click(); // so that its own name and value are sent, too
   return true;
 }
@@ -175,7 +176,7 @@ document.addEventListener("submit", (event) => {
   if (gate && event.submitter?.hasAttribute("data-approve") && (isTooSoon(gate) || !isRead(gate))) {
     event.preventDefault();
     event.stopImmediatePropagation();
-    if (!isTooSoon(gate)) goOn(gate);
+    if (isTooSoon(gate)) refuse(event.submitter); else goOn(gate);
     return;
   }
   const sure = one("[data-sure]", event.target);
@@ -183,6 +184,7 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   event.stopImmediatePropagation();
   sure.hidden = false;
+  if (sure.closest("form").contains(document.activeElement)) document.activeElement.blur(); // so that `y` is a key
   show(sure);
 }, true);
 
@@ -273,6 +275,18 @@ function look() {
     if (from <= readTo(gate) + 1 && to > readTo(gate)) read.set(gate, to);
   }
 }
+// What is folded or unfolded moves what follows it: reading goes on from there. So does what comes late, when it is opened.
+const heights = new WeakMap();
+const resized = new ResizeObserver((entries) => {
+  for (const { target, contentRect } of entries) {
+    const [before, now] = [heights.get(target), contentRect];
+    heights.set(target, now);
+    const gate = target.closest(READ);
+    if (!gate || !before || before.height === now.height || before.width !== now.width) continue;
+    read.set(gate, Math.min(readTo(gate), target.getBoundingClientRect().top - gate.getBoundingClientRect().top));
+  }
+});
+const watchFolds = () => { for (const fold of all(`:is(${READ}) details`)) if (!heights.has(fold)) resized.observe(fold); };
 // What is decided on ends before what stands around it.
 function isRead(gate) {
   look();
@@ -337,6 +351,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     told: asking === gate,
     fields: new Map(written(gate).map((field) => [nameOf(field), field.value])),
     pane: one("[data-pane-of]:not([hidden])", gate)?.dataset.paneOf,
+    came: gate.dataset.came,
     read: readTo(gate),
     seen: new Map(all("[data-file][data-proof]", gate).map((file) => [file.dataset.file, file.dataset.proof])),
   };
@@ -351,6 +366,7 @@ document.addEventListener("htmx:afterSwap", () => {
   }
   if (same) for (const file of all("[data-file]", gate)) if (draft.seen.has(file.dataset.file)) viewed(file, draft.seen.get(file.dataset.file));
   if (same) read.set(gate, draft.read);
+  if (same) gate.dataset.came = draft.came;
   // What somebody else did is said at the top of the card.
   if (gate && draft.told && !inView(one(".gate-head", gate))) one(".gate-head", gate).scrollIntoView({ block: "start" });
   draft = null;
@@ -391,10 +407,16 @@ document.addEventListener("focusin", (event) => {
   if (gate && !review() && one("[data-verdicts]", gate)) select(gate.dataset.gate);
 });
 
+let begun = false; // the card that the page itself came with is meant at once
 function settle() {
   mark();
-  for (const gate of all("[data-gate]")) if (inView(one(".gate-head", gate))) gate.dataset.met = "yes";
+  for (const gate of all("[data-gate]")) {
+    gate.dataset.came ??= begun ? performance.now() : -SEEN;
+    if (inView(one(".gate-head", gate))) gate.dataset.met = "yes";
+  }
+  begun = true;
   watchEnds();
+  watchFolds();
   look();
   watchTakeBacks();
   tellSelection();
@@ -424,7 +446,6 @@ document.addEventListener("htmx:afterSettle", (event) => {
     const gate = one("#detail [data-gate]");
     const head = gate && one(".gate-head", gate);
     if (head && !inView(head)) head.scrollIntoView({ block: "start" });
-    if (gate && event.detail.requestConfig?.elt?.matches?.("form[data-verdict]")) gate.dataset.came = performance.now();
     if (document.activeElement === document.body && one("#queue a[aria-current]")) one("#queue a[aria-current]").focus({ preventScroll: true });
   }
 });

@@ -50,9 +50,9 @@ def test_a_task_with_a_fault_comes_back_with_every_word(house: House, enter: Ent
     card = page.locator("article[data-gate]")
     card.wait_for()
     assert "Acceptance criterion that it checks" in card.inner_text()
-    sure = card.locator("[data-sure] [type=submit]")  # commands are of high risk
+    sure = card.locator("form.approve [data-sure] [type=submit]")  # commands are of high risk
     while not sure.is_visible():  # what was not on the screen comes first
-        card.locator("[data-approve]").click()
+        card.locator("form.approve [data-approve]").click()
         page.wait_for_timeout(200)
     sure.click()
     page.locator("#run-end .end-card").wait_for()

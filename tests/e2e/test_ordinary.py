@@ -154,6 +154,9 @@ def test_a_day_of_work_on_a_repository(house: House, workspace: Any, enter: Any,
         field = review.locator("[data-pane-of=edit] textarea.mono").first
         field.fill(field.input_value().replace("python3 -c", "python3 -B -c"))
         review.keyboard.press("Control+Enter")
+        expect(review.locator("form[data-verdict=approve_with_edits] [data-sure]")).to_be_visible()
+        assert not Decision.objects.filter(gate=gate).exists()
+        review.keyboard.press("y")
         wait_until(lambda: Decision.objects.filter(gate=gate).exists(), "the approval of the edited command")
         assert Decision.objects.get(gate=gate).verdict == "approve_with_edits"
 

@@ -201,7 +201,7 @@ def _press_a(page: Any, gate: str) -> None:
     page.locator(f"#gate-{gate} form.approve [data-approve]").wait_for(state="attached")
     page.evaluate("document.activeElement?.matches('input, textarea, select') && document.activeElement.blur()")
     for _ in range(PRESSES_AT_MOST):
-        page.keyboard.press("y" if page.locator(f"#gate-{gate} [data-sure]").is_visible() else "a")
+        page.keyboard.press("y" if page.locator(f"#gate-{gate} form.approve [data-sure]").is_visible() else "a")
         with contextlib.suppress(Exception):
             page.wait_for_function(DECIDED, arg=gate, timeout=1000)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -44,10 +45,29 @@ def test_of_very_long_texts_every_line_is_shown(before: int, after: int) -> None
 
 
 def test_what_stands_there_instead_of_a_diff_is_said() -> None:
-    assert said(difference("b", b"\0\1", b"\0")) == [("remark", "binary file b: 2 bytes before, 1 after")]
+    remark = f"binary file b: 2 bytes before, 1 after, not shown; SHA-256 {hashlib.sha256(bytes([254])).hexdigest()}"
+    assert said(difference("b", b"\xff\1", b"\xfe")) == [("remark", remark)]
     cut = said(str(describe("c", None, b"x" * 500_000)["diff"]))
     assert cut[-1][0] == "remark"
     assert "characters of the diff cut" in cut[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (
+            "a word of German: caf\xe9\n".encode("latin-1"),
+            "a word of German: caf\xe8\n".encode("latin-1"),
+            ["a word of German: caf\\xe9", "a word of German: caf\\xe8"],
+        ),
+        (b"", b"rm -rf / #" + b"\1" * 90 + b"\n", ["rm -rf / #" + "\\x01" * 90]),
+        (b"", b"rm -rf /\n" + b"\0" * 90 + b"\n", ["rm -rf /", "\\x00" * 90]),
+    ],
+    ids=["another alphabet", "a program with control characters", "a program with zeros"],
+)
+def test_every_byte_of_a_text_is_shown(before: bytes, after: bytes, shown: list[str]) -> None:
+    rows = said(difference("p", before, after))
+    assert [text for kind, text in rows if kind in ("add", "del")] == shown
 
 
 def test_counts_go_on_where_the_rows_end() -> None:

@@ -69,7 +69,6 @@ def asked(story: Story, tool: str) -> tuple[Client, Gate]:
 def test_it_is_approved_with_edits_and_runs_as_edited(story: Story, tool: str, door: Any) -> None:
     proposed, edit, name, held = CALLS[tool]
     client, gate = asked(story, tool)
-    (story.folder / "e.txt").write_text("somebody changed it meanwhile\n")
     shown = whole_proof(story.boss, gate)
     answer = door(client, gate, shown, verdict="approve_with_edits", **sent(door, {**proposed, **edit}))
     assert answer.status_code == DOORS[door], answer.content
@@ -81,6 +80,25 @@ def test_it_is_approved_with_edits_and_runs_as_edited(story: Story, tool: str, d
     assert story.drive() == "gate:question"
     assert holds(story.folder / name) == held
     assert not (story.folder / "proposed").exists()
+
+
+@pytest.mark.parametrize("tool", ["run_command", "write_file", "apply_diff"])
+def test_what_changed_since_the_card_was_made_is_asked_about_again(story: Story, tool: str) -> None:
+    """Whoever edits the words of a call has seen its files as they were."""
+    proposed, edit, _, _ = CALLS[tool]
+    client, gate = asked(story, tool)
+    (story.folder / "a.txt").write_text("the first a.txt, and somebody changed it meanwhile\n")
+    answer = by_page(
+        client, gate, whole_proof(story.boss, gate), verdict="approve_with_edits", **as_typed(proposed | edit)
+    )
+    assert answer.status_code == 302, answer.content
+    assert story.drive() == "gate:tool_approval"
+    again = Gate.objects.get(run=story.run, status="open")
+    assert "differs from what was approved" in " ".join(again.reasons)
+    if tool == "run_command":
+        assert "a.txt" in " ".join(again.reasons)
+    assert not (story.folder / "by_command").exists()
+    assert "edited" not in (story.folder / "a.txt").read_text()
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -36,7 +36,7 @@ def test_the_tab_says_how_many_decisions_wait(desk: Any) -> None:
     settled(desk)
     for left, gate in enumerate(gates):
         looked_at(desk, gate)
-        desk.locator(f"#gate-{gate.pk} [data-approve]").click()
+        desk.locator(f"#gate-{gate.pk} form.approve [data-approve]").click()
         expect(desk.locator("#review-badge")).to_have_text(re.compile("^0" if left else "^1"))
         expect(desk).to_have_title("Review · AgentOps" if left else f"(1) Thing 1 · {named} · Review · AgentOps")
     expect(desk.locator("#favicon")).to_have_attribute("href", re.compile("favicon.*svg$"))

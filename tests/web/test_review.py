@@ -108,11 +108,11 @@ def test_a_browser_without_scripts_is_asked_whether_one_is_sure(
 ) -> None:
     gate, client = open_gate(world, **more), browser(world.reviewer)
     hidden = f'data-sure hidden role="status"><strong>{asks}'
-    assert hidden in text(client.get(f"/review/{gate.pk}/"))
+    first = text(client.get(f"/review/{gate.pk}/"))
     response = post(client, gate, verdict)
     assert response.status_code == 422
     assert asks in text(response)
-    assert hidden not in text(response)
+    assert text(response).count(hidden) == first.count(hidden) - 1
     assert not Decision.objects.exists()
     assert post(client, gate, verdict, sure="1").status_code == 302
     assert Decision.objects.get().verdict == verdict

@@ -89,11 +89,11 @@ def test_high_risk_takes_a_second_and_different_key(desk: Any, risk: str) -> Non
     for _ in range(4):
         desk.keyboard.press("a")
         desk.wait_for_timeout(100)
-    expect(desk.locator("[data-sure]")).to_contain_text(f"{risk.capitalize()} risk: are you sure?")
+    expect(desk.locator("form.approve [data-sure]")).to_contain_text(f"{risk.capitalize()} risk: are you sure?")
     desk.get_by_role("button", name="No", exact=True).click()
     desk.keyboard.press("y")
     desk.locator("form.approve [data-approve]").click()
-    expect(desk.locator("[data-sure]")).to_be_visible()
+    expect(desk.locator("form.approve [data-sure]")).to_be_visible()
     assert not Decision.objects.exists()
     settled(desk)
     desk.keyboard.press("y")
@@ -106,6 +106,61 @@ def test_medium_risk_takes_one(desk: Any) -> None:
     settled(desk)
     desk.keyboard.press("a")
     assert wait_decided(desk, gate).verdict == "approve"
+
+
+def decisions_sent(desk: Any) -> list[str]:
+    sent: list[str] = []
+    desk.on("request", lambda request: sent.append(request.post_data) if "/decide/" in request.url else None)
+    return sent
+
+
+def test_an_edited_call_of_high_risk_takes_a_second_and_different_key_too(desk: Any) -> None:
+    gate = open_gate(desk.world, risk="high")
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    sent, form = decisions_sent(desk), desk.locator("form[data-verdict=approve_with_edits]")
+    desk.keyboard.press("e")
+    expect(form).to_be_visible()
+    for _ in range(3):
+        form.locator("textarea").first.press("Control+Enter")
+    expect(form.locator("[data-sure]")).to_contain_text("High risk: are you sure?")
+    assert sent == []
+    desk.keyboard.press("y")
+    expect(desk.locator(f"#gate-{gate.pk} [role=alert]").first).to_be_visible()  # judged by tools that are not here
+    assert len(sent) == 1
+    assert "sure=1" in sent[0]
+
+
+def test_an_edited_call_of_medium_risk_takes_one(desk: Any) -> None:
+    gate = open_gate(desk.world, risk="medium")
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    sent = decisions_sent(desk)
+    desk.keyboard.press("e")
+    desk.locator("form[data-verdict=approve_with_edits] textarea").first.press("Control+Enter")
+    expect(desk.locator(f"#gate-{gate.pk} [role=alert]").first).to_be_visible()
+    assert len(sent) == 1
+
+
+@pytest.mark.spec("Q5")
+def test_what_was_not_read_to_its_end_is_not_approved_by_editing_it(desk: Any) -> None:
+    """A command of 150 lines, none of them changed: that is an approval."""
+    gate = open_gate(desk.world, risk="medium", view=tool_view(command="echo ok\n" * 150))
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    sent = decisions_sent(desk)
+    desk.keyboard.press("e")
+    form = desk.locator("form[data-verdict=approve_with_edits]")
+    expect(form).to_be_visible()
+    form.locator("textarea").first.press("Control+Enter")
+    desk.wait_for_timeout(600)  # so soon a press is not taken
+    assert sent == []
+    for _ in range(30):
+        if sent:
+            break
+        desk.keyboard.press("Control+Enter")
+        desk.wait_for_timeout(600)
+    assert len(sent) == 1
 
 
 @pytest.mark.parametrize("where", ["review", "run"])

@@ -217,7 +217,7 @@ def test_a_browser_without_scripts_rejects_and_approves(desk: Any) -> None:
     expect(page.locator("h2", has_text="Thing 1")).to_be_visible()
     page.locator("form.approve [data-approve]").click()
     assert [decision.reason for decision in Decision.objects.all()] == ["Not on a Friday."]
-    page.locator("[data-sure] [name=sure]").click()
+    page.locator("form.approve [data-sure] [name=sure]").click()
     expect(page.locator("#messages")).to_contain_text("Approved: Thing 1")
     assert Decision.objects.get(gate=second).verdict == "approve"
     plain.close()
@@ -360,6 +360,43 @@ def test_a_second_press_meant_for_one_does_not_decide_the_next(desk: Any) -> Non
     assert [decision.gate_id for decision in Decision.objects.all()] == [first.pk]
 
 
+PRESSES_AT_ONCE = """id => new MutationObserver((_, watch) => {
+    if (!document.getElementById(`gate-${id}`)?.querySelector("[data-verdicts]")) return;
+    watch.disconnect();
+    document.body.dataset.pressed = "yes";
+    const press = () => window.dispatchEvent(new KeyboardEvent("keydown", {key: "a"}));
+    for (const wait of [0, 50, 150]) setTimeout(press, wait);
+}).observe(document, {childList: true, subtree: true})"""
+
+
+def presses_at_once_on_the_page_of_its_run(desk: Any) -> Gate:
+    gate = a_gate(desk.world, risk="medium")
+    make.step(desk.world.run, 3)
+    Run.objects.filter(pk=gate.run_id).update(status="waiting", **make.waiting("gate", "tool_approval"))
+    desk.add_init_script(f"({PRESSES_AT_ONCE})('{gate.pk}')")
+    desk.goto(f"{desk.site}/runs/{gate.run_id}/")
+    desk.locator("body[data-pressed]").wait_for(state="attached")
+    desk.wait_for_timeout(600)
+    settled(desk)
+    return gate
+
+
+def test_a_card_that_has_just_come_to_the_page_of_a_run_takes_no_key(desk: Any) -> None:
+    gate = presses_at_once_on_the_page_of_its_run(desk)
+    assert not Decision.objects.exists()
+    assert approved_by_key(desk, gate, presses=3)
+
+
+def test_without_the_guard_a_card_that_has_just_come_would_be_decided(desk: Any) -> None:
+    """The control of the test above."""
+    with_script(desk, "begun ? performance.now() : -SEEN", "-SEEN")
+    gate = presses_at_once_on_the_page_of_its_run(desk)
+    desk.locator(f"#gate-{gate.pk}", has_text="Already approved").or_(
+        desk.get_by_text("Approved").first
+    ).first.wait_for()
+    assert Decision.objects.get().verdict == "approve"
+
+
 def test_several_that_are_selected_are_decided_together(desk: Any) -> None:
     for number in range(3):
         a_gate(desk.world, title=f"Thing {number}", risk="low")
@@ -417,7 +454,7 @@ def test_a_run_that_waits_opens_at_its_decision(desk: Any, size: tuple[int, int]
     Run.objects.filter(pk=run.pk).update(status="waiting", **make.waiting("gate", "tool_approval"))
     desk.goto(f"{desk.site}/runs/{run.pk}/")
     expect(desk.locator(f"#gate-{gate.pk} h2")).to_be_in_viewport()
-    expect(desk.locator(f"#gate-{gate.pk} [data-approve]")).to_be_in_viewport(ratio=1)
+    expect(desk.locator(f"#gate-{gate.pk} form.approve [data-approve]")).to_be_in_viewport(ratio=1)
     desk.goto(f"{desk.site}/runs/{run.pk}/files/")
     desk.get_by_role("link", name="Decide").click()
     expect(desk.locator(f"#gate-{gate.pk} h2")).to_be_in_viewport()

@@ -119,6 +119,38 @@ def test_a_file_too_long_to_be_shown_at_all_says_its_true_size(world: World) -> 
     assert 'class="approve"' not in page
 
 
+def test_a_file_that_becomes_a_program_says_so(world: World) -> None:
+    text = stored("#!/bin/sh\n").split(":")[2]
+    changed = [
+        {"path": "made.sh", "before": "", "after": f"file:755:{text}"},
+        {"path": "plain.txt", "before": "", "after": f"file:644:{text}"},
+        {"path": "was.sh", "before": stored("old\n"), "after": f"file:4755:{text}"},
+    ]
+    gate = result(world, {}, changed=changed)
+    client = browser(world.reviewer)
+    page = client.get(f"/review/{gate.pk}/").content.decode()
+    assert [word in page for word in ("permissions 755", "permissions 644 became 4755", "permissions 644<")] == [
+        True,
+        True,
+        False,
+    ]
+    said = {one["path"]: one["permissions"] for one in client.get(f"/api/v1/gates/{gate.pk}/").json()["files"]}
+    assert said == {"made.sh": "permissions 755", "plain.txt": "", "was.sh": "permissions 644 became 4755"}
+
+
+def test_calls_that_nobody_recorded_are_confirmed_by_whoever_accepts_the_result(world: World) -> None:
+    unrecorded = [{"what": "run_command", "why": "the folder was too large"}]
+    gate, client = result(world, {"a.txt": (None, "a\n")}, unrecorded=unrecorded), browser(world.reviewer)
+    sent = {"verdict": "approve", "digest": gate.digest, "shown": whole_proof(world.reviewer, gate)}
+    page = client.post(f"/review/{gate.pk}/decide/", sent)
+    assert "Not all that it changed is known: are you sure?" in page.content.decode()
+    assert not Decision.objects.exists()
+    assert client.post(f"/review/{gate.pk}/decide/", {**sent, "sure": "1"}).status_code == 302
+    plain = result(world, {"a.txt": (None, "a\n")})
+    sent = {"verdict": "approve", "digest": plain.digest, "shown": whole_proof(world.reviewer, plain)}
+    assert client.post(f"/review/{plain.pk}/decide/", sent).status_code == 302
+
+
 def test_what_was_deleted_needs_no_contents_to_be_accepted(world: World) -> None:
     gone = [
         {"path": "model.bin", "before": "large:99000000:1", "after": ""},
@@ -182,6 +214,33 @@ def test_sixty_files_are_walked_through_with_one_key_before_it_accepts(desk: Any
     screens = desk.evaluate("document.documentElement.scrollHeight / window.innerHeight")
     assert approved_by_key(desk, gate, presses=60) >= screens - 1
     assert Decision.objects.get(gate=gate).verdict == "approve"
+
+
+@pytest.mark.parametrize("way", ["folded", "opened"])
+def test_what_folding_moves_onto_the_screen_was_not_read(desk: Any, way: str) -> None:
+    """To fold the first of two files puts the second where the first was."""
+    desk.set_viewport_size({"width": 1280, "height": 1200})
+    gate = result(desk.world, {"a.txt": written(160), "b.txt": written(90)})
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    desk.wait_for_timeout(600)  # so soon a key is not taken
+    first = desk.locator("details[data-file='a.txt']")
+    if way == "opened":
+        first.locator("summary").click()
+        desk.wait_for_timeout(300)
+    for _ in range(40):  # through all of it, but for the last press
+        if desk.locator("form.approve [data-approve]:enabled").count():
+            break
+        desk.keyboard.press("a")
+        desk.wait_for_timeout(600)
+    first.evaluate("file => { file.open = !file.open; }")
+    desk.wait_for_timeout(300)
+    desk.keyboard.press("End")
+    desk.keyboard.press("a")
+    desk.wait_for_timeout(600)
+    settled(desk)
+    assert not Decision.objects.exists()
+    assert approved_by_key(desk, gate, presses=40)
 
 
 def test_a_file_that_is_too_long_for_the_card_has_to_be_opened_and_seen_to_its_end(desk: Any) -> None:
