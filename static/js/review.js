@@ -431,6 +431,21 @@ function openAtDecision(place) {
   if (location.hash === link.hash || (!location.hash && window.scrollY === 0)) line.scrollIntoView({ block: "start" });
 }
 
+// A row that is replaced between the press and the release of a button or a finger is never clicked.
+let pressing = false;
+let late = false;
+document.addEventListener("pointerdown", (event) => { pressing = Boolean(event.target.closest("#queue")); });
+for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, () => {
+  pressing = false;
+  if (late) setTimeout(() => document.body.dispatchEvent(new Event("queue-changed"))); // after the click
+  late = false;
+});
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (!pressing || event.detail.target.id !== "queue") return;
+  event.detail.shouldSwap = false;
+  late = true;
+});
+
 // A card comes with a list of its own, and the one that it replaces may have been about to ask, or asking.
 let changed = false;
 document.body.addEventListener("queue-changed", () => { changed = true; });

@@ -273,6 +273,21 @@ def test_a_key_right_after_a_move_is_not_for_the_card_that_goes(desk: Any) -> No
     assert Gate.objects.get(pk=first.pk).is_open
 
 
+def test_a_row_that_is_pressed_while_the_list_changes_is_opened(desk: Any) -> None:
+    first, second = (a_gate(desk.world, title=f"Thing {number}") for number in range(2))
+    desk.goto(f"{desk.site}/review/{first.pk}/")
+    settled(desk)
+    desk.locator(f"#row-{second.pk}").hover()
+    desk.mouse.down()
+    third = a_gate(desk.world, title="Thing 2")
+    with desk.expect_response(lambda answer: "/review/list/" in answer.url):
+        desk.evaluate("document.body.dispatchEvent(new Event('queue-changed'))")
+    settled(desk)
+    desk.mouse.up()
+    desk.locator(f"#gate-{second.pk}").wait_for()
+    desk.locator(f"#row-{third.pk}").wait_for()  # what came meanwhile
+
+
 def wrong_by_focus(desk: Any, gates: list[Gate]) -> Gate:
     """The focus is on one row, the card of another is open."""
     desk.locator(f"#row-{gates[2].pk}").focus()
