@@ -111,8 +111,8 @@ def take_back(request: HttpRequest, gate_id: uuid.UUID) -> HttpResponse:
     except services.DecisionRefused as refusal:
         if on_card:
             return _refused(request, gate_id, refusal, {})
-        messages.error(request, refusal.message)
         gate = _gate_or_404(request, gate_id)
+        messages.error(request, f"{gate.headline}: {refusal.message}")
     else:
         if on_card:
             return _card(request, gate)
@@ -230,10 +230,10 @@ def _refused(
     request: HttpRequest, gate_id: uuid.UUID, refusal: services.DecisionRefused, typed: dict[str, str]
 ) -> HttpResponse:
     status = STATUS.get(refusal.code, 409)
-    if not request.headers.get("HX-Request") and status != 422:
-        messages.error(request, refusal.message)
-        return redirect(reverse("gate", args=[gate_id]) + Filters.of(request.GET).query)
     gate = _gate_or_404(request, gate_id)
+    if not request.headers.get("HX-Request") and status != 422:
+        messages.error(request, f"{gate.headline}: {refusal.message}")
+        return redirect(reverse("gate", args=[gate_id]) + Filters.of(request.GET).query)
     errors = refusal.errors if isinstance(refusal, services.InvalidDecision) else {}
     refused = "" if errors else refusal.message
     if not request.headers.get("HX-Request"):

@@ -217,6 +217,14 @@ def test_characters_nobody_sees_are_shown_with_a_warning(world: World, character
     assert "misleading characters" in page
 
 
+@pytest.mark.spec("Q5")
+def test_what_an_approval_does_not_cover_is_said(world: World) -> None:
+    covers = {"sha256": "0" * 64, "files": 4, "uncovered": ["programs outside the workspace", "<b>one more</b>"]}
+    gate = open_gate(world, view=tool_view(argv=["make"], covers=covers))
+    page = text(browser(world.reviewer).get(f"/review/{gate.pk}/"))
+    assert "Not covered: programs outside the workspace; &lt;b&gt;one more&lt;/b&gt;." in page
+
+
 def test_ordinary_text_carries_no_warning(world: World) -> None:
     gate = open_gate(world, view=tool_view(command="printf 'déjà vu 日本語'\n\tindented"))
     assert "misleading characters" not in text(browser(world.reviewer).get(f"/review/{gate.pk}/"))

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,22 @@ def test_the_folder_becomes_as_the_run_left_its_copy(story: Story) -> None:
     assert [(who, detail["files"]) for who, detail in heard("run.applied")] == [("ana", made.files)]
     with pytest.raises(NotPossible, match="Nothing is left to apply"):
         order(story)
+
+
+@pytest.mark.spec("R4", "I7")
+def test_nothing_of_git_goes_back_into_the_folder(story: Story) -> None:
+    """What a run set in the repository of its copy would act when the person uses theirs."""
+    subprocess.run(["git", "init", "-q", "."], cwd=story.origin, check=True)
+    before = (story.origin / ".git/config").read_bytes()
+    hook = "printf 'touch planted' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"
+    line = f"git config user.name somebody; {hook}; git init -q inner; echo work > by_command"
+    commit(story, [("run_command", {"command": line})])
+    assert (story.folder / ".git/config").exists(), "control: the copy has a repository"
+    assert order(story).state == "applied"
+    assert (story.origin / "by_command").read_text() == "work\n"
+    assert (story.origin / ".git/config").read_bytes() == before
+    assert not (story.origin / ".git/hooks/pre-commit").exists()
+    assert not (story.origin / "inner/.git").exists()
 
 
 @pytest.mark.spec("R4", "X5")
