@@ -335,6 +335,21 @@ def test_an_approval_of_high_risk_is_taken_back_by_a_key(desk: Any, where: str) 
 
 
 @pytest.mark.spec("Q5")
+def test_what_can_be_taken_back_is_in_view_on_a_phone_however_long_the_next_card(desk: Any) -> None:
+    desk.set_viewport_size({"width": 390, "height": 844})
+    gate = open_gate(desk.world, risk="high")
+    open_gate(desk.world, risk="low", view=tool_view(command="echo ok\n" * 120))
+    desk.goto(f"{desk.site}/review/{gate.pk}/")
+    settled(desk)
+    assert approved_by_key(desk, gate, presses=8)
+    desk.mouse.wheel(0, 900)
+    button = desk.get_by_role("button", name="Take back")
+    expect(button).to_be_in_viewport(ratio=1)
+    button.click()
+    expect(desk.locator("#messages")).to_contain_text("Taken back")
+
+
+@pytest.mark.spec("Q5")
 def test_what_can_be_taken_back_no_more_offers_it_no_more(desk: Any) -> None:
     gate = open_gate(desk.world, risk="high")
     desk.goto(f"{desk.site}/review/{gate.pk}/")
