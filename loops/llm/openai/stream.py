@@ -8,6 +8,7 @@ older form of calls. All of that is put right here.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ from loops.llm.transport_errors import MAX_MESSAGE, number
 
 UNREADABLE = "tool_use_failed"
 """What providers that read calls themselves say of one that their model wrote wrongly."""
+OLLAMA_UNREADABLE = re.compile(r"error parsing tool call: raw='(.*)', err=", re.DOTALL)
+"""The same from Ollama, which has no code for it: the words of an answer of 500, or of an error in a stream."""
 _STOPS = {
     "stop": StopReason.END_TURN,
     "end_turn": StopReason.END_TURN,
@@ -78,10 +81,8 @@ class ChunkDecoder:
     def told_of_call(self, error: object) -> bool:
         """Is this error of the provider about a call that the model wrote? Then it belongs to the answer: the model is
         told, as of every call that can't be read, and writes another."""
-        if not isinstance(error, Mapping) or error.get("code") != UNREADABLE:
-            return False
-        written = error.get("failed_generation")
-        if not isinstance(written, str) or not written.strip():
+        written = _unreadable_call(error)
+        if written is None:
             return False
         self.started = True
         self._unreadable(written)
@@ -208,6 +209,16 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
         thinking_tokens=number(answer.get("reasoning_tokens")) if isinstance(answer, Mapping) else 0,
         cost_microusd=None,
     )
+
+
+def _unreadable_call(error: object) -> str | None:
+    """What a model wrote for a call that its provider could not read; None where the error is about something else."""
+    if isinstance(error, Mapping) and error.get("code") == UNREADABLE:
+        written = error.get("failed_generation")
+        return written if isinstance(written, str) and written.strip() else None
+    message = error.get("message") if isinstance(error, Mapping) else error
+    found = OLLAMA_UNREADABLE.match(message) if isinstance(message, str) else None
+    return found[1] if found else None
 
 
 def _says(function: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loops.engine.ports import ModelError
-from loops.engine.values import CallDetected, ModelEvent, StopReason
+from loops.engine.values import CallDetected, FailureKind, ModelEvent, StopReason
 from loops.llm.registry import build_adapter
 from tests.wire.client import answer, ask, config, continued, left_by_its_client, request, user
 from tests.wire.say import Raw, Say, Wire, openai_sse
@@ -283,6 +283,40 @@ def test_a_call_that_the_provider_could_not_read_is_told_to_its_model(told: Raw)
         assert WRITTEN in call.error
         assert ask(config(server, "openai"), continued(asked, reply, [call.error])).text == "2"
     assert server.faults == []
+
+
+OLLAMA_SAID = f"error parsing tool call: raw='{WRITTEN}', err=invalid character '<' looking for beginning of value"
+OLLAMA = {"message": OLLAMA_SAID, "type": "api_error", "param": None, "code": None}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        as_an_answer(500, **OLLAMA),
+        in_the_stream(**OLLAMA),
+        Raw(500, {"content-type": "application/json"}, json.dumps({"error": OLLAMA_SAID})),
+        Raw.sse(f"data: {json.dumps({'error': OLLAMA_SAID})}\n\n"),
+    ],
+)
+def test_a_call_that_ollama_could_not_read_is_told_to_its_model(told: Raw) -> None:
+    reply = answer(lambda seen: told, "openai")
+    (call,) = reply.calls
+    assert (reply.stop, call.name) == (StopReason.TOOL_USE, "count")
+    assert call.error.endswith(f": {WRITTEN}")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "llama runner process has terminated: exit status 2",
+        f"proxy: {OLLAMA_SAID}",
+        "error parsing tool call",
+    ],
+)
+def test_another_answer_of_500_stays_trouble_of_the_server(said: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        answer(lambda seen: as_an_answer(500, **{**OLLAMA, "message": said}), "openai")
+    assert (caught.value.kind, caught.value.status) == (FailureKind.TRANSIENT, 500)
 
 
 def test_a_call_that_was_under_way_is_the_one_that_failed() -> None:
