@@ -64,7 +64,13 @@ _SYSTEMATIC_CODES = frozenset(
         "not_supported_error",
     }
 )
-_NO_MONEY = re.compile(r"credit balance is too low|insufficient[_ ]quota|exceeded your current quota", re.IGNORECASE)
+_NO_MONEY = re.compile(r"credit balance is too low|insufficient[_ ]quota", re.IGNORECASE)
+_NO_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
+_SOON = re.compile(r"please retry in|per_?minute", re.IGNORECASE)
+_NOT_SOON = re.compile(r"per[_ ]?day|limit: 0\b", re.IGNORECASE)
+"""Gemini has the same words for every quota, and bids to retry in seconds for that of a day and one of nothing too:
+which it is stands in the ids of its details."""
+_RETRY_IN = re.compile(r"please retry in ([0-9]{1,5}(?:\.[0-9]{1,12})?)s\b", re.IGNORECASE)
 _NO_MODEL = re.compile(
     r"\bmodel\b[^.\n]{0,160}?(?:not found|(?:does|did) ?n[o']t exist|not exist\b|is not a valid model)"
     r"|(?:unknown|invalid|no such|unsupported|unrecogni[sz]ed) model\b(?! (?:output|response|behaviou?r))"
@@ -82,7 +88,9 @@ def http_failure(status: int, body: object, headers: Mapping[str, str], secret: 
     text, spoken = f"{code} {message}", inside or status
     if spoken in CHALLENGE_STATUS and is_challenge(body):
         code, kind = "challenge_page", FailureKind.TRANSIENT
-    elif _NO_MONEY.search(text):
+    elif _NO_QUOTA.search(text) and is_for_a_moment(body):
+        code, kind = "rate_limit_error", FailureKind.TRANSIENT
+    elif _NO_MONEY.search(text) or _NO_QUOTA.search(text):
         code, kind = (code if code in _HOPELESS_CODES else "insufficient_quota"), FailureKind.UNRECOVERABLE
     elif spoken in _REFUSED_STATUS and any(words in text.lower() for words in RATE_LIMITED):
         code, kind = "rate_limit_error", FailureKind.TRANSIENT
@@ -97,7 +105,7 @@ def http_failure(status: int, body: object, headers: Mapping[str, str], secret: 
         kind=kind,
         code=code or (f"http_{spoken}" if spoken != 200 else "stream_error"),
         status=spoken,
-        retry_after_s=retry_after(headers) if status != 200 else None,
+        retry_after_s=(retry_after(headers) if status != 200 else None) or _retry_in(message),
     )
     if code == "prompt_too_long":
         error.window, error.counted = sizes(body, message)
@@ -119,6 +127,12 @@ def is_challenge(body: object) -> bool:
     return "<html" in lowered and any(words in lowered for words in CHALLENGES)
 
 
+def is_for_a_moment(body: object) -> bool:
+    """Is the quota that is used up there again in a minute, by what the whole error says of it?"""
+    whole = str(body)
+    return bool(_SOON.search(whole)) and not (_NOT_SOON.search(whole) or _NO_MONEY.search(whole))
+
+
 def wire_failure(code: str, message: str, secret: str = "") -> ModelError:
     """A connection that broke: worth the same request again."""
     return ModelError(_scrub(message, secret), kind=FailureKind.TRANSIENT, code=code)
@@ -138,6 +152,8 @@ def error_parts(body: object) -> tuple[str, str]:
             body = json.loads(body)
         except (ValueError, RecursionError):
             return "", _from_text(str(body))
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]  # as Gemini sends it
     if not isinstance(body, Mapping):
         return "", _from_text(str(body)) if body else ""
     error = body.get("error", body)
@@ -204,6 +220,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         if 0 <= seconds < 86_400:
             return seconds
     return None
+
+
+def _retry_in(message: str) -> float | None:
+    """Seconds that only the words name."""
+    found = _RETRY_IN.search(message)
+    return float(found[1]) if found else None
 
 
 def _kind(status: int, code: str, should_retry: str) -> FailureKind:

@@ -9,6 +9,8 @@ from loops.engine.values import FailureKind
 
 _TRANSIENT, _SYSTEMATIC, _UNRECOVERABLE = FailureKind.TRANSIENT, FailureKind.SYSTEMATIC, FailureKind.UNRECOVERABLE
 _MODEL = (Source.MODEL,)
+QUOTA_USED_UP = ("exceeded your current quota",)
+"""Of an account without money, and of a rate: what else is said decides."""
 
 MODEL_RULES = (
     Rule(
@@ -29,14 +31,30 @@ MODEL_RULES = (
             "insufficient quota",
             "insufficient credits",
             "insufficient balance",
-            "exceeded your current quota",
             "billing_hard_limit_reached",
             "billing_error",
             "payment required",
-            "requestsperday",
+            "perday",
             "usage limit reached",
             "spending limit",
         ),
+        sources=_MODEL,
+        person_can_help=True,
+    ),
+    Rule(
+        "quota_of_a_minute",
+        _TRANSIENT,
+        "The provider takes no more requests for the moment; the same request may pass later.",
+        words=QUOTA_USED_UP,
+        codes=("rate_limit_error",),
+        sources=_MODEL,
+    ),
+    Rule(
+        "quota_used_up",
+        _UNRECOVERABLE,
+        "The account has no money or quota left; a person can pay.",
+        words=QUOTA_USED_UP,
+        unless=("please retry in", "perminute", "per_minute"),
         sources=_MODEL,
         person_can_help=True,
     ),

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from loops.engine.failures.classify import classify
 from loops.engine.ports import ModelError
+from loops.engine.state.failure import Failure, Source
 from loops.engine.values import FailureKind
 from loops.llm.config import Provider
 from loops.llm.registry import build_adapter
@@ -255,6 +257,51 @@ def test_too_long_a_prompt_has_its_own_code(provider: Provider, message: str) ->
 def test_no_money_left_is_hopeless_whatever_the_status() -> None:
     error = failure(lambda seen: Raw.error(400, "invalid_request_error", "Your credit balance is too low"))
     assert (error.kind, error.code) == (HOPELESS, "insufficient_quota")
+
+
+QUOTA = "You exceeded your current quota, please check your plan and billing details: https://x.test/rate-limits."
+SOON = "\n* Quota exceeded for metric: x.test/free_tier_requests, limit: {limit}, model: m\nPlease retry in 32.5s."
+
+
+def gemini(message: str, *quotas: str) -> Raw:
+    """The list that Gemini answers with, the ids of its quotas in the details."""
+    details = [{"@type": "google.rpc.QuotaFailure", "violations": [{"quotaId": quota} for quota in quotas]}]
+    error = {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED", "details": details}
+    return Raw(429, {"content-type": "application/json"}, json.dumps([{"error": error}]))
+
+
+def sorted_as(error: ModelError) -> FailureKind:
+    """By the rules of the run, which see nothing but the error."""
+    text, code, status = error.message, error.code, error.status
+    return classify(Failure(Source.MODEL, text, code=code, status=status, known=error.kind)).kind
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [(QUOTA + SOON.format(limit=10), 32.5), (QUOTA, None), (f"{QUOTA} {'x ' * 400}", None)],
+    ids=["with a time", "without", "long"],
+)
+def test_a_quota_of_a_minute_is_a_rate(message: str, seconds: float | None) -> None:
+    """Else the run ends at its first request, before a person who has nothing to pay."""
+    error = failure(lambda seen: gemini(message, "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"), "openai")
+    assert (error.kind, error.code, error.retry_after_s) == (TRANSIENT, "rate_limit_error", seconds)
+    assert sorted_as(error) is TRANSIENT
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        gemini(QUOTA + SOON.format(limit=10), "GenerateRequestsPerMinutePerModel", "GenerateRequestsPerDayPerModel"),
+        gemini(QUOTA + SOON.format(limit=0), "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"),
+        gemini(QUOTA),
+        Raw.error(429, "insufficient_quota", QUOTA),
+        Raw.error(429, "insufficient_quota", f"{QUOTA} Please retry in 3s."),
+    ],
+)
+def test_a_quota_that_is_not_there_again_in_a_minute_is_final(said: Raw) -> None:
+    error = failure(lambda seen: said, "openai")
+    assert (error.kind, error.code) == (HOPELESS, "insufficient_quota")
+    assert sorted_as(error) is HOPELESS
 
 
 @pytest.mark.spec("S3")

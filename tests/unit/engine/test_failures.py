@@ -46,6 +46,7 @@ RARE = {
     "sandbox_limit": Failure(Source.SANDBOX, "stopped: 5 bytes too many"),
     "call_interrupted": Failure(Source.LOOP, "A person's message came between.", code="interrupted"),
     "outcome_unknown": Failure(Source.LOOP, "The worker died in the middle of it.", code="in_doubt"),
+    "quota_of_a_minute": Failure(Source.MODEL, "You exceeded your current quota", code="rate_limit_error", status=429),
     "money_code": Failure(Source.MODEL, "kein Guthaben", code="insufficient_quota"),
     "provider_busy_code": Failure(Source.MODEL, "später", code="overloaded_error"),
     "model_unknown_in_words": Failure(Source.MODEL, "no such model: x"),
@@ -326,6 +327,16 @@ def test_a_page_that_wants_to_see_a_browser_goes_to_a_person_after_the_attempts(
 )
 def test_a_rate_limit_behind_a_403_passes(source: Source, text: str) -> None:
     assert classify(Failure(source, text, tool="mcp_x", status=403)).kind is TRANSIENT
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize("more", ["Please retry in 32.5s.", "quotaId: GenerateRequestsPerMinutePerProjectPerModel"])
+def test_a_quota_that_is_over_in_a_minute_passes_and_any_other_is_for_a_person(more: str) -> None:
+    quota = Failure(Source.MODEL, "429 You exceeded your current quota, please check your plan", status=429)
+    assert classify(replace(quota, text=f"{quota.text}. {more}")).rule == "busy_status"
+    assert classify(quota).rule == "quota_used_up"
+    assert classify(replace(quota, text=f"{quota.text}. {more}", code="insufficient_quota")).rule == "money_code"
+    assert classify(replace(quota, text=f"{quota.text}. {more} GenerateRequestsPerDay")).rule == "money_used_up"
 
 
 @pytest.mark.spec("E1")
