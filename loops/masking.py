@@ -2,8 +2,8 @@
 
 Values of variables that are named like a secret, of the keys of models, and what settings tell of database, broker and
 signing key. A value that is short, or a common word, stands in too many texts that mean something else: it is left
-alone, and ``doctor`` says so. What only says that there is none, a word of the environment, and what
-``AGENTOPS_NOT_SECRETS`` names are no secrets at all. No framework here; the values never leave this process.
+alone, and ``doctor`` says so. What only says that there is none, a word, path or address of the environment,
+and what ``AGENTOPS_NOT_SECRETS`` names are no secrets at all. No framework here; the values never leave this process.
 """
 
 from __future__ import annotations
@@ -34,6 +34,16 @@ ENDINGS = ("token", "secret", "apikey", *PASSWORDS)
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 WORD = re.compile(r"(?!sk-)[A-Za-z][a-z]{0,19}(?:[-_.][A-Za-z][a-z]{0,19}|[A-Z][a-z]{2,19})*")
 """Words as programs and their settings spell them: last-modified, created_at, safe.directory, BigAutoField."""
+CODED_WORD = re.compile(
+    r"(?!sk-)(?=[A-Za-z]\w*[-_.])(?:[A-Za-z][a-z]{0,11}[-_.]){0,2}"
+    r"(?:[A-Za-z][a-z]{0,11}|(?:[A-Za-z][a-z]{0,7})?(?:\d{1,3}|2048|4096|25519)[a-z]{0,2})"
+    r"(?:[-_.][A-Za-z][a-z]{0,11})?(?:[-_.]v?\d{1,2}[a-z]?)?"
+)
+"""Short words with few digits in one of them or at the end, as regions, algorithms and formats are called:
+eu-central-1, id_ed25519, cl100k_base, argon2id-v19. Without anything between its parts it might be a password."""
+OWN_PATH = re.compile(r"(?:~|\.{1,2})/\S*")
+PLAIN_ADDRESS = re.compile(r"https?://[^\s/?#@]+(?P<behind>(?:[/?#]\S*)?)")
+SHORT_PART = re.compile(r"[A-Za-z]{0,7}[0-9.]{0,3}")
 NONE = frozenset(
     {
         *("none", "null", "nil", "empty", "unset", "unused", "dummy", "fake", "lm-studio", "ollama", "no-key"),
@@ -53,9 +63,10 @@ DEEPEST = 50
 TOO_DEEP = "[masked: nested]"
 """Instead of all that lies deeper and holds a secret somewhere."""
 MARK = re.compile(r"\[masked: ([A-Za-z0-9_]{1,100})\]")
+WAY_OUT = f"A person can name a variable whose value is no secret in {NOT_SECRETS}"
 REFUSED = (
     "the arguments hold the value of {names}, a secret of this installation, or the sign [masked: NAME] that stands "
-    "for it; what runs is never changed, so the call is refused: work around that place"
+    f"for it; what runs is never changed, so the call is refused: work around that place. {WAY_OUT}"
 )
 LEAVE_OUT = "It holds a secret of this installation, which would be kept and shown: leave it out. Nothing was stored."
 T = TypeVar("T")
@@ -149,11 +160,9 @@ class StreamMasker:
 
 def of_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Secrets by the names of their variables, and those inside of addresses."""
-    named = _without_none({name: value.strip() for name, value in environ.items() if _is_named_like_one(name)}, environ)
-    for name in ADDRESSES:
-        if password := _password(environ.get(name, "")):
-            named[f"{name}_PASSWORD"] = password
-    return named
+    named = {name: value.strip() for name, value in environ.items() if _is_named_like_one(name)}
+    inside = {f"{name}_PASSWORD": _password(environ.get(name, "")) for name in ADDRESSES}
+    return _without_none(named | {name: value for name, value in inside.items() if value}, environ)
 
 
 def known() -> Masker:
@@ -220,11 +229,27 @@ def stands_for_none(value: str) -> bool:
 
 
 def _is_none(name: str, value: str) -> bool:
-    """It says that there is none, or is a word: half of what programs print would be masked."""
+    """It says that there is none, or is a word, a path or an address: half of what programs print would be masked."""
     if stands_for_none(value):
         return True
-    is_word = WORD.fullmatch(value) and len(value) >= SHORTEST and value not in COMMON
-    return bool(is_word) and not name.lower().endswith(PASSWORDS)
+    return not name.lower().endswith(PASSWORDS) and (
+        _is_word(value) or bool(OWN_PATH.fullmatch(value)) or _is_plain_address(value)
+    )
+
+
+def _is_word(value: str) -> bool:
+    """Words that are weak stay secrets, for ``doctor`` to name."""
+    is_strong = len(value) >= SHORTEST and value not in COMMON
+    return is_strong and bool(WORD.fullmatch(value) or CODED_WORD.fullmatch(value))
+
+
+def _is_plain_address(value: str) -> bool:
+    """Neither who logs in stands in it, nor anything but words behind the host: some services hide a key there."""
+    found = PLAIN_ADDRESS.fullmatch(value)
+    if found is None:
+        return False
+    parts = re.split(r"[/?#&=]+", found["behind"])
+    return all(SHORT_PART.fullmatch(part) or _is_word(part.lstrip(".")) for part in parts)
 
 
 def _is_weak(value: str) -> bool:

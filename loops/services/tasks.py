@@ -14,7 +14,7 @@ from loops.engine import strategies
 from loops.engine.limits.ceilings import held
 from loops.engine.limits.complexity import estimate
 from loops.engine.values import ModelRole
-from loops.masking import known, signs_in
+from loops.masking import WAY_OUT, known, signs_in
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
 from loops.services import access, audit, open_runs, policies, policy_floor
@@ -228,7 +228,7 @@ def _must_be_what_was_typed(criteria: list[dict[str, str]]) -> None:
     if held := signs_in([criterion["command"] for criterion in criteria]):
         names = ", ".join(held)
         said = f"A command holds the value of {names}, a secret of this installation (or its sign): leave it out."
-        raise InvalidTask({"criteria": said})
+        raise InvalidTask({"criteria": f"{said} {WAY_OUT}."})
 
 
 def _must_have_its_loop(stated: str, agent: Agent) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import random
+import string
 from pathlib import Path
 
 import pytest
 
 from agentops.logs import Json, Line
+from agentops.ops.finding import OK
+from agentops.ops.secrets import masked
 from agentops.sdk import Access, ToolHarness, ToolRun, tool
 from loops import masking
 from loops.engine import facts as f
@@ -119,6 +123,19 @@ NO_SECRETS = {
     "GIT_CONFIG_KEY_0": "safe.directory",
     "ORDER_KEY": "created_at",
     "PRIMARY_KEY_TYPE": "BigAutoField",
+    "AWS_SECRETS_REGION": "eu-central-1",
+    "AWS_SECRETS_ZONE": "us-gov-west-1a",
+    "SSH_KEY_FILE": "id_ed25519",
+    "SSH_KEY_TYPE": "ssh-ed25519",
+    "TOKEN_ENCODING": "cl100k_base",
+    "SECRET_HASH": "argon2id-v19",
+    "KEY_CIPHER": "aes-256-gcm",
+    "AUTH_TOKEN_URL": "https://login.example.com/oauth/token",
+    "KEYS_URL": "https://id.example.com:8443/v2.0/.well-known/openid-configuration",
+    "TOKEN_AUDIENCE": "https://api.example.com",
+    "VAULT_TOKEN_FILE": "~/.vault-token",
+    "SIGNING_KEY_FILE": "./certs/server-01.key",
+    "PASSWORD_STORE": "../store/of-mine",
 }
 NONE = (
     *("none", "NULL", "dummy", "lm-studio", "ollama", "no-key", "no-key-required", "not-needed", "sk-no-key-required"),
@@ -136,6 +153,31 @@ SECRETS = {
     "AUTHTOKEN": "qwertzuiopasdfghjklyxcvbnm",
     "MIXED_TOKEN": "aBcDeFgHiJkLmNoPqR",
     "my-service-credentials": "user:0123456789",
+    "REGION_PASSWORD": "eu-central-1",
+    "HOME_PASSWORD": "~/tilde-first",
+    "SHORT_TOKEN": "hunter123",
+    "GROUPS_KEY": "k3x9-2mfp-7qzt-w8ab",
+    "PAIRS_KEY": "a1-b2-c3-d4-e5",
+    "SHOUTED_KEY": "ABCDE-12345-FGHIJ-67890",
+    "NUMBERED_TOKEN": "dev-token-123456",
+    "WEBHOOK_SECRET": "https://hooks.example.com/services/T0123ABCD/B0123ABCD/a1B2c3D4e5F6",
+    "PIECES_SECRET": "https://hooks.example.com/a1b2c3d/e4f5g6h",
+    "ASKED_TOKEN_URL": "https://example.com/feed?token=a1b2c3d4e5f6",
+    "LOGIN_TOKEN_URL": "https://me:of-mine@example.com/token",
+    "DATABASE_KEY": "postgres://me:of-mine@example.com/shop",
+}
+LOWER, DIGITS, UPPER = string.ascii_lowercase, string.digits, string.ascii_uppercase
+SHAPES = {
+    "hex": ("{}", "0123456789abcdef", 32),
+    "base64": ("{}", LOWER + UPPER + DIGITS + "+/", 24),
+    "base64 of addresses": ("{}", LOWER + UPPER + DIGITS + "-_", 22),
+    "small letters and digits": ("{}", LOWER + DIGITS, 24),
+    "GitHub": ("ghp_{}", LOWER + UPPER + DIGITS, 36),
+    "GitLab": ("glpat-{}", LOWER + UPPER + DIGITS + "-_", 20),
+    "Slack": ("xoxb-123456789012-1234567890123-{}", LOWER + UPPER + DIGITS, 24),
+    "Amazon": ("AKIA{}", UPPER + DIGITS, 16),
+    "OpenAI": ("sk-{}", LOWER + UPPER + DIGITS, 48),
+    "generated": ("{}", LOWER + UPPER + DIGITS + "!$%&*?", 16),
 }
 
 
@@ -165,6 +207,7 @@ def test_a_call_with_a_common_word_runs_and_one_with_a_secret_names_its_variable
     refused = ToolHarness(repeat, tmp_path).judge(text=f"print({SECRET!r})")
     assert refused.access is Access.DENY
     assert "the value of ODD_KEY, a secret" in refused.reasons[0]
+    assert "A person can name a variable whose value is no secret in AGENTOPS_NOT_SECRETS" in refused.reasons[0]
 
 
 @pytest.mark.parametrize("name", SECRETS)
@@ -172,6 +215,27 @@ def test_keys_and_passwords_are_secrets_however_they_are_named(name: str) -> Non
     masker = Masker(of_environment({name: SECRETS[name]}))
     assert masker.weak == []
     assert masker.text(f"it is {SECRETS[name]}.") == f"it is [masked: {name}]."
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_drawn_by_chance_is_a_secret(shape: str) -> None:
+    form, letters, length = SHAPES[shape]
+    chance = random.Random(shape)
+    for value in (form.format("".join(chance.choices(letters, k=length))) for _ in range(500)):
+        assert of_environment({"A_KEY": value}), value
+
+
+def test_passwords_in_addresses_can_be_named_as_well() -> None:
+    given = {"REDIS_URL": "redis://:of-mine-0123@host", "EMAIL_URL": "smtp://me:other-0123@host"}
+    assert set(of_environment(given)) == {"REDIS_URL_PASSWORD", "EMAIL_URL_PASSWORD"}
+    assert set(of_environment(given | {"AGENTOPS_NOT_SECRETS": "REDIS_URL_PASSWORD"})) == {"EMAIL_URL_PASSWORD"}
+
+
+def test_what_doctor_advises_for_weak_ones_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    masking.learn({"DATABASE_PASSWORD": "postgres"}, configured=True)
+    assert "DATABASE_PASSWORD" in masked()[1]
+    monkeypatch.setenv("AGENTOPS_NOT_SECRETS", "DATABASE_PASSWORD")
+    assert masked()[0] == OK
 
 
 def test_variables_can_be_named_whose_values_are_none() -> None:
