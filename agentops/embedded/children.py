@@ -8,6 +8,8 @@ database. Servers and programs get what the machine needs. What a settings modul
 import os
 from collections.abc import Mapping
 
+from loops.masking import stands_for_none
+
 MACHINE = frozenset({"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"})
 SETTINGS = frozenset(
     {
@@ -74,5 +76,6 @@ def environment(kind: str, environ: Mapping[str, str] = os.environ) -> dict[str,
         for name, value in environ.items()
         if (name in names or name.startswith(prefixes)) and name not in OF_THE_OWNER
     }
-    held = [name for name, value in environ.items() if value and name not in found and name not in OF_THE_OWNER]
+    back = {name: value for name, value in environ.items() if name not in found and name not in OF_THE_OWNER}
+    held = [name for name, value in back.items() if value and not stands_for_none(value)]  # as the worker counts keys
     return found | {HELD: ",".join(held)} if group == OURS else found
