@@ -1,9 +1,9 @@
 """Did a command fail for what surrounds the work, and not for the work itself? (SPEC E1, M4) Pure.
 
 A program, a module or a permission that is missing, a time-out, a full disk: no repair of the agent's puts that right,
-so a person is asked. Only what the shell, the interpreter or the sandbox itself says counts. A module of the project's
-own that is not found is the work's failure (``loops/tools/dependencies.py`` says whose it is), and so is everything
-that is not listed here.
+so a person is asked. Only what the shell, the interpreter or the sandbox itself says counts, and of a full disk what
+the tool found: tests print such words as well. A module of the project's own that is not found is the work's failure
+(``loops/tools/dependencies.py`` says whose it is), and so is everything that is not listed here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from loops.engine.text.failure_words import is_disk_full
 from loops.engine.text.missing_modules import LOOKED_AT, MissingModule, missing_module
 from loops.engine.text.truncation import shortened
 from loops.engine.values import ToolResult
@@ -20,6 +19,8 @@ from loops.engine.values import ToolResult
 NO_PROGRAM, NOT_EXECUTABLE = 127, 126
 ABSENT = "absent_module"
 """In the data of a command: the module that it did not find, where it is no part of the work."""
+DISK_FULL = "disk_full"
+"""In the data of a command: it said that there was no room, and there is none."""
 _NOT_FOUND = (
     re.compile(r"(?:^|: )command not found: ([^\s:]+)", re.MULTILINE),
     re.compile(r"([^\s:]+): (?:command )?not found"),
@@ -52,14 +53,14 @@ def obstacle(result: ToolResult, is_ours: Callable[[MissingModule], bool] = is_i
     project does not say it needs the agent's to write?"""
     if result.ok:
         return None
-    said = f"{result.error}\n{result.content}"[-LOOKED_AT:]
     if "(time limit)" in str(result.data.get("killed") or "") or result.fault == "timeout":
         return Obstacle("timed_out", f"It did not finish: {result.error}.", "See why it takes so long here.")
-    if is_disk_full(said):
-        return Obstacle("disk_full", "There is no space left to work in.", "Make room on the disk of the workspace.")
+    if result.data.get(DISK_FULL):
+        return Obstacle(DISK_FULL, "There is no space left to work in.", "Make room on the disk of the workspace.")
     if result.exit_code is None:
         why = shortened(result.error, 300)
         return Obstacle("not_run", f"It could not be run: {why}", "See what keeps commands from running here.")
+    said = f"{result.error}\n{result.content}"[-LOOKED_AT:]
     return _missing(result.exit_code, said) or _uninstalled(result, said, is_ours)
 
 

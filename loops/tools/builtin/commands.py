@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from loops.engine.values import Access, ArtifactRef, Danger, FailureKind, Json, Reversibility, ToolResult, ToolSpec
+from loops.engine.verification.environment import DISK_FULL
 from loops.printable.text import reveal
 from loops.tools import runners
 from loops.tools.arguments import PATH, schema, string, text, texts, whole
@@ -24,7 +25,8 @@ from loops.tools.sandbox.capability import FILES_ONLY, FULL
 from loops.tools.sandbox.process import Finished
 from loops.tools.sandbox.runner import Job, Outcome, run_inside
 from loops.tools.sandbox.safe_paths import PathRefused, relative
-from loops.tools.sandbox.usage.ceilings import met
+from loops.tools.sandbox.usage.ceilings import met, says_full
+from loops.tools.sandbox.usage.consumption import is_nearly_full
 from loops.tools.sandbox.workspace_guard.planted_files import Taken
 from loops.tools.workspace import Workspace
 
@@ -128,9 +130,17 @@ def command_result(outcome: Outcome, run: ToolRun, looks_in: Sequence[str]) -> T
             "taken": [{"path": one.path, "why": one.why} for one in outcome.taken[:_MOST_TAKEN]],
             "stdout_bytes": len(finished.stdout),
             "stderr_bytes": len(finished.stderr),
+            **({} if ok else _room(run, finished)),
             **({} if ok else absent(run.workspace, "\n".join(parts), looks_in)),
         },
     )
+
+
+def _room(run: ToolRun, finished: Finished) -> dict[str, Json]:
+    """That there was none for it, as it says and as the disk of the workspace has it: tests may print the words alone.
+    Its own temporary folder has a size that no person changes, and is a ceiling of the sandbox."""
+    is_full = says_full(finished.stdout, finished.stderr) and is_nearly_full(run.workspace.beneath.fd, run.limits)
+    return {DISK_FULL: True} if is_full else {}
 
 
 def _said_of(taken: Sequence[Taken]) -> Iterator[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loops.engine.values import ToolResult
+from loops.engine.verification.environment import obstacle
 from loops.tools.limits import MIB, Limits
 from loops.tools.sandbox import capability
 from tests.unit.tools.harness import Desk
@@ -66,6 +70,40 @@ def test_a_command_that_fails_for_itself_blames_no_ceiling(tmp_path: Path) -> No
     good = shell(tmp_path, "echo Too many open files")
     assert good.ok
     assert "the sandbox gives" not in good.content
+
+
+SAYS_FULL = "echo 'OSError: [Errno 28] No space left on device' >&2; exit 1"
+
+
+def test_a_person_is_asked_about_a_disk_that_is_full_and_not_about_its_words(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", megabytes=8) as disk:
+        desk = Desk(disk, level=capability.probe(), limits=Limits(disk_reserve_bytes=MIB))
+        said = obstacle(desk.shell(SAYS_FULL))
+        found = obstacle(desk.shell("head -c 20000000 /dev/zero > x"))
+        (desk.workspace / "x").unlink()
+        again = desk.shell("head -c 2000000 /dev/zero > x")
+    assert said is None, "the words stand in what a test prints"
+    assert found is not None
+    assert (found.code, found.todo) == ("disk_full", "Make room on the disk of the workspace.")
+    assert again.ok
+
+
+def test_a_disk_counts_as_full_where_less_than_its_reserve_is_left(tmp_path: Path) -> None:
+    assert obstacle(shell(tmp_path, SAYS_FULL, disk_reserve_bytes=0)) is None
+    assert obstacle(shell(tmp_path, SAYS_FULL, disk_reserve_bytes=1 << 60)) is not None
+    assert obstacle(shell(tmp_path, "exit 1", disk_reserve_bytes=1 << 60)) is None
+
+
+@contextmanager
+def small_disk(place: Path, *, megabytes: int) -> Iterator[Path]:
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={megabytes}m,mode=755"]
+    if subprocess.run(["mount", *options, "tmpfs", place], check=False, capture_output=True).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
 
 
 def test_tests_that_may_have_run_unseen_are_said(tmp_path: Path) -> None:

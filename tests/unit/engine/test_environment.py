@@ -17,9 +17,9 @@ from loops.engine.state.failure import Failure, Source
 from loops.engine.state.lifecycle import Phase
 from loops.engine.text.missing_modules import MissingModule, missing_module
 from loops.engine.values import ToolResult
-from loops.engine.verification.environment import ABSENT, obstacle
+from loops.engine.verification.environment import ABSENT, DISK_FULL, obstacle
 from loops.tools.limits import Limits
-from loops.tools.sandbox.usage.ceilings import met
+from loops.tools.sandbox.usage.ceilings import met, says_full
 from tests.fakes import Tools, World, done, says
 
 
@@ -47,6 +47,7 @@ TRACEBACK = """Traceback (most recent call last):
     from invoices import total
 ModuleNotFoundError: No module named 'invoices'
 1 error in 0.02s"""
+NO_ROOM = "OSError: [Errno 28] No space left on device: '/tmp/x'"
 ENVIRONMENT = {
     "a program": (failed("[stderr]\n/bin/bash: line 1: pytest: command not found", 127), "program_missing", "pytest"),
     "a program of dash": (failed("sh: 1: jest: not found", 127), "program_missing", "jest"),
@@ -62,7 +63,7 @@ ENVIRONMENT = {
     "a permission": (failed("/bin/bash: line 1: ./check.sh: Permission denied", 126), "not_executable", "./check.sh"),
     "time": (failed("1 passed", -1, killed="stopped after 120 s (time limit)"), "timed_out", "120 s"),
     "time, by its owner": (failed("", None, fault="timeout"), "timed_out", "exit code"),
-    "room": (failed("OSError: [Errno 28] No space left on device: '/tmp/x'"), "disk_full", "no space"),
+    "room": (replace(failed(NO_ROOM), data={"killed": "", DISK_FULL: True}), "disk_full", "no space"),
     "anything to run it in": (ToolResult(ok=False, content="", error="no sandbox"), "not_run", "no sandbox"),
 }  # fmt: skip
 WORK = {
@@ -70,6 +71,7 @@ WORK = {
     "a module that the code wants": failed(TRACEBACK, 2),
     "a module of the work that is run": failed("/usr/bin/python3: No module named invoices"),
     "a word in the output of a test": failed("E   assert 'pytest: command not found' == ''\n1 failed"),
+    "a test that prints what a full disk says": failed(f"E   {NO_ROOM}\n1 failed"),
     "a killed program": failed("Killed", 137),
     "a syntax error": failed("SyntaxError: invalid syntax", 1),
 }
@@ -105,10 +107,8 @@ def test_what_the_work_lacks_stays_its_own_failure(name: str) -> None:
     ],
 )
 def test_whoever_reads_that_a_disk_is_full_reads_the_same_words(words: str) -> None:
-    """Who asks a person, who sorts the failure and who names the ceiling of the sandbox."""
-    found = obstacle(failed(words))
-    assert found is not None
-    assert found.code == "disk_full"
+    """Who looks at the disk, who sorts the failure and who names the ceiling of the sandbox."""
+    assert says_full(words.encode())
     assert classify(Failure(Source.TOOL, words, tool="run_command", exit_code=1)).rule == "limit_hit"
     assert any("TMPDIR" in one for one in met(Limits(), words.encode()))
 
@@ -118,7 +118,7 @@ def test_whoever_reads_that_a_disk_is_full_reads_the_same_words(words: str) -> N
     "words", ["Error: ENOSPC: System limit for number of file watchers reached", "E   assert 'no space' in label"]
 )
 def test_what_only_sounds_like_a_full_disk_is_none(words: str) -> None:
-    assert obstacle(failed(words)) is None
+    assert not says_full(words.encode())
     assert not any("TMPDIR" in one for one in met(Limits(), words.encode()))
 
 

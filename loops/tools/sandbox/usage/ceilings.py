@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from loops.engine.text.failure_words import is_disk_full
 from loops.tools.limits import MIB, Limits
@@ -16,13 +17,22 @@ _PROCESSES = re.compile(
 _FILES = re.compile(rb"Too many open files|EMFILE")
 
 
+def says_full(*outputs: bytes) -> bool:
+    """Did a command say that it had no room to write?"""
+    return is_disk_full(_last_words(outputs).decode("utf-8", "replace"))
+
+
 def met(limits: Limits, *outputs: bytes) -> list[str]:
     """In words, which of ``limits`` a command that failed with these outputs may have met; empty for none."""
-    tail = b"\n".join(output[-READ_OF_ERRORS:] for output in outputs)
+    tail = _last_words(outputs)
     said = (
         (_MEMORY.search(tail), f"{limits.address_space_bytes // MIB:,} MiB of address space for each process"),
         (_PROCESSES.search(tail), f"{limits.processes:,} processes and threads at a time"),
         (_FILES.search(tail), f"{limits.open_files:,} open files for each process"),
-        (is_disk_full(tail.decode("utf-8", "replace")), f"{limits.tmp_bytes // MIB:,} MiB in $TMPDIR"),
+        (says_full(*outputs), f"{limits.tmp_bytes // MIB:,} MiB in $TMPDIR"),
     )
     return [words for found, words in said if found]
+
+
+def _last_words(outputs: Sequence[bytes]) -> bytes:
+    return b"\n".join(output[-READ_OF_ERRORS:] for output in outputs)

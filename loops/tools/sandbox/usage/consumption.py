@@ -95,6 +95,13 @@ def free_bytes(folders: Iterable[int | str]) -> dict[int, int]:
     return {device: disk.f_bavail * disk.f_frsize for device, disk in disks.items()}
 
 
+def is_nearly_full(folder: int | str, limits: Limits) -> bool:
+    """Has the disk of a folder less left than is kept in reserve, or no room for another file?"""
+    disk = os.statvfs(folder)
+    has_no_files = disk.f_files > 0 and disk.f_favail == 0
+    return has_no_files or disk.f_bavail * disk.f_frsize < limits.disk_reserve_bytes
+
+
 def out_of_sight(used: Used, before: Mapping[int, int], now: Mapping[int, int], limits: Limits) -> str:
     """Why a command is ended for files whose size nobody can see, or "" (ADR 0042).
 
