@@ -28,6 +28,7 @@ NAMING_FILES = {"backup", "restore"}
 TOUCHING = {"backup", "restore", "prune", "doctor", "seed_demo", "monitor"}
 """Commands that make or remove files in the state folder. The others only talk to the servers."""
 SETTINGS = "agentops.settings"
+UNPRIVILEGED = 8000
 FIRST_FREE_PORT = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 
@@ -36,7 +37,7 @@ why_root = ""
 
 
 class StaysRoot(Exception):
-    """It cannot be another user here; the message says why, and what would change it."""
+    """It cannot be another user here; the message says why, and the command that would change it."""
 
 
 def give_up_root(argv: Sequence[str]) -> None:
@@ -127,15 +128,16 @@ def _known(name: str) -> User | None:
 
 def _made() -> User:
     program = shutil.which("useradd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    todo = f"make a user named {NAME}, or name another with {CHOSEN}"
+    another = user_access.starting(f"{CHOSEN}=NAME")
     if program is None:
-        raise StaysRoot(f"there is no useradd to make a user for it; {todo}")
+        raise StaysRoot(f"there is no useradd to make a user for it; {another} takes one that is there")
     words = [program, "--system", "--no-create-home", "--home-dir", "/var/lib/agentops", "--shell", "/usr/sbin/nologin"]
     made = subprocess.run(
         [*words, *_group(), NAME], env=environment("program"), check=False, capture_output=True, text=True
     )
     if (found := _known(NAME)) is None:
         said = (made.stderr.strip().splitlines() or ["useradd failed"])[-1]
+        todo = f"`useradd --system {NAME}` has to succeed, or {another} takes one that is there"
         raise StaysRoot(f"no user could be made for it ({said}); {todo}")
     print(f"Made the system user {NAME}, as whom AgentOps runs.", flush=True)  # noqa: T201 - it stays on the machine
     return found
@@ -151,7 +153,8 @@ def _check(user: User, state: Path, argv: Sequence[str]) -> None:
     """Everything that AgentOps needs works for the user as it does for root. Raises StaysRoot."""
     port = _port(argv)
     if 0 < port < (first := _first_free_port()):
-        raise StaysRoot(f"port {port} is for root alone; with one from {first} on it runs as {user.name}")
+        another = user_access.starting(f"PORT={max(first, UNPRIVILEGED)}")
+        raise StaysRoot(f"port {port} is for root alone; {another} runs as {user.name}")
     if said := user_access.lacking(user, state) or user_access.weaker_sandbox(user):
         raise StaysRoot(said)
 
@@ -177,9 +180,10 @@ def _hand_over(user: User, state: Path) -> None:
         if _owner(state) is None:  # where it is theirs, `up` says the same
             raise EmbeddedError(f"already running on {state}: stop it or set AGENTOPS_STATE") from None
     except handover.NotOurs as error:
-        raise StaysRoot(f"{error}; AGENTOPS_STATE names a folder of its own") from None
+        raise StaysRoot(f"{error}; {user_access.starting(user_access.OWN_STATE)} takes a folder of its own") from None
     except OSError as error:
-        raise StaysRoot(f"{error.filename or state} cannot be given to {user.name} ({error.strerror})") from None
+        said = f"{error.filename or state} cannot be given to {user.name} ({error.strerror})"
+        raise StaysRoot(f"{said}; {user_access.starting(user_access.OWN_STATE)} takes another folder") from None
 
 
 def _become(user: User, state: Path) -> None:

@@ -15,6 +15,7 @@ from agentops.embedded.paths import BASE_DIR
 
 CODE = ("agentops", "loops", "gates", "templates", "static")
 FULL = 3
+OWN_STATE = "AGENTOPS_STATE=/var/lib/agentops"
 _PROBE = (
     "import sys; sys.path.insert(0, {root!r}); from loops.tools.sandbox.capability import probe; print(probe().level)"
 )
@@ -49,9 +50,15 @@ class User:
         os.setresuid(self.uid, self.uid, self.uid)
 
 
+def starting(setting: str) -> str:
+    """The command, for a sentence, that starts it with another setting."""
+    return f"`{setting} {'make run' if _IS_CHECKOUT else 'agentops up'}`"
+
+
 def lacking(user: User, state: Path) -> str:
     """Why the user cannot start this installation, with what to do; "" when everything can be read."""
-    return _asked_as(user, lambda: _not_readable(user.name) or _not_enterable(user.name, state.parent, state))
+    another = f"{starting(OWN_STATE)} takes a folder that it may enter"
+    return _asked_as(user, lambda: _not_readable(user.name) or _not_enterable(user.name, state.parent, state, another))
 
 
 def weaker_sandbox(user: User) -> str:
@@ -59,8 +66,12 @@ def weaker_sandbox(user: User) -> str:
     if (theirs := _level(user)) >= FULL or theirs >= _level(None):
         return ""
     switches = [line for name, line in _SWITCHES.items() if Path("/proc/sys", name).exists()]
-    todo = f", which `sysctl {' '.join(switches)}` would change" if switches else ""
-    return f"only root can make the full sandbox of commands here{todo}"
+    todo = (
+        f"`sysctl {' '.join(switches)}` would change that"
+        if switches
+        else f"{starting('AGENTOPS_USER=root')} agrees to it"
+    )
+    return f"only root can make the full sandbox of commands here; {todo}"
 
 
 def _asked_as(user: User, question: Callable[[], str]) -> str:
@@ -79,24 +90,31 @@ def _asked_as(user: User, question: Callable[[], str]) -> str:
     with os.fdopen(ours, "rb") as answer:
         said = answer.read().decode()
     os.waitpid(child, 0)
-    return said[1:] if said else f"what {user.name} may do could not be tried"
+    another = starting("AGENTOPS_USER=NAME")
+    return said[1:] if said else f"what {user.name} may do could not be tried; {another} tries another"
 
 
 def _not_readable(name: str) -> str:
     for path in _files():
         if not os.access(path, os.R_OK):
-            return _not_enterable(name, path.parent, path) or f"the user {name} may not read {path}: `chmod -R a+rX`"
+            return _not_enterable(name, path.parent, path) or _closed(name, path)
     return ""
 
 
-def _not_enterable(name: str, folder: Path, wanted: Path) -> str:
+def _closed(name: str, path: Path) -> str:
+    """With the command for all of our code where it is a part of it: one closed file is seldom alone."""
+    code = next((base for base in (BASE_DIR / name for name in CODE) if base in (path, *path.parents)), path)
+    return f"the user {name} may not read {path}: `chmod -R a+rX {shlex.quote(str(code))}`"
+
+
+def _not_enterable(name: str, folder: Path, wanted: Path, todo: str = "") -> str:
     closed = next((each for each in (*reversed(folder.parents), folder) if not os.access(each, os.X_OK)), None)
     if closed is None:
         return ""
     said = f"the user {name} may not enter {closed}, where {wanted} lies"
     if BASE_DIR in wanted.parents and _IS_CHECKOUT:
         return f"{said}; `{_moving(BASE_DIR)}` moves it to where everybody may"
-    return f"{said}; /opt, for example, is open to everybody"
+    return f"{said}; {todo or f'`chmod a+x {shlex.quote(str(closed))}` lets everybody pass through it'}"
 
 
 def _moving(checkout: Path) -> str:

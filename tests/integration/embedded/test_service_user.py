@@ -13,14 +13,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentops.embedded.process import nobody
-from agentops.embedded.root import user_access
+from agentops.embedded.root import service_user, user_access
 from agentops.embedded.root.user_access import User
 
 pytestmark = [
@@ -145,7 +145,8 @@ def test_code_that_nobody_else_can_reach_keeps_root(place: Path) -> None:
     assert f"the user {SOMEBODY} may not enter {place / 'code'}, where " in stays_root(place, "up")
     (place / "code").chmod(0o755)
     (place / "code/loops/ids.py").chmod(0o600)
-    assert f"may not read {place / 'code/loops/ids.py'}: `chmod -R a+rX`" in stays_root(place, "up")
+    closed, code = place / "code/loops/ids.py", place / "code/loops"
+    assert f"may not read {closed}: `chmod -R a+rX {code}`" in stays_root(place, "up")
 
 
 def test_a_checkout_that_nobody_else_can_reach_names_the_command_that_moves_it(place: Path) -> None:
@@ -187,6 +188,57 @@ def test_the_sandbox_of_commands_is_worth_more_than_another_user(place: Path) ->
     assert "only root can make the full sandbox of commands here" in said
 
 
+def before(place: Path, program: str, mode: int, other: str = "") -> dict[str, Any]:
+    """A start for which ``program`` is another, or has another mode, on a machine that has no user for us yet."""
+    shutil.copy(other or program, place / "other")
+    (place / "other").chmod(mode)
+    users = Path("/etc/passwd").read_text().splitlines(keepends=True)
+    (place / "users").write_text("".join(line for line in users if not line.startswith(f"{service_user.NAME}:")))
+    binds = f"mount --bind {place}/other {program} && mount --bind {place}/users /etc/passwd"
+    private = ("unshare", "--mount", "--propagation", "private", "sh", "-c", f'{binds} && exec "$@"', "other")
+    return {"before": private, "AGENTOPS_USER": ""}
+
+
+def closed(path: Path, mode: int) -> dict[str, Any]:
+    path.chmod(mode)
+    return {}
+
+
+def other_state(path: Path, mode: int) -> dict[str, Any]:
+    path.mkdir(mode=mode)
+    (path / "letters").mkdir()
+    return {"AGENTOPS_STATE": str(path if mode & 0o1 else path / "state")}
+
+
+USERADD = shutil.which("useradd", path="/usr/sbin:/sbin") or ""
+OWN_STATE = "AGENTOPS_STATE=/var/lib/agentops agentops up"
+HINDRANCES: dict[str, tuple[Callable[[Path], dict[str, Any]], str]] = {
+    "a port": (lambda place: {"PORT": "80"}, "PORT=8000 agentops up"),
+    "code": (lambda place: closed(place / "code", 0o700), "chmod a+x {place}/code"),
+    "a file": (lambda place: closed(place / "code/loops/ids.py", 0o600), "chmod -R a+rX {place}/code/loops"),
+    "a folder": (lambda place: closed(place / "code/loops/engine", 0o711), "chmod -R a+rX {place}/code/loops"),
+    "the state folder": (lambda place: other_state(place / "theirs", 0o700), OWN_STATE),
+    "things of others": (lambda place: other_state(place / "theirs", 0o755), OWN_STATE),
+    "no useradd": (lambda place: before(place, USERADD, 0o600), "AGENTOPS_USER=NAME agentops up"),
+    "a useradd that fails": (
+        lambda place: before(place, USERADD, 0o755, "/bin/false"),
+        f"useradd --system {service_user.NAME}",
+    ),
+    "the sandbox": (lambda place: before(place, "/usr/bin/bwrap", 0o700) | {"AGENTOPS_USER": SOMEBODY}, ""),
+}
+
+
+@pytest.mark.parametrize("what", HINDRANCES)
+def test_whatever_keeps_root_its_sentence_names_a_command_that_helps(place: Path, what: str) -> None:
+    hinder, command = HINDRANCES[what]
+    if what == "a port" and service_user._first_free_port() <= 80:
+        pytest.skip("every port is for everybody here")
+    done = start(place, "up", **hinder(place))
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("AgentOps runs as root: ")
+    assert f"`{command.format(place=place)}" in said
+
+
 @pytest.mark.parametrize(
     ("command", "kept"),
     [
@@ -222,5 +274,6 @@ def test_commands_that_touch_no_file_and_folders_of_root_stay_as_they_are(place:
 def test_who_cannot_be_asked_lacks_something(tmp_path: Path) -> None:
     """No process can become somebody with such a group."""
     nobody_else = User("x", *nobody(), groups=(2**40,))
-    assert user_access.lacking(nobody_else, tmp_path) == "what x may do could not be tried"
+    said = "what x may do could not be tried; `AGENTOPS_USER=NAME make run` tries another"
+    assert user_access.lacking(nobody_else, tmp_path) == said
     assert "could not be tried" not in user_access.lacking(User("x", *nobody()), tmp_path)
