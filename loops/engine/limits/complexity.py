@@ -14,13 +14,14 @@ from loops.engine.text.segments import words_in
 SIMPLE, MODERATE, COMPLEX = "simple", "moderate", "complex"
 LEVELS = (SIMPLE, MODERATE, COMPLEX)
 MODERATE_FROM = 3
-COMPLEX_FROM = 7
+COMPLEX_FROM = 9
 
 READ_AT_MOST = 6_000
 """Characters of a goal that are searched for signs; its whole length counts."""
-LENGTHS = (10, 60, 150, 400)
-"""Words of a goal beyond which there is a point more. Far apart: the same text has up to twice the words in another
-language."""
+SENTENCE = 8
+"""Words of a goal beyond which it is moderate without any other sign: one thing to do has fewer in every language."""
+LENGTHS = (60, 150, 400)
+"""Words beyond which there is a point more. Far apart: the same text has up to twice the words in another language."""
 LISTED = re.compile(
     r"^[ \t]*(?:\d{1,3}[.):、\uff0e\uff09]|[^\W\d_](?:[)、\uff09]|\.\s)|[①-⑳]|[-*+•・‣\u2013])\s*\S", re.MULTILINE
 )
@@ -47,7 +48,7 @@ def estimate(goal: str, criteria: Sequence[str] = (), constraints: str = "") -> 
     """Add up the signs of a large task in its goal, its acceptance criteria and its constraints.
 
     By structure alone, so that a task is as hard in every language. Criteria weigh most: each is something more to be
-    done and proven.
+    done and proven. Without them length says whether there is more than one thing to do, and nothing how much.
     """
     read = goal[:READ_AT_MOST]
     signs = [
@@ -69,7 +70,8 @@ def _level(score: int) -> str:
 
 
 def _length(words: int) -> tuple[int, str]:
-    return sum(words > length for length in LENGTHS), f"goal of {words} words"
+    points = MODERATE_FROM * (words > SENTENCE) + sum(words > length for length in LENGTHS)
+    return points, f"goal of {words} words"
 
 
 def _capped(count: int, most: int, noun: tuple[str, str], *, free: int = 0, weight: int = 1) -> tuple[int, str]:

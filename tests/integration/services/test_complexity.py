@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spec("D2")
         ("Fix the rounding bug, add a test and document the rule.", 2, "moderate"),
         ("Refactor the payment module and migrate every caller.", 3, "moderate"),
         ("Refactor the payment module, migrate every caller and keep the old API.", 3, "complex"),
-        ("Refactor the payment module, migrate every caller and keep the old API.", 0, "simple"),
+        ("Refactor the payment module, migrate every caller and keep the old API.", 0, "moderate"),
         ("Build a small service. " + "It must handle orders. " * 80, 6, "complex"),
     ],
 )

@@ -32,6 +32,15 @@ def test_the_same_task_is_as_hard_in_every_language(kind: str) -> None:
     assert set(found.values()) == {level}
 
 
+@pytest.mark.spec("D2")
+@pytest.mark.parametrize("criteria", [0, 1])
+@pytest.mark.parametrize("kind", COMPLEXITY)
+def test_more_than_one_thing_to_do_is_not_simple_without_criteria_either(kind: str, criteria: int) -> None:
+    """Nor complex: to know how much it is takes the words, or what has to be proven."""
+    found = {estimate(goal, ["x"] * criteria).level for goal in COMPLEXITY[kind].values()}
+    assert found == {SIMPLE if kind == "simple" else MODERATE}
+
+
 MIGRATION = {
     "en": ("Move the shop to PostgreSQL:\n{}", ("Move the schema", "Copy the orders", "Rewrite the queries", "Check the sums")),
     "zh": ("将商店迁移到 PostgreSQL：\n{}", ("迁移数据库结构", "复制订单", "重写查询", "检查总额")),
