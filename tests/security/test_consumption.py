@@ -43,6 +43,17 @@ FULL_CONNECTIONS = (
     "  one = socket.create_connection(server.getsockname()); kept.append(one); one.settimeout(0.2)\n"
     "  try:\n    while True: held += one.send(bytes(1 << 20))\n  except TimeoutError: pass\n"
 )
+LOCAL_CONNECTIONS = (
+    "import socket\nserver = socket.socket(socket.AF_UNIX); server.bind('a\\nb\\n'); server.listen(4096)\n"
+    "for _ in range(800):\n  one = socket.socket(socket.AF_UNIX); one.connect('a\\nb\\n'); one.setblocking(False)\n"
+    "  try:\n    while True: one.send(bytes(1 << 16))\n  except BlockingIOError: one.close()\n"
+)
+LETTERS = (
+    "import socket\nkept = []\nfor n in range(80):\n"
+    "  box = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); box.bind(f'\\0box{n}'); kept.append(box)\n"
+    "  for _ in range(11):\n    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:\n"
+    "      one.setblocking(False); assert one.sendto(bytes(200_000), f'\\0box{n}')\n"
+)
 NAMED = "for _ in range(2): os.fork()\nfor n in range(800):\n  name = f'_{os.getpid()}'; os.mkfifo(name)\n"
 NAMED += "  pipe = os.open(name, os.O_RDWR | os.O_NONBLOCK); os.unlink(name); os.write(pipe, bytes(1 << 20))\n"
 EVENTS = LIBC + (
@@ -66,6 +77,8 @@ MEMORY = {
     "full connections": FULL_CONNECTIONS + "  kept.append(server.accept()[0])\n",
     "full connections that nobody takes": FULL_CONNECTIONS,
     "full connections that nobody has": FULL_CONNECTIONS + "  one.close()\n",
+    "local connections that nobody takes or has": LOCAL_CONNECTIONS,
+    "messages of senders that are gone": LETTERS,
     "many of one": "import os\nfor _ in range(3): os.fork()\nkept = bytearray(50 << 20)",
 }
 WRITTEN = "kept = []\nfor n in range(4):\n  f = open(f'{place}/{n}', 'wb'); os.unlink(f.name); kept.append(f)\n"
@@ -347,6 +360,24 @@ def test_a_server_and_its_many_clients_work(tmp_path: Path) -> None:
         "async def main():\n  server = await asyncio.start_server(serve, '127.0.0.1', 0)\n"
         "  port = server.sockets[0].getsockname()[1]\n"
         "  for _ in range(5): print(sum(await asyncio.gather(*(ask(port) for _ in range(100)))) >> 20, flush=True)\n"
+        "asyncio.run(main())"
+    )
+    result = desk_of(tmp_path, FULL, Limits()).run("run_command", argv=["python3", "-c", code], timeout_s=60)
+    assert result.ok, result
+    assert result.content.split().count("100") == 5, result
+
+
+def test_a_local_server_and_its_many_clients_work(tmp_path: Path) -> None:
+    """A hundred at once, each with a megabyte, and a few that take messages, as loggers do."""
+    code = (
+        "import asyncio, socket\nboxes = [socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(20)]\n"
+        "for n, box in enumerate(boxes): box.bind(f'box{n}')\n"
+        "async def serve(reader, writer):\n  await reader.readline(); writer.write(bytes(1 << 20))\n"
+        "  await writer.drain(); writer.close()\n"
+        "async def ask():\n  reader, writer = await asyncio.open_unix_connection('server')\n"
+        "  writer.write(b'x\\n'); size = len(await reader.read()); writer.close(); return size\n"
+        "async def main():\n  server = await asyncio.start_unix_server(serve, 'server')\n"
+        "  for _ in range(5): print(sum(await asyncio.gather(*(ask() for _ in range(100)))) >> 20, flush=True)\n"
         "asyncio.run(main())"
     )
     result = desk_of(tmp_path, FULL, Limits()).run("run_command", argv=["python3", "-c", code], timeout_s=60)

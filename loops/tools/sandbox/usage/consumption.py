@@ -18,6 +18,8 @@ from loops.tools.limits import KIB, MIB, Limits
 _PIPE = 16 * os.sysconf("SC_PAGE_SIZE")
 _SOCKET = 416 * KIB
 """Twice the buffer that the kernel gives to a socket which asks for none: no other is given (``seccomp._sized``)."""
+_LETTER_BOX = 11 * 213 * KIB
+"""A socket with a name that takes messages holds eleven of the largest, also of senders that are gone by then."""
 _CONNECTION = 4 * KIB
 _FOR_A_BYTE = 4
 """What a byte in a connection takes. Three bytes of four may be the kernel's own where they came one by one."""
@@ -74,7 +76,7 @@ def measure(first: int, folders: Mapping[str, int], most_tasks: int) -> Used:
     used.tasks = 0
     devices = _in_folders(first, folders, used)
     seen = _Seen()
-    _connections(first, seen)
+    _without_descriptors(first, seen)
     for process in processes:
         used.tasks += len(_listed(f"/proc/{process}/task"))
         used.memory += _resident(process)
@@ -181,23 +183,39 @@ def _mappings(process: int, seen: _Seen) -> None:
         seen.mapped[inode] = max(seen.mapped.get(inode, 0), size)
 
 
-def _connections(first: int, seen: _Seen) -> None:
-    """What waits in the connections of the command's own network, whose buffers grow by themselves: also in those that
-    nobody has accepted yet, or that nobody has any more."""
+def _without_descriptors(first: int, seen: _Seen) -> None:
+    """What waits in the sockets of the command's own network: also in those that nobody has accepted yet, or that
+    nobody has any more. Elsewhere a command has pairs of sockets alone, and both ends are somebody's."""
     with suppress(OSError):
         if os.readlink(f"/proc/{first}/ns/net") != os.readlink("/proc/self/ns/net"):
             for version in ("tcp", "tcp6"):
-                with open(f"/proc/{first}/net/{version}", "rb") as file:
-                    for line in list(file)[1:]:
-                        _connection(line.split(), seen)
+                for line in _sockets(first, version):
+                    _connection(line.split(), seen)
+            for number, line in enumerate(_sockets(first, "unix")):
+                _local(number, line.split(), seen)
+
+
+def _sockets(first: int, family: str) -> list[bytes]:
+    with open(f"/proc/{first}/net/{family}", "rb") as file:
+        return list(file)[1:]
 
 
 def _connection(words: list[bytes], seen: _Seen) -> None:
-    """``sl local remote state unsent:unread timer retransmits uid timeout inode ...``"""
+    """``sl local remote state unsent:unread timer retransmits uid timeout inode ...``. Buffers grow by themselves."""
     inode = words[9].decode()
     waiting = sum(int(count, 16) for count in words[4].split(b":"))
     name = f"{_SOCKETS}[{inode}]" if inode != "0" else b" ".join(words[1:3]).decode()
     seen.queues[name] = _CONNECTION + _FOR_A_BYTE * waiting
+
+
+def _local(number: int, words: list[bytes], seen: _Seen) -> None:
+    """``address: references protocol flags type state inode name``. One that waits to be accepted has inode 0. A name
+    may hold line breaks: what follows them is no socket, or counts as one more."""
+    if len(words) < 7 or not words[6].isdigit():
+        return
+    name = f"{_SOCKETS}[{int(words[6])}]" if int(words[6]) else f"local {number}"
+    takes_messages = words[4] == b"0002" and len(words) > 7
+    seen.queues[name] = max(seen.queues.get(name, 0), _LETTER_BOX if takes_messages else _SOCKET)
 
 
 def _descriptors(folder: str, seen: _Seen, devices: set[int]) -> None:
