@@ -24,7 +24,8 @@ MOST_INSTALLED = 20_000
 """Files in folders of packages and caches that are looked at; with more of them none is bound, and the card says so."""
 
 NOT_LOOKED_AT = "programs and libraries outside the workspace; what git keeps besides settings, hooks and branches"
-_OF_GIT = frozenset({"config", "config.worktree", "HEAD", "packed-refs", "commondir", "gitdir", "git-rebase-todo"})
+_OF_GIT = frozenset({"config", "config.worktree", "HEAD", "packed-refs", "commondir", "gitdir"})
+_OF_GIT |= {"git-rebase-todo", "strategy", "opts"}
 _INFO = ("info/attributes", "info/exclude")
 _STORES = frozenset({"objects", "logs", "lfs"})
 _NAMED = 10

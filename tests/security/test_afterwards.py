@@ -32,7 +32,7 @@ TOOLS = {
     "git checkout": "touch notes.md; git checkout -f -- . ; git checkout -q -b other-$RANDOM",
     "git commit": "git commit -q --allow-empty -m mine",
     "git stash": "git stash list; git branch -a; git show",
-    "git rebase": "git rebase --continue",
+    "git rebase": "git rebase --continue; git cherry-pick --continue",
     "git pager": "script -qec 'git log -1' /dev/null < /dev/null",
     "python": "python3 -c 'import sys, json, unittest'",
     "pip": "python3 -m pip list",
@@ -54,6 +54,12 @@ SLOW = {"npm", "pip", "yarn"}
 
 NEW_GIT = "mkdir -p {at}/objects {at}/refs/heads; echo 'ref: refs/heads/main' > {at}/HEAD; "
 ORDER = r"printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = {run}\n' > "
+PICKED = (
+    "git config user.name a; git config user.email a@b; git checkout -q -b other; "
+    "for i in 1 2 3; do echo $i > notes.md; git commit -qam $i; done; "
+    "git checkout -q -B main main; echo more > notes.md; git commit -qam more; "
+    "git checkout -q other; mkdir git-merge-x; printf '#!/bin/sh\n{run}\n' > git-merge-x/y; chmod +x git-merge-x/y; "
+)
 PLANTED = {
     "fsmonitor": "git config core.fsmonitor '{run}'",
     "hooks-path": "mkdir h; printf '#!/bin/sh\n{run}\n' > h/post-checkout; chmod +x h/*; git config core.hooksPath h",
@@ -90,6 +96,12 @@ PLANTED = {
     "deep": "d=.; for i in $(seq 104); do d=$d/d; done; mkdir -p $d; git init -q $d; "
     "git -C $d config core.fsmonitor '{run}'",
     "rebase": "GIT_SEQUENCE_EDITOR=\"printf 'break\\nexec {run}\\n' >\" git rebase -q -i HEAD",
+    "strategy": PICKED + "GIT_SEQUENCE_EDITOR=\"sed -i '1i break'\" git rebase -q -i HEAD~1; "
+    "git reset -q --hard main; echo x/y > .git/rebase-merge/strategy",
+    "linked-strategy": PICKED + "GIT_SEQUENCE_EDITOR=\"sed -i '1i break'\" git rebase -q -i HEAD~1; "
+    "git reset -q --hard main; mv .git/rebase-merge data; ln -s ../data .git/rebase-merge; echo x/y > data/strategy",
+    "options": PICKED + "git checkout -q main; git cherry-pick other~3..other; "
+    "git reset -q --hard; printf '[options]\n\tstrategy = x/y\n' > .git/sequencer/opts",
     "link": "ln -s {outside}/notes notes.txt; true",
     "link-of-links": "ln -s .. up; ln -s ../up/outside/notes2 sub/notes.txt; true",
 }
@@ -305,6 +317,21 @@ def test_the_work_of_an_agent_with_git_stays(person: Person) -> None:
     result = person.desk.shell(AT_HOME + "git -C inner status --short && git -C made log --oneline && git fsck")
     assert result.ok, result.content
     assert result.data["taken"] == []
+
+
+def test_a_rebase_and_picks_that_are_not_finished_go_on(person: Person) -> None:
+    """With a strategy of git's own."""
+    more = PICKED.replace("{run}", "true")
+    result = person.desk.shell(
+        AT_HOME + more + "git rebase -q -s ort -X patience main; git clone -q . clone; cd clone; "
+        "git checkout -q main; git cherry-pick -s -x --strategy=resolve origin/other~3..origin/other; true"
+    )
+    assert result.data["taken"] == []
+    assert (person.folder / ".git/rebase-merge/strategy").read_text() == "ort\n"
+    assert "strategy = resolve" in (person.folder / "clone/.git/sequencer/opts").read_text()
+    person.does("git checkout --theirs . && git add notes.md && git rebase --continue", person.folder)
+    person.does("git rebase --skip; git rebase --skip", person.folder)
+    assert not (person.folder / ".git/rebase-merge").exists()
 
 
 @pytest.mark.parametrize("person", [FULL, CONFINED], indirect=True)

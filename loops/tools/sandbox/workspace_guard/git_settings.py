@@ -13,6 +13,14 @@ from collections.abc import Iterator, Set
 SETTINGS = frozenset({"config", "config.worktree"})
 TODO = "git-rebase-todo"
 """What a rebase that is not finished yet does next; ``exec`` runs a program."""
+STRATEGY = "strategy"
+_MERGING = frozenset({("rebase-merge", STRATEGY), ("sequencer", "opts")})
+"""How a rebase, or picks, that are not finished yet merge: file by folder. A strategy that is none of git's own, such
+as ``x/y``, runs the file ``git-merge-x/y`` of the work tree."""
+UNFINISHED = frozenset(folder for folder, _ in _MERGING)
+"""Folders in that of a repository, for work that is not finished yet."""
+FIT_TO_BE_EMPTY = SETTINGS | {TODO}
+_STRATEGIES = frozenset({"octopus", "ort", "ours", "recursive", "resolve", "subtree"})
 HOOKS = "hooks"
 HARMLESS_ENDING = ".sample"
 """Hooks of this name never run."""
@@ -40,6 +48,11 @@ _HARMLESS = {
     "gc": frozenset({"auto"}),
     "init": frozenset({"defaultbranch"}),
     "merge": frozenset({"conflictstyle", "ff"}),
+    "options": frozenset(
+        {"allow-empty", "allow-empty-message", "allow-ff", "allow-rerere-auto", "default-msg-cleanup", "edit"}
+        | {"drop-redundant-commits", "gpg-sign", "keep-redundant-commits", "mainline", "no-commit", "record-origin"}
+        | {"signoff", "strategy", "strategy-option"}
+    ),
     "pull": frozenset({"rebase", "ff"}),
     "push": frozenset({"default", "autosetupremote"}),
     "rebase": frozenset({"autostash", "autosquash"}),
@@ -57,8 +70,14 @@ def is_repository(folder: str, names: Set[str]) -> bool:
     return is_git or {"objects", "refs"} <= names or {"head", "commondir"} <= names
 
 
+def obeys(parent: str, name: str, of_git: bool) -> bool:
+    """Does git take orders from a file of this name in a folder of the name ``parent``, which is a repository or none?
+    Both in small letters."""
+    return name == TODO or (parent, name) in _MERGING or (of_git and name in SETTINGS)
+
+
 def orders(name: str, data: bytes | None, folder: str) -> tuple[str, ...]:
-    """The orders in the file ``name`` (one of ``SETTINGS`` or ``TODO``), in words; ``data`` None for what is no plain
+    """The orders in the file ``name`` (one that git ``obeys``), in words; ``data`` None for what is no plain
     file. ``folder`` is the folder of the repository, relative to the workspace."""
     if data is None:
         return (NOT_PLAIN,)
@@ -79,8 +98,8 @@ def is_harmless(section: str, key: str) -> bool:
 def _judged(name: str, data: bytes, folder: str) -> Iterator[tuple[bytes, str]]:
     """(line as it stands, what it orders or "")."""
     lines: list[bytes] = _LINE.findall(data)
-    if name == TODO:
-        yield from ((line, _of_rebase(line)) for line in lines)
+    if judge := {TODO: _of_rebase, STRATEGY: _of_strategy}.get(name):
+        yield from ((line, judge(line)) for line in lines)
         return
     section: tuple[str, str] | None = None
     for line in lines:
@@ -100,6 +119,11 @@ def _of_rebase(line: bytes) -> str:
     return line.decode(errors="replace").strip() if words and words[0] in (b"x", b"exec") else ""
 
 
+def _of_strategy(line: bytes) -> str:
+    name = line.decode(errors="replace").strip()
+    return "" if name in _STRATEGIES else name
+
+
 def _order(section: tuple[str, str] | None, text: str, folder: str) -> str:
     entry = _ENTRY.fullmatch(text)
     if section is None or entry is None or not text.isprintable() or text.endswith("\\"):
@@ -110,6 +134,7 @@ def _order(section: tuple[str, str] | None, text: str, folder: str) -> str:
         return f"{said} = {value}"
     leads = key in ("url", "pushurl") and ("::" in value or any(sign in value for sign in '"\\'))
     leads = leads or ((section[0], key) == ("core", "worktree") and not _stays(folder, value))
+    leads = leads or ((section[0], key) == ("options", "strategy") and value not in _STRATEGIES)
     return f"{said} = {value}" if leads else ""
 
 

@@ -17,10 +17,14 @@ from loops.tools.sandbox.workspace_guard.git_settings import (
     HOOKS,
     SETTINGS,
     SHAPE,
+    UNFINISHED,
     is_repository,
+    obeys,
     orders,
 )
 from loops.tools.sandbox.workspace_guard.survey import LARGEST_SETTINGS
+
+_TELLING = SHAPE | SETTINGS | UNFINISHED | {HOOKS}
 
 
 def refusal(root: SafeDirectory, path: str, *, moved: bool = False) -> str:
@@ -29,14 +33,16 @@ def refusal(root: SafeDirectory, path: str, *, moved: bool = False) -> str:
     parts = path.split("/")
     for at, part in enumerate(parts):
         name, folder, is_last = part.casefold(), "/".join(parts[:at]), at == len(parts) - 1
-        if name not in SHAPE and name not in SETTINGS and name != HOOKS:
+        if is_last and moved and obeys(os.path.basename(folder).casefold(), name, of_git=False):
+            return f"git would obey it in {folder or '.'!r}"
+        if name not in _TELLING:
             continue  # what is called otherwise costs no look at the folder
         present = _names(root, folder)
         if not is_repository(folder, {*map(str.casefold, present), name}):
             continue
         if name == HOOKS and (moved if is_last else not parts[-1].endswith(HARMLESS_ENDING)):
             return f"git would run it as a hook of {folder or '.'!r}"
-        if name in SETTINGS and is_last and moved:
+        if name in SETTINGS | UNFINISHED and is_last and moved:
             return f"git would obey it in {folder or '.'!r}"
         if name in SHAPE and (why := next(_loaded(root, folder, present, name), "")):
             return f"it would make {folder or '.'!r} a repository of git {why}"
@@ -47,7 +53,9 @@ def refusal_of_settings(root: SafeDirectory, path: str, data: bytes | None) -> s
     """Why the file may not hold ``data``, or, with None, not be deleted: as after a command, git's orders there have to
     be what they were."""
     folder, name = os.path.split(path)
-    if name.casefold() not in SETTINGS or not is_repository(folder, set(map(str.casefold, _names(root, folder)))):
+    is_settings = name.casefold() in SETTINGS
+    of_git = is_settings and is_repository(folder, set(map(str.casefold, _names(root, folder))))
+    if not obeys(os.path.basename(folder).casefold(), name.casefold(), of_git):
         return ""
     before, after = _orders(root, folder, name), orders(name.casefold(), data or b"", folder)
     if before == after:
@@ -66,6 +74,8 @@ def _loaded(root: SafeDirectory, folder: str, present: set[str], new: str) -> It
     for name in sorted(present):
         if name.casefold() in SETTINGS and (said := _orders(root, folder, name)):
             yield f"with orders for git ({'; '.join(said)})"
+        if name.casefold() in UNFINISHED:
+            yield f"with work that is not finished ({name})"
         if name.casefold() == HOOKS and any(
             not hook.endswith(HARMLESS_ENDING) for hook in _names(root, f"{folder}/{name}".lstrip("/"))
         ):

@@ -152,12 +152,16 @@ class Cleanup:
         if given == old and not (is_link and self.before.targets.get(found.path) != found.target()):
             return
         said = "; ".join(one for one in given if one not in old) or "a person's own was removed"
-        if was or now is None:
+        left = b"" if now is None else git_settings.without_orders(name, now, folder)
+        if name not in git_settings.FIT_TO_BE_EMPTY and not (was or left):
+            self.note(found.path, f"git would obey it ({said})", now)
+            remove(found.name, found.directory)
+        elif was or now is None:
             self.note(found.path, f"git would obey what was set ({said}): the whole file is as it was", now)
             replace(found, was or b"", self.before.statuses.get(found.path, found.status))
         else:
             self.note(found.path, f"git would obey what was set ({said}): these lines are gone", now)
-            replace(found, git_settings.without_orders(name, now, folder), found.status)
+            replace(found, left, found.status)
 
     def _take_link(self, found: Found) -> None:
         """A link, and a file that leads git like one."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from loops.tools.sandbox.workspace_guard.git_settings import HOOKS, SETTINGS, TODO, is_repository
+from loops.tools.sandbox.workspace_guard.git_settings import HOOKS, UNFINISHED, is_repository, obeys
 
 DEEPEST = 100
 """Folder levels that are entered."""
@@ -175,12 +175,12 @@ def walk(directory: int, names: Names, enters: Enters, shut: Callable[[str], Non
     for entry in entries:
         name = entry.name.casefold()
         steers = name in names.alone or (parent, name) in names.below or (of_git and name == HOOKS)
-        settings = name == TODO or (of_git and name in SETTINGS)
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:
             continue
         mode = status.st_mode
+        settings = obeys(parent, name, of_git) or (of_git and name in UNFINISHED and stat.S_ISLNK(mode))
         points = stat.S_ISREG(mode) and (name == ".git" or (of_git and name == COMMON))
         if stat.S_ISREG(mode) and not (steers or settings or points or mode & _RAISED) and status.st_nlink == 1:
             continue
