@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loops.engine.encoding import canonical
@@ -81,8 +81,8 @@ def look(workspace: Workspace) -> CommandInputs:
         return CommandInputs({}, (f"the files of the workspace: {why}", NOT_LOOKED_AT))
     states = dict(snapshots.take(workspace).states)
     installed: dict[str, list[str]] = {}
-    count = 0
-    for folder, path, status in _everything(workspace):
+    count, unseen = 0, list[str]()
+    for folder, path, status in _everything(workspace, unseen.append):
         if not folder:
             states |= _more(path, status, states.get(path) or _named_like_one(workspace, path))
             continue
@@ -96,7 +96,9 @@ def look(workspace: Workspace) -> CommandInputs:
         else:
             installed.setdefault(folder, []).append(f"{path}\0{_signature(status)}")
     whole = {folder: f"installed:{sha256_hex(os.fsencode(chr(10).join(found)))}" for folder, found in installed.items()}
-    return CommandInputs({clean_text(path): state for path, state in states.items()} | whole, (NOT_LOOKED_AT,))
+    uncovered = [f"folders that cannot be looked into: {clean_text(', '.join(in_words(unseen)))}"] if unseen else []
+    bound = {clean_text(path): state for path, state in states.items()} | whole
+    return CommandInputs(bound, (*uncovered, NOT_LOOKED_AT))
 
 
 def _more(path: str, status: os.stat_result, state: str) -> dict[str, str]:
@@ -141,9 +143,9 @@ def states_of(approved: Json, read: ReadBlob) -> dict[str, str]:
         return {}
 
 
-def _everything(workspace: Workspace) -> Iterator[tuple[str, str, os.stat_result]]:
+def _everything(workspace: Workspace, unseen: Callable[[str], None]) -> Iterator[tuple[str, str, os.stat_result]]:
     """(folder that a snapshot leaves out, or "", path, status), without what git keeps for itself."""
-    for path, status in workspace.walk(hidden=True):
+    for path, status in workspace.walk(hidden=True, unseen=unseen):
         parts = path.split("/")
         at = next((at for at, part in enumerate(parts[:-1]) if part in SKIPPED), None)
         if at is None and parts[-1] in SKIPPED - {".git"} and stat.S_ISDIR(status.st_mode):

@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from loops.tools.fence import Fence
@@ -15,7 +15,7 @@ from loops.tools.output import sha256_hex
 from loops.tools.protected_paths import protecting
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.namespaces.user import file_owner
-from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory, kind, relative
+from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory, is_shut, kind, relative
 from loops.tools.sandbox.workspace_guard import git_named, git_writes
 
 CACHES = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
@@ -167,14 +167,17 @@ class Workspace:
             with self.fence.armed():
                 (os.rmdir if is_folder else os.unlink)(last, dir_fd=directory)
 
-    def walk(self, path: str = ".", *, hidden: bool = False) -> Iterator[tuple[str, os.stat_result]]:
+    def walk(
+        self, path: str = ".", *, hidden: bool = False, unseen: Callable[[str], None] = lambda _: None
+    ) -> Iterator[tuple[str, os.stat_result]]:
         """(relative path, status) of everything below, links not followed, sorted, depth first.
 
         Without ``hidden`` folders that are never of interest (.git, node_modules, caches) are named, not entered.
+        ``unseen`` is told of those that cannot be looked into, though a command might: too deep, or of ours and shut.
         """
         with self.beneath.opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK) as directory:
             prefix = relative(path)
-            yield from _walk(directory, "" if prefix == "." else f"{prefix}/", hidden)
+            yield from _walk(directory, "" if prefix == "." else f"{prefix}/", hidden, unseen)
 
     def measure(self) -> tuple[int, int]:
         """(bytes, files) in use now; a sparse file counts with its full size."""
@@ -288,7 +291,9 @@ class Workspace:
             os.fsync(descriptor)
 
 
-def _walk(directory: int, prefix: str, hidden: bool) -> Iterator[tuple[str, os.stat_result]]:
+def _walk(
+    directory: int, prefix: str, hidden: bool, unseen: Callable[[str], None]
+) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries)
     for name in names:
@@ -297,13 +302,19 @@ def _walk(directory: int, prefix: str, hidden: bool) -> Iterator[tuple[str, os.s
         except OSError:
             continue
         yield f"{prefix}{name}", status
-        if not stat.S_ISDIR(status.st_mode) or (name in SKIPPED and not hidden) or prefix.count("/") >= _DEEPEST:
+        if not stat.S_ISDIR(status.st_mode) or (name in SKIPPED and not hidden):
+            continue
+        if prefix.count("/") >= _DEEPEST or is_shut(status):
+            unseen(f"{prefix}{name}")
             continue
         try:
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        except PermissionError:  # somebody else's: no command gets in either
+            continue
         except OSError:
+            unseen(f"{prefix}{name}")
             continue
         try:
-            yield from _walk(inner, f"{prefix}{name}/", hidden)
+            yield from _walk(inner, f"{prefix}{name}/", hidden, unseen)
         finally:
             os.close(inner)

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from loops.tools import command_inputs
 from loops.tools.limits import Limits
 from loops.tools.sandbox.capability import CONFINED, FULL
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from loops.tools.sandbox.workspace_guard import kept_files, protected_files, survey
+from loops.tools.workspace import Workspace
 from tests.security import test_afterwards
 from tests.security.test_afterwards import Person
 from tests.unit.tools.harness import reachable
@@ -108,6 +110,50 @@ def test_a_folder_that_was_shut_does_not_keep_it_from_being_put_back(tmp_path: P
         folder.chmod(0o700)
     for name in ("sub", "deep/er"):
         assert (folder / name / "AGENTS.md").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("mode", [0, 0o300, 0o400])
+def test_where_a_folder_of_ours_is_shut_no_command_runs(tmp_path: Path, mode: int) -> None:
+    """It could open the folder, plant something and shut it again."""
+    folder = reachable(tmp_path) / "ws"
+    (folder / "sub/shut").mkdir(parents=True)
+    with as_ordinary_user(folder), SafeDirectory(str(folder)) as root, Workspace(str(folder), Limits()) as workspace:
+        (folder / "sub/shut").chmod(mode)
+        with pytest.raises(PathRefused, match=r"'sub/shut' is shut.*chmod u\+rx"):
+            protected_files.guard(root, Limits().protected, mounts=False)
+        assert command_inputs.look(workspace).uncovered[0] == "folders that cannot be looked into: sub/shut"
+        assert command_inputs.whole(workspace) == "", "no run goes by what was seen there before"
+        (folder / "sub/shut").chmod(0o500)
+        assert protected_files.guard(root, Limits().protected, mounts=False).looked.ours == []
+        assert command_inputs.whole(workspace)
+        (folder / "sub/shut").chmod(0o700)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a folder of somebody else's")
+def test_a_shut_folder_of_somebody_else_is_passed_by(tmp_path: Path) -> None:
+    """As that of a database: no command gets in."""
+    folder = reachable(tmp_path) / "ws"
+    (folder / "data").mkdir(parents=True)
+    with as_ordinary_user(folder):
+        os.seteuid(0)
+        os.chown(folder / "data", ORDINARY - 1, ORDINARY - 1)
+        (folder / "data").chmod(0o700)
+        os.seteuid(ORDINARY)
+        with SafeDirectory(str(folder)) as root, Workspace(str(folder), Limits()) as workspace:
+            guarded = protected_files.guard(root, Limits().protected, mounts=False)
+            assert (guarded.looked.shut, guarded.restore(root), guarded.taken) == ({"data"}, [], [])
+            assert command_inputs.whole(workspace)
+
+
+@pytest.mark.spec("Q5")
+def test_folders_without_end_are_said_not_to_be_covered(tmp_path: Path) -> None:
+    deep = "/".join("d" * 102)
+    (tmp_path / deep).mkdir(parents=True)
+    with Workspace(str(tmp_path), Limits()) as workspace:
+        assert command_inputs.look(workspace).uncovered[0] == f"folders that cannot be looked into: {deep[:201]}"
+        (tmp_path / deep).rmdir()
+        (tmp_path / deep[:201]).rmdir()
+        assert command_inputs.look(workspace).uncovered == (command_inputs.NOT_LOOKED_AT,)
 
 
 def test_a_repository_in_a_folder_that_was_shut_is_found(tmp_path: Path) -> None:

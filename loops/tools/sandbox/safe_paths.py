@@ -184,6 +184,12 @@ def _read_all(descriptor: int, limit: int, path: str) -> bytes:
     return b"".join(pieces)
 
 
+def is_shut(status: os.stat_result) -> bool:
+    """Is it a folder of ours that its mode keeps us out of? Nothing keeps root out."""
+    of_ours = status.st_uid == os.geteuid() != 0
+    return of_ours and stat.S_ISDIR(status.st_mode) and status.st_mode & 0o500 != 0o500
+
+
 def kind(mode: int) -> str:
     """What a file mode is, in words for people and models."""
     names = (

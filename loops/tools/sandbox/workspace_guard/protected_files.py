@@ -164,13 +164,20 @@ def tidy(root: SafeDirectory) -> None:
 def guard(root: SafeDirectory, protected: Iterable[str], mounts: bool = True) -> Guard:
     """Look at the workspace, remember what stands at protected paths and, for mounts, make a place where nothing does.
 
-    Raises PathRefused where that is too much, or where a command could change files outside through another name.
+    Raises PathRefused where that is too much, where a command could change files outside through another name, or hide
+    something in a folder that is shut.
     """
     protected = tuple(protected)
     held = tuple(path for path in protected if path in PROTECTED)
     remove_placeholders(root, held)
     names = Names.of(protected)
     result = Guard(names, survey(root.fd, names))
+    if shut := result.looked.ours:
+        more = f" (and {len(shut) - 1:,} more)" if len(shut) > 1 else ""
+        raise PathRefused(
+            f"the folder {shut[0]!r}{more} is shut: a command could open it, and nobody could tell what it left there; "
+            "let it be looked into (chmod u+rx), or move it out of the workspace"
+        )
     _add_held(root, result, held, mounts)
     _add_deeper(root, result, mounts)
     _add_elsewhere(result, mounts)

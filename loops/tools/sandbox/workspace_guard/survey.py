@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from loops.tools.sandbox.safe_paths import is_shut
 from loops.tools.sandbox.workspace_guard.git_settings import HOOKS, UNFINISHED, is_repository, obeys
 
 DEEPEST = 100
@@ -132,6 +133,8 @@ class Survey:
     elsewhere: list[str] = field(default_factory=list)
     shut: set[str] = field(default_factory=set)
     """Folders that cannot be looked into."""
+    ours: list[str] = field(default_factory=list)
+    """Of these the ones that a command, being who we are, can open, fill and shut again."""
     held: dict[str, HeldFolder] = field(default_factory=dict)
     """``REPOSITORY`` of the workspace itself, as far as it is there."""
 
@@ -147,6 +150,8 @@ def survey(directory: int, names: Names) -> Survey:
                 result.held[found.path] = HeldFolder.of(found)
         if found.steers and not any(found.path.startswith(f"{top}/") for top in result.steering[-1:]):
             result.steering.append(found.path)
+        if is_shut(status):
+            result.ours.append(found.path)
         if found.settings:
             result.settings[found.path], result.statuses[found.path] = found.read(), status
         if stat.S_ISLNK(status.st_mode) or found.points:
