@@ -284,6 +284,31 @@ def seen(folder: Path) -> dict[str, tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("person", [FULL, CONFINED], indirect=True)
+@pytest.mark.parametrize("name", ["~old", "two\nlines", "\udcff", "file:x"])
+def test_what_no_tool_may_spell_is_as_it_was_too(person: Person, name: str) -> None:
+    """A person's own stays whole, and what an agent's command made there gets no hooks from its next one."""
+    theirs, made = person.folder / name, person.folder / f"{name} too"
+    (theirs / "sub").mkdir(parents=True)
+    (theirs / "sub/AGENTS.md").write_text("mine\n")
+    person.does("git init -q .", theirs)
+    person.does("chmod -R a+rwX .", person.folder)
+    settings = (theirs / ".git/config").read_bytes()
+    word = "$'" + "".join(f"\\x{byte:02x}" for byte in os.fsencode(name)) + "'"
+    assert person.desk.shell(f"{AT_HOME} git init -q ./{word}' too'").ok
+    (made / ".git/hooks").mkdir(exist_ok=True)
+    (made / ".git/hooks").chmod(0o777)
+    result = person.desk.shell(
+        f"cd ./{word}' too'; echo x > .git/hooks/pre-commit; cd ../{word}; echo x > sub/AGENTS.md; rm .git/config"
+    )
+    assert result.ok, "ordinary work goes on in them"
+    assert (theirs / "sub/AGENTS.md").read_text() == "mine\n"
+    assert (theirs / ".git/config").read_bytes() == settings
+    assert not (made / ".git/hooks/pre-commit").exists()
+    assert len(result.data["restored"]) == 2
+    assert "".join(result.data["restored"]).encode(), "in words that can be stored"
+
+
+@pytest.mark.parametrize("person", [FULL, CONFINED], indirect=True)
 def test_pipes_sockets_and_marks_that_raise_rights_do_not_stay(person: Person) -> None:
     os.mkfifo(person.folder / "mine")
     server = "python3 -c 'import socket as s; s.socket(1).bind(\"s\")'"

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 
 from loops.engine.text.truncation import quoted
 
@@ -104,8 +105,16 @@ class SafeDirectory:
     def __init__(self, root: str, *, links: bool = False, strict: bool = False) -> None:
         self.fd = _open_root(root, links=links)
         self._strict = strict
+        self._spelled = True
         self.root = os.readlink(f"/proc/self/fd/{self.fd}")
         self.inode = os.fstat(self.fd).st_ino
+
+    def listed(self) -> SafeDirectory:
+        """The same one for paths as the disk lists them: ``~x``, or a name with a line break, which no tool may spell.
+        It is open for as long as this one is."""
+        same = copy(self)
+        same._spelled = False
+        return same
 
     def close(self) -> None:
         os.close(self.fd)
@@ -126,9 +135,14 @@ class SafeDirectory:
             os.close(descriptor)
 
     def _open(self, path: str, flags: int, resolve: int) -> int:
+        name = relative(path) if self._spelled else path
+        if "\0" in name:
+            raise FileNotFoundError(errno.ENOENT, "no file has such a name", path)
         try:
-            return openat2(self.fd, relative(path), flags, resolve=STRICT if self._strict else resolve)
+            return openat2(self.fd, name, flags, resolve=STRICT if self._strict else resolve)
         except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise PathRefused(f"the way to {quoted(path, 80)} is too long to be followed") from None
             if error.errno in (errno.EXDEV, errno.ELOOP):
                 why = f"{quoted(path, 80)} leads outside the workspace or through a link"
                 raise PathRefused(why, escape=True) from None

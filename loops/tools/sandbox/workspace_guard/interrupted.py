@@ -171,7 +171,6 @@ def _plain(guard: Guard) -> dict[str, Any]:
         "shut": sorted(looked.shut),
         "held": {path: folder.number for path, folder in looked.held.items()},
         "masks": guard.masks,
-        "spared": sorted(guard.spared),
         "before": {
             path: {inside: [entry.mode, _text(entry.data), *entry.owner] for inside, entry in files.items()}
             for path, files in guard.before.items()
@@ -198,7 +197,7 @@ def _guard(found: Mapping[str, Any], root: os.stat_result) -> Guard:
         for path, files in found["before"].items()
     }
     names = Names(frozenset(alone), frozenset((folder, name) for folder, name in below))
-    return Guard(names, looked, masks=list(found["masks"]), before=before, spared=set(found["spared"]))
+    return Guard(names, looked, masks=list(found["masks"]), before=before)
 
 
 def _text(data: bytes | None) -> str | None:

@@ -50,8 +50,6 @@ class Guard:
     binds: list[str] = field(default_factory=list)
     masks: list[str] = field(default_factory=list)
     before: dict[str, Files] = field(default_factory=dict)
-    spared: set[str] = field(default_factory=set)
-    """Protected paths of a person's that no tool can name: neither kept nor taken away."""
     taken: list[Taken] = field(default_factory=list)
 
     def restore(self, root: SafeDirectory) -> list[str]:
@@ -60,7 +58,8 @@ class Guard:
         It raises nothing, for the command has run and its result is worth something: what could not be put back or
         taken away is among ``taken``, marked as such, and does not keep the rest from being looked at.
         """
-        cleaning = Cleanup(root, self.names, self.looked, {*self.before, *self.spared})
+        root = root.listed()
+        cleaning = Cleanup(root, self.names, self.looked, self.before)
         self.taken = cleaning.taken
         changed = []
         with cleaning.attempt(git_folder.GIT, "put back"):
@@ -73,7 +72,7 @@ class Guard:
         for path, files in [*_lost_settings(root, cleaning), *self.before.items()]:
             with cleaning.attempt(path, "put back", kept_files.bytes_of(path, files)):
                 if _is_put_back(root, path, files, cleaning):
-                    changed.append(path)
+                    changed.append(clean_text(path))
         with cleaning.attempt(git_folder.GIT, "looked at"):
             git_folder.tell(root, self.looked, cleaning)
         return changed
@@ -85,7 +84,7 @@ def _lost_settings(root: SafeDirectory, cleaning: Cleanup) -> Iterator[tuple[str
     before = cleaning.before
     for path, data in before.settings.items():
         folder, name = os.path.split(path)
-        if name.casefold() not in SETTINGS or not _usable(path) or _is_kept(root, path):
+        if name.casefold() not in SETTINGS or _is_kept(root, path):
             continue
         if folder != ".git" and not _is_folder(root, folder or "."):
             continue
@@ -215,10 +214,7 @@ def _add_deeper(root: SafeDirectory, result: Guard, mounts: bool) -> None:
     for path in sorted({*result.looked.steering, *named}, key=lambda path: (path.count("/"), path)):
         if path in result.before:
             continue
-        if not _usable(path):
-            result.spared.add(path)
-            continue
-        files = kept_files.snapshot(root, path)
+        files = kept_files.snapshot(root.listed(), path)
         if path not in named and _is_harmless(files):
             continue
         entries += len(files)
@@ -229,7 +225,7 @@ def _add_deeper(root: SafeDirectory, result: Guard, mounts: bool) -> None:
                 f"{MOST_PROTECTED_BYTES >> 20} MB of them, the last {path!r}: commands need a folder with fewer of them"
             )
         result.before[path] = files
-        if mounts and files and len(result.binds) < MOST_MOUNTS and not stat.S_ISLNK(files[""].mode):
+        if mounts and files and len(result.binds) < MOST_MOUNTS and _usable(path) and not stat.S_ISLNK(files[""].mode):
             result.binds.append(path)
 
 
@@ -261,6 +257,7 @@ def _package(path: str) -> str:
 
 
 def _usable(path: str) -> bool:
+    """Does the path say to a mount, too, what it says to the disk?"""
     with suppress(PathRefused):
         return relative(path) == path
     return False
