@@ -12,12 +12,14 @@ from loops.crash_points import CrashPoint, reach
 from loops.engine.ports import Feed
 from loops.engine.values import ArgumentsDelta, CallDetected, ModelEvent, TextDelta, ThinkingDelta
 from loops.masking import StreamMasker
-from loops.printable.stream import ProseInPieces
+from loops.printable.stream import PrintableInPieces, ProseInPieces
 
 EVERY_S = 0.05
 AT_MOST_CHARS = 200_000
 """Of one stream shown live."""
 ENDS = f"\n[not shown live beyond {AT_MOST_CHARS:,} characters; the finished step has the rest]\n"
+_SENTENCES = frozenset({"text", "thinking"})
+"""What a model writes as people do; the stored step shows the rest as ``printable`` does."""
 
 
 class _Stream:
@@ -46,7 +48,8 @@ class _Stream:
     def _send(self) -> None:
         """Read here, and not with each token: to judge a word takes what stands before it in its line."""
         for kind, parts in self._parts.items():
-            self._say(kind, self._readers.setdefault(kind, ProseInPieces()).feed("".join(parts)))
+            reader = self._readers.setdefault(kind, ProseInPieces() if kind in _SENTENCES else PrintableInPieces())
+            self._say(kind, reader.feed("".join(parts)))
         self._parts = {}
         self._sent_at = time.monotonic()
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 _WORD = re.compile(r"\S+")
 _LINE = re.compile(r"[^\n]+")
 _TOKEN = re.compile(r"[^\s,;]+")
-_LAST_TOKEN = re.compile(r"[^\s,;]+\Z")
+_BETWEEN_TOKENS = re.compile(r"[\s,;]")
 _LETTERS = re.compile(r"[^\W_]+")
 _AROUND_A_WORD = ".:!?\"'()[]*-\u2013\u2014\u2026\u00ab\u00bb\u2018\u2019\u201c\u201d\u201e"
 _NAMES_HAVE = re.compile(r"[^\x80-\U0010ffff'0-9/-]")
@@ -87,10 +87,23 @@ def decided(text: str) -> int:
     line = text[start:]
     if line.isascii():
         return len(text)
-    last = _LAST_TOKEN.search(line)
-    if last and not last.group().isascii() and not {*map(_script, last.group())} <= _BESIDE_LATIN | _OF_NO_SCRIPT:
-        line = line[: last.start()]
+    last = _BETWEEN_TOKENS.split(line)[-1]
+    if not last.isascii() and not all(map(_is_settled, last)):
+        line = line[: len(line) - len(last)]
     return min((word.places[0] for word, is_sure in _in_line(line, start) if not is_sure), default=start + len(line))
+
+
+def _is_settled(character: str) -> bool:
+    """Is it the same whatever letters are joined to it?"""
+    script = _script(character)
+    return script in _BESIDE_LATIN or (script in _OF_NO_SCRIPT and (character.isascii() or not _table().get(character)))
+
+
+def decided_with_signs(text: str) -> int:
+    """The same of all ``places``: what a sign is read as is decided by the whole of its word."""
+    until = decided(text)
+    word = "" if not until or text[until - 1].isspace() else text[:until].rsplit(None, 1)[-1]
+    return until if word.isascii() else until - len(word)
 
 
 def _in_line(line: str, start: int) -> Iterator[tuple[Disguised, bool]]:
@@ -174,10 +187,12 @@ def _is_moderately_restrictive(scripts: Set[str]) -> bool:
 
 
 def _signs(text: str) -> Iterator[int]:
-    is_composed = unicodedata.is_normalized("NFC", text)
     for match in _WORD.finditer(text):
         word = match.group()
-        if word.isascii() or (not (is_ascii_to_readers := all(map(_read_as, word))) and is_composed):
+        if word.isascii():
+            continue
+        is_ascii_to_readers = all(map(_read_as, word))
+        if not is_ascii_to_readers and unicodedata.is_normalized("NFC", word):
             continue
         base = ""
         for at, character in enumerate(word):

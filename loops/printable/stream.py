@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from loops.printable import look_alikes
-from loops.printable.text import odd_in_prose, prose, with_code_points
+from loops.printable.text import odd_in_prose, odd_places, printable, with_code_points
 
 
 class ProseInPieces:
     """``prose`` of a text that comes bit by bit: what its line has not decided yet waits, up to LONGEST_WAITING
-    characters of it."""
+    characters of it. ASCII never waits: a Latin letter that would be marked for what follows in its word is not where
+    that comes later."""
 
     LONGEST_WAITING = 200
     LINE = 400
     """What is remembered of a long line."""
+    _odd: staticmethod[[str], Collection[int]] = staticmethod(odd_in_prose)
+    _decided = staticmethod(look_alikes.decided)
 
     def __init__(self) -> None:
         self._line = self._waits = ""
@@ -20,7 +25,7 @@ class ProseInPieces:
     def feed(self, piece: str) -> str:
         """What can be shown by now."""
         text = self._line + self._waits + piece
-        decided = max(len(self._line), look_alikes.decided(text))
+        decided = max(len(self._line), self._decided(text))
         return self._shown(text, len(text) if len(text) - decided > self.LONGEST_WAITING else decided)
 
     def finish(self) -> str:
@@ -33,5 +38,12 @@ class ProseInPieces:
         self._line = text[:until].rpartition("\n")[2][-self.LINE :]
         self._waits = text[until:]
         if new.isascii():
-            return prose(new)
-        return with_code_points(new, (place - before for place in odd_in_prose(text[:until]) if place >= before))
+            return printable(new)
+        return with_code_points(new, (place - before for place in self._odd(text[:until]) if place >= before))
+
+
+class PrintableInPieces(ProseInPieces):
+    """The same of ``printable``: also a word that is not ASCII waits for its end, which decides about its signs."""
+
+    _odd = staticmethod(odd_places)
+    _decided = staticmethod(look_alikes.decided_with_signs)
