@@ -8,7 +8,10 @@ import time
 import uuid
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+from django.db.models import Q
 
 from loops.agents import AgentContext, packages
 from loops.crash_points import CrashPoint, reach
@@ -260,8 +263,12 @@ def _equipped(started: f.RunStarted, run: Run, store: journal.PgJournal, *, keep
 
 
 def _is_used(run: Run) -> bool:
-    """Did another run work in this very folder? What it left there is no person's (ADR 0052)."""
-    return Run.objects.filter(workspace_path=run.workspace_path).exclude(pk=run.pk).exists()
+    """Did another run work in the folder that this one has or copied, around it or in it? What it left there is no
+    person's (ADR 0052)."""
+    place = Path(run.copied_from or run.workspace_path)
+    around = Q(workspace_path__in=[str(place), *map(str, place.parents)])
+    inside = Q(workspace_path__startswith=f"{place}/")
+    return Run.objects.filter(around | inside).exclude(pk=run.pk).exists()
 
 
 def _note(store: journal.PgJournal, state: RunState, fact: f.Fact) -> RunState:

@@ -156,6 +156,61 @@ def test_what_another_run_left_in_the_folder_is_asked_about(shared: Any) -> None
     played.is_sound()
 
 
+READS = ("read_file", {"path": "check.sh"})
+
+
+@pytest.mark.parametrize(
+    ("worked_in", "left", "copied"),
+    [
+        ("w", "check.sh", "w"),
+        ("w", "inner/check.sh", "w/inner"),
+        ("w/inner", "check.sh", "w"),
+    ],
+    ids=["the folder", "one around it", "one in it"],
+)
+def test_what_another_run_left_is_asked_about_in_a_copy_too(
+    shared: Any, folder: Path, worked_in: str, left: str, copied: str
+) -> None:
+    """That run worked in place, and what it wrote was rejected; the next one gets it as its own copy."""
+    (folder / "inner").mkdir(mode=0o777)
+    place = folder.parent
+    check = f"sh {(place / worked_in / left).relative_to(place / copied)}"
+    played = shared(write(left, f"echo evil >> {RAN}\n"))
+    for row in (use(played, place / worked_in, in_place=True), use(played, place / copied, in_place=False)):
+        played.task |= {"workspace": row, "criteria": [{"text": "It holds", "command": check}]}
+        played.begin(write(left, f"echo evil >> {RAN}\n") if not row.copy_for_each_run else READS)
+        gate = played.go()
+        assert (gate is not None, played.ran()) == (True, "")
+        played.decide(gate, "reject", reason="not on my machine")
+        assert (played.go(), played.ran()) == (None, "")
+    assert gate.reasons[0].startswith("an earlier run may have changed what this command executes")
+
+
+def test_a_copy_of_what_no_run_touched_is_checked_without_a_question(shared: Any, folder: Path) -> None:
+    """Neither do other copies of it count, nor a folder beside it whose name begins alike."""
+    (folder.parent / "w-too").mkdir(mode=0o777)
+    played = shared()
+    played.task["workspace"] = use(played, folder.parent / "w-too", in_place=True)
+    played.begin(EVIL)
+    played.decide(played.go(), "reject", reason="not on my machine")
+    assert played.go() is None
+    played.task["workspace"] = use(played, folder, in_place=False)
+    played.begin(EVIL)
+    played.decide(played.go())
+    assert played.go() is None
+    played.begin(READS)
+    assert played.go() is None
+    assert (played.run.end_reason, played.ran(), played.asked()) == ("criteria_met", "good\n", 0)
+
+
+def use(played: Played, path: Path, *, in_place: bool) -> Workspace:
+    """Another workspace, of the folder at ``path``."""
+    name = f"{path.name} {in_place}"
+    return Workspace.objects.create(
+        project=played.task["project"], name=name, path=str(path), copy_for_each_run=not in_place
+    )
+
+
 def test_the_first_run_in_a_folder_finds_what_people_left_there(shared: Any) -> None:
     played = shared(("read_file", {"path": "check.sh"}))
     assert played.go() is None
