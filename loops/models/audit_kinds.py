@@ -28,6 +28,7 @@ AUDIT_KINDS: dict[str, str] = {
     "monitor.detected": "The monitor found something in a run",
     "monitor.embeddings": "Embeddings of the monitor",
     "policy.changed": "Policy changed",
+    "policy.exceeded": "Above the policy: what an admin asked for",
     "policy.loosening_held": "Kept to the policy: what an agent was given",
     "policy.loosening_refused": "Refused: looser than the policy",
     "project.created": "Project created",

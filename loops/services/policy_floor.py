@@ -11,12 +11,11 @@ from typing import Any
 
 from loops.engine.limits.ceilings import (
     OFF_AT_ZERO,
+    REVIEW,
     Floor,
     Loosened,
     ceilings,
-    held,
     loosened,
-    strictest,
 )
 from loops.engine.state.limits import DEFAULTS, LIMITS
 from loops.models import ComplexityProfile, Fork, Membership, Policy, Run
@@ -24,7 +23,7 @@ from loops.querysets import ADMINISTER, can
 from loops.services import audit
 from loops.services.submission import MICRO, InvalidTask
 
-REFUSED, HELD = "policy.loosening_refused", "policy.loosening_held"
+REFUSED, HELD, EXCEEDED = "policy.loosening_refused", "policy.loosening_held", "policy.exceeded"
 
 
 def amounts(profile: ComplexityProfile) -> dict[str, int]:
@@ -52,35 +51,48 @@ def require(
     """Raise InvalidTask, with an audit event, where ``actor`` asks for more than the policy lets them."""
     if not limits and not final_review:
         return
-    found = loosened(floor_of(project.pk), limits, final_review)
-    if not found or can(actor, project.pk, ADMINISTER):
+    found = barred(loosened(floor_of(project.pk), limits, final_review), actor, can(actor, project.pk, ADMINISTER))
+    if not found:
         return
-    detail = {one.field: {"asked": one.asked, "allowed": one.allowed} for one in found}
-    audit.record(REFUSED, actor=actor, project=project, run=run, detail=detail)
+    audit.record(REFUSED, actor=actor, project=project, run=run, detail=_detail(found))
     raise InvalidTask({one.field: said(one, project.name) for one in found})
 
 
 def hold(run: Run, author: Any, limits: Mapping[str, int], final_review: str) -> tuple[dict[str, int], str]:
     """Limits and review with which ``run`` begins: as ``author`` asked, no looser than they may ask for now.
 
-    What an admin asked for stands. Whatever had to be held is recorded.
+    Whatever had to be held is recorded, and whatever is above the policy since an admin may ask for it.
     """
     floor = floor_of(run.project_id)
-    if can(author, run.project_id, ADMINISTER):
-        return dict(limits), final_review or floor.final_review
     found = loosened(floor, limits, final_review)
-    if found:
-        detail = {one.field: {"asked": one.asked, "allowed": one.allowed} for one in found}
-        audit.record(HELD, actor=author, run=run, detail=detail)
-    return held(floor, limits), strictest(final_review, floor.final_review)
+    over = barred(found, author, can(author, run.project_id, ADMINISTER))
+    for kind, some in ((HELD, over), (EXCEEDED, tuple(one for one in found if one not in over))):
+        if some:
+            audit.record(kind, actor=author, run=run, detail=_detail(some))
+    bound = {one.field: one.allowed for one in over}
+    given = {name: int(bound.get(f"limits.{name}", amount)) for name, amount in limits.items()}
+    return given, str(bound.get(REVIEW, final_review or floor.final_review))
+
+
+def barred(found: Iterable[Loosened], actor: Any, is_admin: bool) -> tuple[Loosened, ...]:
+    """What of ``found`` is not for ``actor`` to ask: admins of a project give any limit by name, and no looser review,
+    which would let them accept their own results; a superuser, who is trusted, anything."""
+    if actor.is_superuser and is_admin:
+        return ()
+    return tuple(one for one in found if one.field == REVIEW or not is_admin)
+
+
+def _detail(found: Iterable[Loosened]) -> dict[str, Any]:
+    return {one.field: {"asked": one.asked, "allowed": one.allowed} for one in found}
 
 
 def said(one: Loosened, project: str) -> str:
     """In words for people: what was asked for, what is allowed, and who can raise it."""
     asked, allowed = (in_words(one.field, amount) for amount in (one.asked, one.allowed))
+    submits = "" if one.field == REVIEW else "submit it, or "
     return (
-        f"asks for {asked}; the policy of {project} allows {allowed}: an admin of the project can submit it, or change "
-        "that under Admin, Policies"
+        f"asks for {asked}; the policy of {project} allows {allowed}: an admin of the project can {submits}change that "
+        "under Admin, Policies"
     )
 
 
@@ -108,7 +120,8 @@ def beyond(runs: Iterable[Run]) -> list[tuple[Run, tuple[Loosened, ...]]]:
     for run in rows:
         fork = forks.get(run.pk)
         author = fork.created_by if fork else run.task.created_by
-        more = loosened(floors[run.project_id], fork.limits if fork else run.task.limits, run.task.final_review)
-        if more and not author.is_superuser and (author.pk, run.project_id) not in admins:
+        asked = loosened(floors[run.project_id], fork.limits if fork else run.task.limits, run.task.final_review)
+        is_admin = author.is_superuser or (author.pk, run.project_id) in admins
+        if more := barred(asked, author, is_admin):
             found.append((run, more))
     return found

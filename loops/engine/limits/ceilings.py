@@ -15,8 +15,9 @@ from loops.engine.state.limits import LIMITS
 
 OFF_AT_ZERO = frozenset(name for name, row in LIMITS.items() if row.never_at_zero)
 """0 means never, which is looser than any number."""
+REVIEW = "final_review"
 REVIEWS = ("never", "unless_verified", "always")
-"""From the loosest to the strictest."""
+"""The field, and what it may be, from the loosest to the strictest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Loosened:
-    """A field that asks for more than the floor gives: ``limits.<name>`` or ``final_review``."""
+    """A field that asks for more than the floor gives: ``limits.<name>`` or ``REVIEW``."""
 
     field: str
     asked: int | str
@@ -54,7 +55,7 @@ def loosened(floor: Floor, limits: Mapping[str, int], final_review: str = "") ->
         if held(floor, {name: amount})[name] != amount
     ]
     if final_review and strictest(final_review, floor.final_review) != final_review:
-        found.append(Loosened("final_review", final_review, floor.final_review))
+        found.append(Loosened(REVIEW, final_review, floor.final_review))
     return tuple(found)
 
 

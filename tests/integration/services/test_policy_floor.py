@@ -31,7 +31,7 @@ from tests.integration.storage import forks
 from tests.integration.storage.forks import Ledger
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("S1", "S4", "D2")]
-REFUSED, HELD = "policy.loosening_refused", "policy.loosening_held"
+REFUSED, HELD, EXCEEDED = "policy.loosening_refused", "policy.loosening_held", "policy.exceeded"
 LOOSER: dict[str, Any] = {
     "max_steps": 101,
     "max_seconds": 1_801,
@@ -149,7 +149,7 @@ def test_what_the_policy_gives_is_taken_by_every_door(world: World, run: Run, do
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_an_admin_of_the_project_gives_more_and_it_stands(world: World, run: Run, door: str) -> None:
+def test_an_admin_of_the_project_gives_more_and_it_stands_and_is_recorded(world: World, run: Run, door: str) -> None:
     assert DOORS[door](world, world.admin, run, {"max_steps": 500, "max_seconds": 9_000}, "") == ""
     made = Run.objects.order_by("-pk")[0]
     if door in FORKING:
@@ -159,6 +159,13 @@ def test_an_admin_of_the_project_gives_more_and_it_stands(world: World, run: Run
         limits = run_spec(made)["limits"]
         assert (limits["max_steps"], limits["max_seconds"]) == (500, 9_000)
     assert not AuditEvent.objects.filter(kind__in=(REFUSED, HELD)).exists()
+    exceeded = AuditEvent.objects.get(kind=EXCEEDED)
+    assert (exceeded.run_id, exceeded.actor) == (made.pk, world.admin)
+    asked = {
+        "limits.max_steps": {"asked": 500, "allowed": 100},
+        "limits.max_seconds": {"asked": 9_000, "allowed": 1_800},
+    }
+    assert exceeded.detail.items() >= asked.items()
 
 
 @pytest.mark.parametrize("name", LOOSER)
@@ -174,14 +181,26 @@ def test_each_limit_is_a_floor(world: World, name: str) -> None:
 
 @pytest.mark.parametrize("door", ["page", "API"])
 @pytest.mark.parametrize(("floor", "looser"), [("unless_verified", "never"), ("always", "unless_verified")])
-def test_a_review_is_never_made_looser(world: World, run: Run, door: str, floor: str, looser: str) -> None:
+@pytest.mark.parametrize("who", ["operator", "admin"])
+def test_a_review_is_never_made_looser(world: World, run: Run, door: str, floor: str, looser: str, who: str) -> None:
+    """By nobody whom the policy binds: an admin of the project changes it for all, as a version, or not at all."""
     Policy.objects.filter(project=world.project).update(final_review=floor)
-    said = DOORS[door](world, world.operator, run, {}, looser).replace("&quot;", '"').replace('\\"', '"')
-    assert f'asks for "{looser}"; the policy of Invoices allows "{floor}"' in said
-    assert AuditEvent.objects.get(kind=REFUSED).detail == {"final_review": {"asked": looser, "allowed": floor}}
-    assert DOORS[door](world, world.operator, run, {}, "always") == ""
-    assert DOORS[door](world, world.admin, run, {}, looser) == ""
-    assert run_spec(Run.objects.order_by("-pk")[0])["final_review"] == looser
+    person = getattr(world, who)
+    said = DOORS[door](world, person, run, {}, looser).replace("&quot;", '"').replace('\\"', '"')
+    assert f'asks for "{looser}"; the policy of Invoices allows "{floor}": an admin of the project can change' in said
+    event = AuditEvent.objects.get(kind=REFUSED)
+    assert (event.actor, event.detail) == (person, {"final_review": {"asked": looser, "allowed": floor}})
+    assert DOORS[door](world, person, run, {}, "always") == ""
+    assert run_spec(Run.objects.order_by("-pk")[0])["final_review"] == "always"
+
+
+def test_a_review_that_a_superuser_makes_looser_stands_and_is_recorded(world: World, run: Run) -> None:
+    assert by_page(world, world.root, run, {}, "never") == ""
+    made = Run.objects.order_by("-pk")[0]
+    assert run_spec(made)["final_review"] == "never"
+    exceeded = AuditEvent.objects.get(kind=EXCEEDED)
+    assert (exceeded.actor, exceeded.run_id) == (world.root, made.pk)
+    assert exceeded.detail == {"final_review": {"asked": "never", "allowed": "unless_verified"}}
 
 
 def test_a_model_without_a_price_is_asked_for_only_where_the_policy_lets_people(world: World, run: Run) -> None:
@@ -239,8 +258,17 @@ def test_a_row_that_was_written_by_no_door_is_held_where_its_run_begins(world: W
     assert set(held.detail) == {*(f"limits.{name}" for name in LOOSER), "final_review"}
 
 
+def test_an_admins_row_keeps_its_limits_and_not_its_review(world: World) -> None:
+    run = world.submit(actor=world.admin, limits={"max_steps": 500}).run
+    Task.objects.filter(pk=run.task_id).update(final_review="never")
+    spec = run_spec(Run.objects.get(pk=run.pk))
+    assert (spec["limits"]["max_steps"], spec["final_review"]) == (500, "unless_verified")
+    assert set(AuditEvent.objects.get(kind=HELD).detail) == {"final_review"}
+    assert set(AuditEvent.objects.get(kind=EXCEEDED).detail) == {"limits.max_steps"}
+
+
 def test_what_an_admin_gave_ends_with_the_role(world: World) -> None:
-    run = world.submit(actor=world.admin, limits={"max_steps": 500}, final_review="never").run
+    run = world.submit(actor=world.admin, limits={"max_steps": 500}).run
     assert run_spec(run)["limits"]["max_steps"] == 500
     Membership.objects.filter(user=world.admin).update(role="operator")
     spec = run_spec(Run.objects.get(pk=run.pk))
@@ -252,7 +280,7 @@ def test_a_fork_of_a_generous_run_gets_what_its_own_author_may_give(
 ) -> None:
     settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
     settings.AGENTOPS_CELERY = "tests.integration.storage.dispatched.app"
-    submitted = world.submit(actor=world.admin, limits={"max_steps": 1_000}, final_review="never").run
+    submitted = world.submit(actor=world.admin, limits={"max_steps": 1_000}).run
     mine = forks.parent_in(tmp_path / "parent", submitted)  # which begins with a thousand steps and a million seconds
     Policy.objects.filter(project=world.project).update(final_review="always")
     assert mine.drive([fakes.says("1", ("act", {})), fakes.done()], Ledger().tools()) == "ended"
@@ -260,7 +288,7 @@ def test_a_fork_of_a_generous_run_gets_what_its_own_author_may_give(
     theirs = forks.begin(fork_run(actor=world.operator, run=mine.run, step=1).run).state
     assert (theirs.limits.max_steps, theirs.limits.max_seconds, theirs.spec.final_review) == (100, 1_800, "always")
     own = forks.begin(fork_run(actor=world.admin, run=mine.run, step=1).run).state
-    assert (own.limits.max_steps, own.limits.max_seconds, own.spec.final_review) == (1_000, 10**6, "never")
+    assert (own.limits.max_steps, own.limits.max_seconds, own.spec.final_review) == (1_000, 10**6, "always")
 
 
 @pytest.mark.spec("D3")
@@ -312,6 +340,10 @@ def test_doctor_names_projects_whose_open_runs_were_asked_for_more(world: World)
     assert policy_floor.open_runs()[0] == "ok"
     run = world.submit(limits={"max_steps": 90}).run
     world.submit(actor=world.admin, limits={"max_steps": 900})
+    mild = world.submit(actor=world.admin).run
+    Task.objects.filter(pk=mild.task_id).update(final_review="never")
+    assert policy_floor.open_runs()[1].endswith(": 1"), "an admin's review, and no limit of an admin's"
+    Task.objects.filter(pk=mild.task_id).update(final_review="")
     Policy.objects.filter(project=world.project).update(task_limits={"max_steps": 50})
     state, what, todo, where = policy_floor.open_runs()
     assert (state, where) == ("warning", "in Invoices")
