@@ -9,7 +9,6 @@ from loops.models import Workspace
 from loops.runs import composition
 from loops.tools.workspace_roots import PROJECT, SHARED
 from loops.workspaces import copies
-from loops.workspaces.access import nested
 
 NAMED = 5
 ALLOW = "a superuser allows them in Admin > Workspaces, or name their folder in AGENTOPS_WORKSPACE_ROOTS"
@@ -37,8 +36,8 @@ def refused() -> Finding:
     """Those that tasks may not name, and for which runs wait, and those that change each other."""
     rows = list(Workspace.objects.exclude(path="").select_related("project"))
     kinds = [
-        ("Workspaces refused", copies.refusal, ALLOW),
-        ("Workspaces that lie in each other", lambda row: nested(row, rows), COPY),
+        ("Workspaces refused", copies.closed, ALLOW),
+        ("Workspaces that lie in each other", lambda row: "" if copies.closed(row) else copies.beside(row), COPY),
     ]
     said, todo, shown = [], [], []
     for title, why, what in kinds:

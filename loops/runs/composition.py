@@ -34,7 +34,7 @@ from loops.tools.gateway import ToolGateway
 from loops.tools.policy import AccessRule
 from loops.tools.registry import ToolRegistry
 from loops.tools.sandbox.capability import SandboxLevel, probe
-from loops.tools.workspace_roots import Folders, Roots, lies_in, plain
+from loops.tools.workspace_roots import Folders, Roots, lies_in, nested, plain
 
 log = logging.getLogger(__name__)
 LONGEST_SHOWN = 60
@@ -209,9 +209,10 @@ _RULES = (
     "SELECT access, agent_type, tool, operation, paths, note FROM loops_accessrule WHERE project_id = %s ORDER BY id"
 )
 _COLLEAGUES = "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AND id <> %s AND is_active ORDER BY name"
-_ALLOWED = (
-    "SELECT 1 FROM loops_workspace WHERE project_id = %s AND allowed_path = %s AND allowed_in_place "
-    "AND allowed_by_id IS NOT NULL LIMIT 1"
+_IN_PLACE = (
+    "SELECT name, path, NOT copy_for_each_run, "
+    "allowed_path = %(path)s AND allowed_in_place AND allowed_by_id IS NOT NULL FROM loops_workspace "
+    "WHERE project_id = %(project)s AND (NOT copy_for_each_run OR allowed_path = %(path)s) ORDER BY name"
 )
 
 
@@ -253,8 +254,12 @@ def refusing(run: Run, connection: Any) -> Refused:
     def refused(path: str) -> str:
         if not path or (Path(path).name == name and lies_in(path, runs)):
             return ""
-        allowed = connection.execute(_ALLOWED, [project.pk, plain(path)]).fetchone() is not None
-        return folder_refusal(project.slug, path, in_place=True, allowed=allowed)
+        here = plain(path)
+        rows = connection.execute(_IN_PLACE, {"path": here, "project": project.pk}).fetchall()
+        others = [(its_name, its_path) for its_name, its_path, in_place, _ in rows if in_place]
+        mine = next((its_name for its_name, its_path in others if plain(its_path) == here), shortened(here))
+        said = folder_refusal(project.slug, path, in_place=True, allowed=any(allowed for *_, allowed in rows))
+        return said or nested(mine, here, others)
 
     return refused
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -131,6 +131,26 @@ class Folders:
 def plain(path: str) -> str:
     """The spelling that is kept: without slashes that mean nothing. What is misspelt stays as it is."""
     return path if not path.startswith("/") or ".." in path.split("/") else f"/{os.path.normpath(path).strip('/')}"
+
+
+def overlap(path: str, other: str) -> bool:
+    """Is one the other, or in it? Nobody can tell of what is no absolute path: rows from before may have such."""
+    return path.startswith("/") and other.startswith("/") and (_within(path, other) or _within(other, path))
+
+
+def nested(name: str, path: str, others: Iterable[tuple[str, str]]) -> str:
+    """Why the workspace ``name`` at ``path`` and one of ``others``, (name, path), may not both be used in place, or "".
+
+    A run in the outer one could change the folder of the inner one under those who work there, and commands take turns
+    in a folder, not with those in one around it.
+    """
+    path = plain(path)
+    for its_name, its_path in others:
+        other = plain(its_path)
+        if other != path and overlap(path, other):
+            pair = f"{name} and {its_name} lie in each other, both used in place"
+            return f"{pair}: let one work on copies, in Admin > Workspaces"
+    return ""
 
 
 def lies_in(path: str, folder: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -17,8 +15,8 @@ from loops.runs.composition import ONLY_A_SUPERUSER, roots
 from loops.services import audit
 from loops.services.access import require
 from loops.services.people import NotPossible
-from loops.tools.workspace_roots import plain
-from loops.workspaces.copies import REFUSED, refusal
+from loops.tools.workspace_roots import overlap, plain
+from loops.workspaces.copies import REFUSED, beside, refusal
 
 SAY_SO = (
     "lies outside the workspace roots, or another project has it too: tick “Allow this folder” if agents may have it"
@@ -69,7 +67,7 @@ def allow(actor: Any, workspace: Workspace) -> str:
     """Open the folder, in the use that the row states, to its project. Superusers only. Returns why not, or ""."""
     if not actor.is_superuser:
         raise PermissionError("only a superuser opens folders to agents")
-    if said := _never(workspace.path) or nested(workspace):
+    if said := _never(workspace.path) or beside(workspace):
         return said
     workspace.allowed_path, workspace.allowed_in_place = plain(workspace.path), not workspace.copy_for_each_run
     workspace.allowed_by, workspace.allowed_at = actor, timezone.now()
@@ -82,7 +80,7 @@ def allow(actor: Any, workspace: Workspace) -> str:
 def _said(actor: Any, draft: Workspace, allowed: bool) -> str:
     if not draft.path:
         return ""
-    if said := _never(draft.path) or nested(draft):
+    if said := _never(draft.path) or beside(draft):
         return said
     shared = _is_also_anothers(draft.project, draft.path)
     if allowed or (not refusal(draft) and (not shared or draft.allowed_path == draft.path)):
@@ -95,34 +93,11 @@ def _never(path: str) -> str:
     return places.forbidden(path) or places.unreachable(path)
 
 
-def nested(draft: Workspace, rows: Iterable[Workspace] | None = None) -> str:
-    """Why two folders that agents change in place may not lie in each other; "" where none of a project does.
-
-    A run in the outer one could change the folder of the inner one under those who work there. ``rows`` are the
-    workspaces to compare with, where they were read already.
-    """
-    if draft.copy_for_each_run:
-        return ""
-    path = plain(draft.path)
-    for row in Workspace.objects.filter(project=draft.project, copy_for_each_run=False) if rows is None else rows:
-        beside = row.pk == draft.pk or row.project_id != draft.project_id or row.copy_for_each_run
-        other = plain(row.path)
-        if not beside and other != path and _overlap(path, other):
-            return f"{path} and the workspace {row.name} ({other}) lie in each other: let one work on copies"
-    return ""
-
-
 def _is_also_anothers(project: Project, path: str) -> bool:
     others = Workspace.objects.exclude(project=project).values_list("path", flat=True)
     made = roots().made
     return any(
-        _overlap(path, other)
+        overlap(path, other)
         for other in map(plain, others)
         if not any(other.startswith(f"{folder}/") for folder in made)
     )
-
-
-def _overlap(path: str, other: str) -> bool:
-    """Is one the other, or in it? Nobody can tell of what is no absolute path: rows from before may have such."""
-    both = [path, other]
-    return all(one.startswith("/") for one in both) and os.path.commonpath(both) in both

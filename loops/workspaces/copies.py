@@ -20,7 +20,7 @@ from loops.services import audit
 from loops.storage import journal
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.workspace import SKIPPED
-from loops.tools.workspace_roots import ThroughALink, plain
+from loops.tools.workspace_roots import ThroughALink, nested, plain
 from loops.workspaces import permissions, snapshots
 
 MAX_BYTES = 2 * 1024**3
@@ -49,6 +49,19 @@ def _not_here(path: str) -> str:
 
 def refusal(workspace: Workspace) -> str:
     """Why no task may name the workspace, for people; "" when one may."""
+    return closed(workspace) or beside(workspace)
+
+
+def beside(workspace: Workspace) -> str:
+    """Why a workspace that is used in place waits for another of its project, which lies in it or around it, or ""."""
+    if workspace.copy_for_each_run or not workspace.path:
+        return ""
+    rows = Workspace.objects.filter(project=workspace.project_id, copy_for_each_run=False).exclude(pk=workspace.pk)
+    return nested(workspace.name, workspace.path, rows.values_list("name", "path"))
+
+
+def closed(workspace: Workspace) -> str:
+    """Why the folder is not open to the project, whatever else it uses; "" when it is."""
     if not workspace.path:
         return ""
     path, in_place = plain(workspace.path), not workspace.copy_for_each_run

@@ -175,10 +175,14 @@ def test_what_another_run_left_is_asked_about_in_a_copy_too(
     (folder / "inner").mkdir(mode=0o777)
     place = folder.parent
     check = f"sh {(place / worked_in / left).relative_to(place / copied)}"
-    played = shared(write(left, f"echo evil >> {RAN}\n"))
-    for row in (use(played, place / worked_in, in_place=True), use(played, place / copied, in_place=False)):
-        played.task |= {"workspace": row, "criteria": [{"text": "It holds", "command": check}]}
-        played.begin(write(left, f"echo evil >> {RAN}\n") if not row.copy_for_each_run else READS)
+    played = shared()
+    played.task["criteria"] = [{"text": "It holds", "command": check}]
+    for path, in_place, call in (
+        (worked_in, True, write(left, f"echo evil >> {RAN}\n")),
+        (copied, False, READS),
+    ):
+        played.task["workspace"] = use(played, place / path, in_place=in_place)
+        played.begin(call)
         gate = played.go()
         assert (gate is not None, played.ran()) == (True, "")
         played.decide(gate, "reject", reason="not on my machine")
@@ -204,7 +208,8 @@ def test_a_copy_of_what_no_run_touched_is_checked_without_a_question(shared: Any
 
 
 def use(played: Played, path: Path, *, in_place: bool) -> Workspace:
-    """Another workspace, of the folder at ``path``."""
+    """Another workspace, of the folder at ``path``, in which nobody else works in place now."""
+    Workspace.objects.update(copy_for_each_run=True)
     name = f"{path.name} {in_place}"
     return Workspace.objects.create(
         project=played.task["project"], name=name, path=str(path), copy_for_each_run=not in_place

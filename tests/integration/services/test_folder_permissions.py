@@ -91,6 +91,7 @@ def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.django_db
 @pytest.mark.spec("I7", "X5")
 def test_a_run_in_such_a_folder_ends_with_that_sentence(closed: Path) -> None:
     workspace = Workspace(name="Shop", path=str(closed), copy_for_each_run=False, project=Project(slug="p"))

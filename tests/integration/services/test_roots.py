@@ -19,7 +19,8 @@ from gates.models import Gate
 from loops.models import AuditEvent, Fact, Policy, Run, ToolCallRecord, Workspace
 from loops.runs.composition import rejudge
 from loops.runs.drive import drive
-from loops.services import forks, models, people
+from loops.services import forks, models, people, preflight
+from loops.services.steering import NotPossible
 from loops.services.submission import InvalidTask
 from loops.workspaces import access, copies
 from tests.decisions import decide
@@ -299,6 +300,7 @@ def test_doctor_names_folders_that_lie_in_each_other(world: World, place: Path) 
     Workspace.objects.create(project=world.project, name="relative", path="shop", copy_for_each_run=False)
     found = {check.name: check for check in checks.standing()}["workspaces"]
     assert found.said == "Workspaces refused: 1; Workspaces that lie in each other: 2", "each hides no other"
+    assert all(found.detail.count(f"{name} in ") == 1 for name in ("relative", "shop", "shop/inner")), "and none twice"
     assert "superuser" in found.todo
     assert "copies" in found.todo
     Workspace.objects.filter(name="relative").delete()
@@ -376,6 +378,70 @@ def test_a_run_that_has_begun_waits_before_it_acts(world: World, place: Path) ->
     assert rejudge(run.pk, *call_of(run)).access.value == "deny"
     (place / "roots/shop").unlink()
     (place / "moved").rename(place / "roots/shop")
+    Run.objects.filter(pk=run.pk).update(wake_at=timezone.now() - timedelta(seconds=1), lease_until=None)
+    assert drive(run.pk, "three") == "ended"
+
+
+@pytest.fixture
+def nested(world: World, place: Path) -> tuple[Workspace, Workspace]:
+    """Two rows that lie in each other, from before that was refused, or by a door of nobody: an outer and an inner."""
+    (place / "roots/shop/inner").mkdir()
+    outer, inner = (
+        Workspace.objects.create(
+            project=world.project, name=name, path=str(place / "roots" / path), copy_for_each_run=False
+        )
+        for name, path in (("Outer", "shop"), ("Inner", "shop/inner"))
+    )
+    return outer, inner
+
+
+def test_no_run_begins_in_folders_that_lie_in_each_other(world: World, nested: tuple[Workspace, Workspace]) -> None:
+    outer, inner = nested
+    for one, other in ((outer, inner), (inner, outer)):
+        with pytest.raises(InvalidTask, match=f"{one.name} and {other.name} lie in each other.* copies, in Admin"):
+            world.submit(workspace=one)
+        tried = {"criteria": [{"text": "It holds", "command": "true"}], "workspace": one, "agent": world.agent}
+        with pytest.raises(NotPossible, match="lie in each other"):
+            preflight.ask(actor=world.operator, project=world.project, **tried)
+    Workspace.objects.filter(pk=inner.pk).update(copy_for_each_run=True)
+    first, second = (world.submit(workspace=Workspace.objects.get(pk=one.pk)).run for one in nested)
+    assert (copies.prepare(first), copies.where(first).own) == (outer.path, False)
+    assert copies.prepare(second) != inner.path, "a copy is nobody's folder but its own"
+
+
+def test_a_run_that_was_queued_waits_while_they_lie_in_each_other(
+    world: World, nested: tuple[Workspace, Workspace]
+) -> None:
+    outer, inner = nested
+    Workspace.objects.filter(pk=outer.pk).update(copy_for_each_run=True)
+    run = world.submit(workspace=Workspace.objects.get(pk=inner.pk)).run
+    Workspace.objects.filter(pk=outer.pk).update(copy_for_each_run=False)
+    with pytest.raises(copies.WorkspaceElsewhere, match="Inner and Outer lie in each other"):
+        copies.prepare(Run.objects.get(pk=run.pk))
+
+
+@pytest.mark.spec("I7", "J4")
+@pytest.mark.parametrize(("at", "other"), [(0, 1), (1, 0)], ids=["the outer one", "the inner one"])
+def test_a_run_that_has_begun_waits_while_they_lie_in_each_other(
+    world: World, place: Path, nested: tuple[Workspace, Workspace], at: int, other: int
+) -> None:
+    world.agent.actor_model = models.ensure_script("asks_a_question", pace=0)
+    world.agent.save()
+    Policy.objects.filter(project=world.project).update(final_review="never")
+    theirs = Workspace.objects.filter(pk=nested[other].pk)
+    theirs.update(copy_for_each_run=True)
+    run = world.submit(workspace=Workspace.objects.get(pk=nested[at].pk)).run
+    drive(run.pk, "one")
+    gate = Gate.objects.get(run=run, status="open")
+    theirs.update(copy_for_each_run=False)
+    decide(actor=world.operator, gate_id=gate.pk, verdict="respond", digest=gate.digest, payload={"answer": "Yes"})
+    assert drive(run.pk, "two") == "folder"
+    run.refresh_from_db()
+    said = f"{nested[at].name} and {nested[other].name} lie in each other, both used in place"
+    assert (run.status, said in run.waiting_on) == ("waiting_for_resource", True)
+    assert "let one work on copies, in Admin > Workspaces" in run.waiting_on
+    assert rejudge(run.pk, *call_of(run)).access.value == "deny"
+    theirs.update(copy_for_each_run=True)
     Run.objects.filter(pk=run.pk).update(wake_at=timezone.now() - timedelta(seconds=1), lease_until=None)
     assert drive(run.pk, "three") == "ended"
 
