@@ -92,6 +92,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
+    "agentops.edge.admin_text.AdminText",
 ]
 ROOT_URLCONF = "agentops.urls"
 ASGI_APPLICATION = "agentops.asgi.application"

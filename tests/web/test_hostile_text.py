@@ -6,6 +6,7 @@ import io
 import logging
 import re
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -13,9 +14,12 @@ from urllib.parse import unquote
 import pytest
 from django.core.management import CommandError, call_command, get_commands, load_command_class
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 
 from agentops import logs
+from agentops.edge.admin_text import shown as shown_in_admin
 from loops.engine import facts as f
 from loops.engine.values import FailureKind
 from loops.management.terminal import TerminalCommand
@@ -123,6 +127,29 @@ def named(world: World, text: str) -> str:
     return pages + reviewed + shown(make.superuser(), "/system/", "/system/breakers/")
 
 
+def admin(world: World, text: str) -> str:
+    """Lists, forms and histories of Django's admin, whose templates are no ones of ours."""
+    rows = in_the_admin(world, text)
+    lists = [reverse(f"admin:loops_{row._meta.model_name}_changelist") for row in rows]
+    each = [
+        reverse(f"admin:loops_{row._meta.model_name}_{page}", args=[row.pk])
+        for row in rows
+        for page in ("change", "history")
+    ]
+    return re.sub(r"<script.*?</script>", "", shown(make.superuser(), *lists, *each), flags=re.DOTALL)
+
+
+def in_the_admin(world: World, text: str) -> list[Any]:
+    """One row of each kind, and a second project, so that lists offer to show one only."""
+    make.project()
+    Project.objects.filter(pk=world.project.pk).update(name=text)
+    Agent.objects.filter(pk=world.run.agent_id).update(name=text, instructions=text)
+    Task.objects.filter(pk=world.run.task_id).update(title=text, goal=text)
+    Workspace.objects.create(project=world.project, name=text)
+    AccessRule.objects.create(project=world.project, tool=text, access="ask", note=text)
+    return [model.objects.order_by("-pk")[0] for model in (Project, Agent, Task, Workspace, AccessRule)]
+
+
 def said(world: World, text: str) -> str:
     """Sentences of a model and of people, as the page of a run shows them."""
     run = make.run(Task.objects.get(pk=world.run.task_id))
@@ -193,8 +220,8 @@ def log_traceback(_: World, text: str) -> str:
         return logs.Line().format(record)
 
 
-MANY_PAGES = ("named", "said")
-HTML = ("card", "queue", "bulk", "pages", "named", "said")
+MANY_PAGES = ("named", "said", "admin")
+HTML = ("card", "queue", "bulk", "pages", "named", "said", "admin")
 OUTPUTS: dict[str, Callable[[World, str], str]] = {
     "card": card,
     "queue": queue,
@@ -202,6 +229,7 @@ OUTPUTS: dict[str, Callable[[World, str], str]] = {
     "pages": pages,
     "named": named,
     "said": said,
+    "admin": admin,
     "toast": toast,
     "announced": announced,
     "workspaces": workspaces_command,
@@ -221,6 +249,63 @@ def test_nothing_deceives_and_nothing_is_left_out(world: World, output: str) -> 
         odd = [page[max(0, at - 80) : at + 20] for at, letter in enumerate(page) if letter in deceives]
         assert odd == [], what
         assert "<script>alert" not in page or output not in HTML, what
+
+
+def test_a_form_of_the_admin_gives_every_text_back_as_it_is(world: World) -> None:
+    """What deceives as well as a name in an alphabet of its own: whoever saves the form changes nothing."""
+    client = Client()
+    client.force_login(make.superuser())
+    for text in (AT_ONCE, "Бухгалтерия \u201cЖизнь\u201d & 会計"):
+        agent = in_the_admin(world, text)[1]
+        page = client.get(reverse("admin:loops_agent_change", args=[agent.pk]))
+        html = page.content.decode()
+        value = re.search(
+            r'<input[^>]*?name="name"[^>]*?value="([^"]*)"|<input[^>]*?value="([^"]*)"[^>]*?name="name"', html
+        )
+        edited = re.search(r'<textarea[^>]*name="instructions"[^>]*>(.*?)</textarea>', html, re.DOTALL)
+        assert value is not None
+        assert edited is not None
+        sent = {name: "" if given is None else given for name, given in page.context["adminform"].form.initial.items()}
+        sent |= {"name": unescape(value[1] or value[2]), "instructions": unescape(edited[1]).strip(), "reason": "r"}
+        answer = client.post(page.request["PATH_INFO"], sent)
+        assert answer.status_code == 302, answer.context["adminform"].form.errors
+        agent.refresh_from_db()
+        assert (agent.name, agent.instructions) == (text.strip(), text.strip())
+
+
+def test_ordinary_pages_of_the_admin_are_what_they_were(world: World, settings: Any) -> None:
+    """Byte for byte, with quotation marks, dashes and names in other alphabets."""
+    rows = in_the_admin(world, "Бухгалтерия \u201cЖизнь\u201d \u2013 d\u2019été & 会計")
+    names = [reverse(f"admin:loops_{row._meta.model_name}_changelist") for row in rows]
+    names += [reverse(f"admin:loops_{row._meta.model_name}_change", args=[row.pk]) for row in rows]
+    root = make.superuser()
+
+    def pages() -> list[str]:
+        client = Client()
+        client.force_login(root)
+        answers = [client.get(name) for name in names]
+        assert all(int(answer["Content-Length"]) == len(answer.content) for answer in answers)
+        return [re.sub(r"csrfmiddlewaretoken[^>]*", "", answer.content.decode()) for answer in answers]
+
+    found = pages()
+    settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if not name.endswith("AdminText")]
+    assert found == pages()
+    in_the_admin(world, AT_ONCE)
+    assert any(map(is_odd, "".join(pages()))), "control: without it they are there"
+
+
+def test_what_is_said_of_a_thing_in_the_admin_is_no_code_either() -> None:
+    tag = f'<a title="{escape(AT_ONCE)}" href="/x?q=%E2" data-id="п&#x27;" hidden>x</a>'
+    told = shown_in_admin(tag)
+    assert not any(letter in told for letter in deceiving(AT_ONCE))
+    assert told.endswith(' href="/x?q=%E2" data-id="п&#x27;" hidden>x</a>')
+    for kept in (
+        "<script>\u202e</script>",
+        "<p>&nbsp;&#8238;A&amp;B</p>",
+        '<option value="\u202e">x</option>',
+        "a &# \u00e9 & b <",
+    ):
+        assert shown_in_admin(kept) == kept
 
 
 PAGES = Path(__file__).parents[2] / "templates"
