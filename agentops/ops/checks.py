@@ -5,7 +5,7 @@ A check never fails itself: what keeps it from answering is the very thing to be
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from agentops import roles
 from agentops.health import BEAT_KEY, OLDEST_BEAT
 from agentops.ops import (
     anchors,
+    chains,
     disk,
     monitor,
     packages,
@@ -37,14 +38,12 @@ from loops.engine.text.truncation import shortened
 from loops.models import AuditEvent, Run
 from loops.services import retention
 from loops.services.sandbox import KEY as SANDBOX_KEY
-from loops.storage import chain
 from loops.storage.journal import TTL_S
 
 OLDEST_SERVER = 14
 CLOCKS_APART_S = 2.0
 UNTAKEN_S = 60
 BACKUP_DAYS = 7
-SAMPLE = 20
 DURABLE = {
     "fsync": "Commits reach the disk",
     "synchronous_commit": "A commit waits until it is durable",
@@ -88,7 +87,7 @@ def moving() -> list[Check]:
 def everything(*, all_chains: bool = False) -> list[Check]:
     """All there is to check, workers and chains too: takes seconds, with ``all_chains`` as long as history is."""
     workers = _run("parts", {"workers": _workers})
-    return [*standing(), *moving(), *workers, *_run("history", {"chains": lambda: _chains(all_chains)})]
+    return [*standing(), *moving(), *workers, *_run("history", {"chains": lambda: chains.verified(all_chains)})]
 
 
 def _run(group: str, checks: dict[str, Callable[[], Finding]]) -> list[Check]:
@@ -336,26 +335,6 @@ def _workers() -> Finding:
     if not alive:
         return ERROR, "no response within a second", "start a worker"
     return OK, f"{len(alive)} alive: {', '.join(worker['name'] for worker in alive)}"
-
-
-# --- History ------------------------------------------------------------------------------------------------------
-
-
-def _chains(all_of_them: bool) -> Finding:
-    problems, runs, facts = [], 0, 0
-    for run in [None] if all_of_them else _latest():
-        report = chain.verify(run)
-        problems += report.problems
-        runs, facts = runs + report.runs, facts + report.facts
-    if problems:
-        said = f"{len(problems)} problems, the first: {problems[0]}"
-        return ERROR, said, "run `manage.py verify_chain`; see operations"
-    which = "" if all_of_them else " (the latest; --chains: all)"
-    return OK, f"{runs} runs with {facts} facts match their hashes{which}"
-
-
-def _latest() -> Iterator[Any]:
-    yield from Run.objects.order_by("-last_activity_at").values_list("pk", flat=True)[:SAMPLE]
 
 
 SETTINGS = {

@@ -178,11 +178,12 @@ def _prompts(run: Run) -> dict[str, Any]:
 @login_required
 @require_POST
 def verify(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
-    """Recompute every hash of the run's journal and of its record."""
+    """Recompute every hash of the run's journal and of its record. The anchor, for which all seals are read, is left to
+    ``verify_chain``."""
     run = access.run_or_404(request, run_id)
     outcome = chain.verify(run.pk)
     if request.headers.get("HX-Request"):
-        return render(request, "loops/_verified.html", {"outcome": outcome})
+        return render(request, "loops/_verified.html", {"outcome": outcome, "run": run})
     record = ProvenanceRecord.objects.filter(run=run).first()
     return render(
         request, "loops/run_provenance.html", page(request, run, "run-provenance", record=record, outcome=outcome)

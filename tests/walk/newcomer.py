@@ -159,7 +159,7 @@ class Newcomer:
     def _provenance(self, page: Any) -> None:
         page.get_by_role("link", name="Provenance").click()
         page.get_by_role("button", name="Verify").click()
-        page.get_by_text("match their hashes").wait_for()
+        page.get_by_text("match their own hashes").wait_for()
 
     def _fork_and_stop(self, page: Any) -> None:
         page.goto(f"{self.installation.url}/runs/{self.figures.run_id}/fork/?step=2")

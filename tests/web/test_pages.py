@@ -256,8 +256,11 @@ def test_the_lifecycle_is_drawn_from_the_table(house):
 def test_verify_tells_a_whole_record_from_a_damaged_one(house):
     story.begin(house.run)
     client, address = house.client("viewer"), reverse("run-verify", args=[house.run.pk])
-    assert "Verified: " in text_of(client.post(address, headers={"HX-Request": "true"}))
-    assert "Verified: " in text_of(client.post(address))
+    for answer in (client.post(address, headers={"HX-Request": "true"}), client.post(address)):
+        said = text_of(answer)
+        assert "Verified: " in said
+        assert "match their own hashes" in said
+        assert f"<code>manage.py verify_chain {house.run.pk}</code> says: it compares with the anchor" in said
     Run.objects.filter(pk=house.run.pk).update(head_seq=99)
     assert "Hash mismatch." in text_of(client.post(address, headers={"HX-Request": "true"}))
 

@@ -19,7 +19,11 @@ class Command(TerminalCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the flags."""
         parser.add_argument("--json", action="store_true", help="a list of {group, name, status, said, todo}")
-        parser.add_argument("--chains", action="store_true", help="verify every run's chain, not only the latest")
+        parser.add_argument(
+            "--chains",
+            action="store_true",
+            help="verify all chains, seals and anchors, not only the latest chains",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Check and tell."""

@@ -15,6 +15,7 @@ from django.db import connection
 
 from agentops import roles
 from agentops.evidence import rounds, seals, tables
+from agentops.ops import checks
 from tests.integration.evidence.conftest import thief, verdict
 
 pytestmark = [pytest.mark.spec("N1")]
@@ -244,6 +245,34 @@ def test_the_newest_facts_are_not_cut_with_the_head_set_back() -> None:
     assert "was cut or rewritten" in alone
     assert "loops_fact: history up to entry" in sealed_anew, "only the anchor still knows"
     assert verdict() == verdict(str(run)) == ""
+
+
+@pytest.mark.usefixtures("anchored")
+def test_doctor_finds_a_cut_end_by_the_anchor_and_says_what_it_compares_without() -> None:
+    """Of the newest result, so that its record is missed by no other: all hashes fit."""
+
+    def found(all_chains: bool) -> tuple[str, str]:
+        (one,) = (check for check in checks.everything(all_chains=all_chains) if check.name == "chains")
+        return one.status, one.said
+
+    whole = found(all_chains=True)
+    with thief() as cursor:
+        cursor.execute("SELECT run_id FROM loops_provenancerecord ORDER BY number DESC LIMIT 1")
+        run = cursor.fetchone()
+        for table in ("loops_provenancerecord", "loops_artifact", "loops_tombstone"):
+            cursor.execute(f"DELETE FROM {table} WHERE run_id = %s", run)
+        cursor.execute("DELETE FROM loops_fact WHERE run_id = %s AND seq > 3", run)
+        cursor.execute(
+            "UPDATE agent_execution_history r SET head_seq = 3, head_hash = f.hash FROM loops_fact f "
+            "WHERE r.id = %s AND f.run_id = r.id AND f.seq = 3",
+            run,
+        )
+        latest, every = found(all_chains=False), found(all_chains=True)
+    assert whole[0] == checks.OK
+    assert "match their hashes, seals and anchors" in whole[1]
+    assert latest[0] == checks.OK
+    assert "match their own hashes (the latest; --chains: all, and with the anchor)" in latest[1]
+    assert every[0] == checks.ERROR
 
 
 @pytest.mark.usefixtures("anchored")

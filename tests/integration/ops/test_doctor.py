@@ -24,7 +24,7 @@ from django.utils import timezone
 from agentops.embedded import EmbeddedError
 from agentops.health import BEAT_KEY
 from agentops.management.commands import up
-from agentops.ops import checks
+from agentops.ops import chains, checks
 from agentops.roles import app_role
 from loops.models import ApiToken, Run
 from loops.services import tokens
@@ -177,10 +177,10 @@ def test_a_broker_that_is_away(settings: Any) -> None:
 
 def test_a_broken_chain_is_found(settings: Any) -> None:
     run = owned.begun().run
-    assert checks._chains(False)[0] == checks.OK
+    assert chains.verified(False)[0] == checks.OK
     Run.objects.filter(pk=run.pk).update(head_hash=b"x")
     for all_of_them in (False, True):
-        status, said, todo = checks._chains(all_of_them)
+        status, said, todo = chains.verified(all_of_them)
         assert (status, str(run.pk) in said, bool(todo)) == (checks.ERROR, True, True)
 
 
