@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from django.db.models import Q
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 from django.utils import timezone
@@ -34,16 +33,13 @@ from gates.services import objections_of, seconds_left, standing_of
 from gates.services.decisions import view_bytes
 from gates.services.disclosure import proof, unshowable
 from gates.services.refusals import already_decided
-from gates.web import arguments, changed_files, escaping, labels
+from gates.web import arguments, changed_files, escaping, labels, steps
 from gates.web.changed_files import Changed, Line, lines_of
 from gates.web.confidence import Feature
 from loops.engine.state.limits import EXTENDABLE
 from loops.engine.values import Verdict
 from loops.models import Step
-from loops.web.formatting import one_line
 
-STEPS_AROUND = 3
-STEPS_REPEATED = 10
 _PLACED = {
     "tool", "arguments", "diff", "command", "operation", "reversibility", "parameters_schema", "question", "choices",
     "result", "criteria", "limit", "used", "bound", "suggested", "least", "reasoning",
@@ -298,7 +294,7 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
     if is_of_criterion(view):
         verdicts = tuple(verdict for verdict in verdicts if verdict != Verdict.APPROVE_WITH_EDITS)
     now: datetime = timezone.now()
-    around, repeated, repeated_before = _shown_steps(gate, view)
+    around, repeated, repeated_before = steps.shown(gate, view)
     again = again_from(gate.kind, view, gate.opened_at, now)
     if again is not None:
         verdicts = tuple(verdict for verdict in verdicts if verdict != Verdict.APPROVE)
@@ -327,7 +323,7 @@ def build(gate: Gate, user: Any, *, errors: Any = None, typed: Any = None) -> Ca
         typed=typed,
         again_from=again,
         is_own_claim=gate.claimed_by_id is not None and gate.claimed_by_id == user.pk,
-        repeated=[(step, [_call(call) for call in (step.action or {}).get("calls") or []]) for step in repeated],
+        repeated=[(step, steps.calls_of(step)) for step in repeated],
         repeated_before=repeated_before,
         changed=changed,
         proof=proof(user, gate),
@@ -365,25 +361,6 @@ def whole(gate: Gate, user: Any) -> Card:
 
 def _pretty(gate: Gate) -> str:
     return json.dumps(json.loads(bytes(gate.subject)), indent=2, ensure_ascii=False)
-
-
-def _shown_steps(gate: Gate, view: Mapping[str, Any]) -> tuple[list[Step], list[Step], list[int]]:
-    """The last steps before the gate, and those that a loop is made of; both oldest first, read together. And the
-    numbers of those of the loop that came before."""
-    numbers = view.get("steps") if gate.kind == Gate.Kind.LOOP_DETECTED else None
-    wanted = {one for one in numbers if isinstance(one, int)} if isinstance(numbers, list) else set()
-    before_these = sorted(wanted)[:-STEPS_REPEATED]
-    wanted -= set(before_these)
-    at = gate.step_number  # its own row may not be there yet
-    around = Q(step_number__gt=at - STEPS_AROUND - 1, step_number__lte=at)
-    steps = Step.objects.filter(around | Q(step_number__in=wanted), execution_id=gate.run_id).order_by("step_number")
-    found = list(steps.defer("result", "validation"))
-    before = [step for step in found if at - STEPS_AROUND - 1 < step.step_number <= at]
-    return before[-STEPS_AROUND:], [step for step in found if step.step_number in wanted], before_these
-
-
-def _call(call: Mapping[str, Any]) -> str:
-    return f"{call['tool']} {one_line(call['arguments'])}"
 
 
 def _number(values: Mapping[str, Any], name: str) -> float:
