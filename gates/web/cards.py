@@ -198,11 +198,6 @@ class Card:
         return {self.open_pane: "sure" in self.errors}
 
     @property
-    def answer_lets(self) -> bool:
-        """Does an answer let something happen, so that the card has to be read first?"""
-        return lets(self.gate.kind, Verdict.RESPOND)
-
-    @property
     def to_view(self) -> int:
         """How many changed files have contents to be seen."""
         return sum(one.file.has_contents for one in self.changed)

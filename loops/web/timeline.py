@@ -160,11 +160,12 @@ def some(run: Run, numbers: Iterable[int]) -> list[Card]:
 
 
 def opened(cards: Iterable[Card], numbers: Container[int]) -> list[Card]:
-    """Those of these steps, open."""
+    """Those of these steps, open. Of many that come at once, a large one that is not among the latest is fetched when
+    it is opened."""
     found = [card for card in cards if card.number in numbers]
-    for card in found:
-        card.open = True
+    for position, card in enumerate(reversed(found)):
         card.lazy = card.is_large
+        card.open = not card.lazy or position < OPEN or card.look in ("wait", "busy")
     return found
 
 

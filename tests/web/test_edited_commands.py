@@ -11,7 +11,9 @@ from django.test import Client
 
 from gates.models import Gate
 from gates.services.disclosure import whole_proof
-from loops.models import AccessRule, Blob
+from loops.models import AccessRule, Blob, ToolCallRecord
+from loops.tools.builtin import builtin_registry
+from loops.tools.builtin.file_restore import RESTORE
 from tests.integration.rollback.world import Story
 from tests.web.decision_doors import by_api, by_fragment, by_page
 
@@ -30,10 +32,18 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str | None]] = {
     "delete_file": ({"path": "a.txt"}, {"path": "d.txt"}, "d.txt", None),
     "move_file": ({"path": "c.txt", "target": "proposed"}, {"target": "edited"}, "edited", "the first c.txt\n"),
     "make_directory": ({"path": "proposed"}, {"path": "edited"}, "edited/", ""),
+    "read_file": ({"path": "a.txt"}, {"path": "d.txt"}, "a.txt", "the first a.txt\n"),
+    "list_files": ({"path": "."}, {"path": "old"}, "a.txt", "the first a.txt\n"),
+    "search_files": ({"pattern": "first"}, {"pattern": "edited"}, "a.txt", "the first a.txt\n"),
 }
 """Tool -> what the model asked for, what a person makes of it, and what then is where."""
 DOORS = {by_page: 302, by_fragment: 200, by_api: 201}
-EACH = [*(("run_command", door) for door in DOORS), *((tool, by_page) for tool in CALLS if tool != "run_command")]
+EACH = [(tool, door) for tool in CALLS for door in DOORS]
+
+
+def test_every_tool_that_works_in_a_workspace_is_among_them() -> None:
+    others = {"task_completion", "ask_question", "converse", RESTORE}  # none that a person is asked about by itself
+    assert {*builtin_registry().names()} == CALLS.keys() | others
 
 
 def as_typed(arguments: dict[str, Any]) -> dict[str, str]:
@@ -78,6 +88,7 @@ def test_it_is_approved_with_edits_and_runs_as_edited(story: Story, tool: str, d
         bound = json.loads(bytes(gate.subject))["workspace"]["sha256"]
         assert Blob.objects.filter(sha256=bound).exists()
     assert story.drive() == "gate:question"
+    assert edit.items() <= ToolCallRecord.objects.get(run=story.run, tool=tool).arguments.items()
     assert holds(story.folder / name) == held
     assert not (story.folder / "proposed").exists()
 

@@ -26,7 +26,7 @@ ALL_THAT_IS_SHOWN = """async () => {
     for (const details of document.querySelectorAll("#steps details.step")) details.open = true;
     const busy = () => document.querySelector("#steps [data-lazy], .htmx-request");
     while (busy()) await new Promise((done) => setTimeout(done, 50));
-    return [...document.querySelectorAll("#steps > li")].map((item) => {
+    return [...document.querySelectorAll("#run-head, #run-end, #steps > li")].map((item) => {
         const copy = item.cloneNode(true);
         for (const time of copy.querySelectorAll("time, [data-since]")) time.remove();
         for (const details of copy.querySelectorAll("details")) details.removeAttribute("open");
@@ -78,8 +78,9 @@ def assert_equals_a_reload(desk: Any) -> None:
     desk.reload()
     expect(desk.locator("#live")).to_have_attribute("data-state", "live")
     after = desk.evaluate(ALL_THAT_IS_SHOWN)
-    shown = before[-len(after) :]
-    for one, other in zip(shown, after, strict=True):
+    assert before[0] == after[0], "the head"
+    shown = before[1:][1 - len(after) :]
+    for one, other in zip(shown, after[1:], strict=True):
         assert one == other
 
 
@@ -128,7 +129,8 @@ def test_what_happens_while_a_long_step_is_fetched_is_fetched_as_well(desk: Any)
 def test_four_hundred_long_steps_that_were_missed(desk: Any) -> None:
     run = desk.world.run
     make.step(run, 1)
-    dialled = live(desk, run)
+    dialled, fetched = live(desk, run), list[str]()
+    desk.on("request", lambda request: fetched.append(request.url) if "/steps/" in request.url else None)
     desk.context.set_offline(True)
     for number in range(2, 402):
         make.tool_call(run, number, tool="run_command", output="x" * SHOWN_CHARS)
@@ -143,6 +145,7 @@ def test_four_hundred_long_steps_that_were_missed(desk: Any) -> None:
     publish(run)
     expect(desk.locator("#step-402")).to_be_visible()
     assert len(dialled) == dials
+    assert len(fetched) < 10, "the long ones of before are fetched when somebody opens them"
     assert_equals_a_reload(desk)
 
 

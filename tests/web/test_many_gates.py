@@ -81,9 +81,6 @@ def test_twenty_two_gates_are_decided_by_keys_alone(desk: Any) -> None:
         give(desk, gate, ALLOWED[Kind(gate.kind)][0])
         if desk.locator(f"#gate-{gate.pk} [data-sure]:visible").count():
             desk.keyboard.press("y")
-        if gate.kind == Kind.IN_DOUBT:  # its end was not on the screen yet
-            desk.wait_for_timeout(600)
-            desk.keyboard.press("Control+Enter")
         desk.locator(f"#gate-{gate.pk}").wait_for(state="detached")
         assert decided(gate)
     expect(desk.locator("#queue")).to_contain_text("No pending decisions")
