@@ -27,7 +27,7 @@ from tests.e2e.proxy import line
 from tests.e2e.test_bad_input import house_agent
 from tests.stack import wait_until
 from tests.web.browsing import approved_by_key, settled
-from tests.web.test_long_steps import ALL_THAT_IS_SHOWN
+from tests.web.test_long_steps import ALL_THAT_IS_SHOWN, assert_alike
 from tests.wire.say import Say, Seen, Wire
 from tests.wire.server import WireServer
 
@@ -195,7 +195,7 @@ def test_a_day_of_work_on_a_repository(house: House, workspace: Any, enter: Any,
         live = watching.evaluate(ALL_THAT_IS_SHOWN)
         watching.reload()
         watching.locator("#run-end .end-card").wait_for()
-        assert live[-len(watching.evaluate(ALL_THAT_IS_SHOWN)) :] == watching.evaluate(ALL_THAT_IS_SHOWN)
+        assert_alike(live, watching.evaluate(ALL_THAT_IS_SHOWN))
 
         ended(run)
         assert (run.status, Run.objects.get(pk=run.pk).phase) == ("completed", "COMMIT")
