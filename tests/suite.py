@@ -28,8 +28,8 @@ SLOWEST = 30  # are named at the end
 # Pure code has no excuse, and a promise that holds most of the time is none.
 NEVER = {"unit", "contracts", "architecture", "controls", "attacks", "faults", "security"}
 PROMISES = "J"  # rows of the specification: durability
-# Tests wait for other processes for more than half of their time: three for each core, and memory for eight.
-PROCESSES = min(8, 3 * (os.cpu_count() or 1))
+# Tests wait for other processes for two fifths of their time: twice as many as cores, and memory for eight.
+PROCESSES = min(8, 2 * (os.cpu_count() or 1))
 DEALT = ("-n", str(PROCESSES), "--dist", "loadgroup", "--no-loadscope-reorder")
 """In order, so that tests with a browser stay the last of each process, whose servers are its own."""
 COMPILED = "AGENTOPS_TEST_COMPILED"

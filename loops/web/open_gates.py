@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from django.apps import apps
+from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest
 from django.template.loader import TemplateDoesNotExist, get_template
 
@@ -52,6 +53,17 @@ def of_run(run: Run) -> list[tuple[Any, str]]:
     return list(gates().objects.filter(run_id=run.pk, status="open").order_by("id").values_list("pk", "kind"))
 
 
+def with_questions(runs: Any) -> Any:
+    """Each with the title of its oldest open gate as ``asked``, None where it has none; in the query of ``runs``."""
+    opened = gates().objects.filter(run_id=OuterRef("pk"), status="open").order_by("id")
+    return runs.annotate(asked=Subquery(opened.values("title")[:1]))
+
+
+def question_of(run: Run) -> str:
+    """The same of one run; "" where it has none."""
+    return str(with_questions(Run.objects.filter(pk=run.pk)).values_list("asked", flat=True).first() or "")
+
+
 def decidable(asked: list[tuple[Any, str]], audience: Audience) -> list[Any]:
     """The ids of those that ``audience`` may decide."""
     return [gate for gate, kind in asked if audience.review or (audience.operate and kind == "rollback_choice")]
@@ -76,10 +88,12 @@ def said(run: Run) -> str:
 
 
 def waits(run: Run) -> str:
-    """For a line of a list: what a run waits for, or of one at work what it does."""
+    """For a line of a list: what a run waits for, what it asks, or of one at work what it does."""
     if run.status in (Run.Status.THINKING, Run.Status.EXECUTING_TOOL):
         return said(run)
-    return f"{'queued' if run.waiting_kind == NeedKind.TURN else 'waits'} for {said(run)}"
+    asked = getattr(run, "asked", None) if run.waiting_kind == NeedKind.GATE else None
+    verb = "queued" if run.waiting_kind == NeedKind.TURN else "waits"
+    return f"{verb} for {said(run)}: {asked}" if asked else f"{verb} for {said(run)}"
 
 
 def standing(run: Run) -> str:

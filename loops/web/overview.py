@@ -79,7 +79,7 @@ def _kinds(gates: Any, now: Any) -> list[dict[str, Any]]:
 
 
 def _live(runs: Any) -> QuerySet[Any]:
-    return runs.live().with_names()[: LIVE + 1]
+    return open_gates.with_questions(runs.live().with_names())[: LIVE + 1]
 
 
 def _failures(runs: Any) -> QuerySet[Any]:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from loops.models import Agent, Run
 from loops.querysets import RunQuerySet
-from loops.web import access
+from loops.web import access, open_gates
 
 PAGE = 50
 Status = Run.Status
@@ -90,4 +90,5 @@ def _page(found: RunQuerySet, before: str) -> RunQuerySet:
         with contextlib.suppress(ValueError):  # an address somebody typed: begin with the newest
             found = found.filter(pk__lt=uuid.UUID(before))
     heavy = ("state_snapshot", "task__goal", "task__criteria", "head_hash", "fork__message", "fork__instructions")
-    return found.with_names().select_related("fork").defer(*heavy).order_by("-id")[: PAGE + 1]
+    named = open_gates.with_questions(found.with_names())
+    return named.select_related("fork").defer(*heavy).order_by("-id")[: PAGE + 1]

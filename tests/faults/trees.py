@@ -74,7 +74,7 @@ def stopped(kind: str, at_work: workers.Workers, tool: str = "run_command") -> t
 
 def begun(kind: str, mark: str, tool: str) -> Run:
     if kind == "mid-stream":
-        return house.submit("talks_long", pace=0.05)
+        return house.submit("talks_long", pace=0.5)  # not over before it is stopped, however busy the machine
     if kind == "mid-HTTP":
         from loops.services.tasks import submit_task
 

@@ -91,6 +91,22 @@ def test_a_line_of_a_list_says_what_a_run_waits_for_or_does(
     assert "waits on" not in shown
 
 
+@pytest.mark.spec("Q1", "R1")
+def test_wherever_a_run_is_listed_it_says_what_it_asks(house: House, django_assert_num_queries: Any) -> None:
+    Run.objects.filter(pk=house.run.pk).update(status="waiting", **make.waiting("gate", "tool_approval"))
+    for title in ("Run `make deploy`", "A later one"):
+        make.gate(house.run, title=title, call_id=title)
+    said = "waits for an approval of a tool call: Run `make deploy`"
+    for listing in ("runs", "overview"):
+        assert f" · {said}" in page(house, listing)
+    out = io.StringIO()
+    call_command("agentops", "--as", "olga", "runs", stdout=out)
+    assert f"({said})" in out.getvalue()
+    assert open_gates.question_of(house.run) == "Run `make deploy`"
+    with django_assert_num_queries(1):
+        assert [open_gates.waits(run) for run in open_gates.with_questions(Run.objects.all())] == [said]
+
+
 @pytest.mark.spec("A2")
 def test_the_api_and_the_command_line_say_the_same(stands: tuple[House, str, str]) -> None:
     house, word, sentence = stands

@@ -143,7 +143,7 @@ class Command(TerminalCommand):
 
     def _runs(self, options: dict[str, Any]) -> None:
         rows = Run.objects.visible_to(_user(options["actor"])).with_names()
-        rows = rows.live() if options["live"] else rows
+        rows = open_gates.with_questions(rows.live() if options["live"] else rows)
         for run in rows[: max(options["limit"], 0)]:
             if options["json"]:
                 row = {"id": str(run.pk), "status": run.status, "title": run.task.title, "agent": run.agent.name}
@@ -287,6 +287,8 @@ def _wait(ordered: Delivery | Preflight, seconds: float) -> None:
 def _why_it_rests(run: Run) -> str:
     if run.status == Run.Status.PAUSED:
         return f" ({formatting.paused(run)})"
+    if run.status == Run.Status.WAITING and run.waiting_on:
+        return f" ({open_gates.waits(run)})"
     return f" ({open_gates.standing(run)})" if run.status == Run.Status.WAITING_FOR_RESOURCE else ""
 
 

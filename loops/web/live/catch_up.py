@@ -137,7 +137,8 @@ def _say(run: Run, kinds: Set[str]) -> str:
         return f"The run ended: {run.get_status_display()}.{why}"
     if "GateOpened" in kinds:
         asked = open_gates.said(run) if run.waiting_on else "a decision"
-        return printable(f"{run.task.title} waits for {asked}.")
+        deed = open_gates.question_of(run)
+        return printable(f"{run.task.title} waits for {asked}{f': {deed}' if deed else ''}.")
     if "StepCompleted" in kinds:
         return f"Step {run.total_steps} done."
     return ""
