@@ -184,7 +184,7 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   event.stopImmediatePropagation();
   sure.hidden = false;
-  if (sure.closest("form").contains(document.activeElement)) document.activeElement.blur(); // so that `y` is a key
+  if (typing()) document.activeElement.blur(); // so that `y` is a key
   show(sure);
 }, true);
 

@@ -350,36 +350,36 @@ def test_ordinary_programs_copy_as_ever(tmp_path: Path, level: int) -> None:
     assert "all the same" in result.content
 
 
-def test_a_server_and_its_many_clients_work(tmp_path: Path) -> None:
+BOXES = """boxes = [socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(20)]
+for n, box in enumerate(boxes): box.bind(f'box{n}')
+"""
+"""A few sockets that take messages, as loggers do."""
+CLIENTS = """import asyncio
+async def serve(reader, writer):
+  await reader.readline(); writer.write(bytes(1 << 20))
+  await writer.drain(); writer.close()
+async def ask(place):
+  reader, writer = await asyncio.{connect}
+  writer.write(b'x\\n'); size = len(await reader.read()); writer.close(); return size
+async def main():
+  server = await asyncio.{listen}
+  place = server.sockets[0].getsockname()
+  for _ in range(5): print(sum(await asyncio.gather(*(ask(place) for _ in range(100)))) >> 20, flush=True)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "listen", "connect"),
+    [
+        ("", "start_server(serve, '127.0.0.1', 0)", "open_connection(*place)"),
+        (BOXES, "start_unix_server(serve, 'server')", "open_unix_connection(place)"),
+    ],
+    ids=["network", "local"],
+)
+def test_a_server_and_its_many_clients_work(tmp_path: Path, before: str, listen: str, connect: str) -> None:
     """Connections count by what waits in them: a hundred at once, each with a megabyte, are ordinary."""
-    code = (
-        "import asyncio\nasync def serve(reader, writer):\n  await reader.readline(); writer.write(bytes(1 << 20))\n"
-        "  await writer.drain(); writer.close()\n"
-        "async def ask(port):\n  reader, writer = await asyncio.open_connection('127.0.0.1', port)\n"
-        "  writer.write(b'x\\n'); size = len(await reader.read()); writer.close(); return size\n"
-        "async def main():\n  server = await asyncio.start_server(serve, '127.0.0.1', 0)\n"
-        "  port = server.sockets[0].getsockname()[1]\n"
-        "  for _ in range(5): print(sum(await asyncio.gather(*(ask(port) for _ in range(100)))) >> 20, flush=True)\n"
-        "asyncio.run(main())"
-    )
-    result = desk_of(tmp_path, FULL, Limits()).run("run_command", argv=["python3", "-c", code], timeout_s=60)
-    assert result.ok, result
-    assert result.content.split().count("100") == 5, result
-
-
-def test_a_local_server_and_its_many_clients_work(tmp_path: Path) -> None:
-    """A hundred at once, each with a megabyte, and a few that take messages, as loggers do."""
-    code = (
-        "import asyncio, socket\nboxes = [socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(20)]\n"
-        "for n, box in enumerate(boxes): box.bind(f'box{n}')\n"
-        "async def serve(reader, writer):\n  await reader.readline(); writer.write(bytes(1 << 20))\n"
-        "  await writer.drain(); writer.close()\n"
-        "async def ask():\n  reader, writer = await asyncio.open_unix_connection('server')\n"
-        "  writer.write(b'x\\n'); size = len(await reader.read()); writer.close(); return size\n"
-        "async def main():\n  server = await asyncio.start_unix_server(serve, 'server')\n"
-        "  for _ in range(5): print(sum(await asyncio.gather(*(ask() for _ in range(100)))) >> 20, flush=True)\n"
-        "asyncio.run(main())"
-    )
+    code = "import socket\n" + before + CLIENTS.format(listen=listen, connect=connect)
     result = desk_of(tmp_path, FULL, Limits()).run("run_command", argv=["python3", "-c", code], timeout_s=60)
     assert result.ok, result
     assert result.content.split().count("100") == 5, result

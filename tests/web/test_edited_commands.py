@@ -15,7 +15,7 @@ from loops.models import AccessRule, Blob, ToolCallRecord
 from loops.tools.builtin import builtin_registry
 from loops.tools.builtin.file_restore import RESTORE
 from tests.integration.rollback.world import Story
-from tests.web.decision_doors import by_api, by_fragment, by_page
+from tests.web.decision_doors import by_api, by_fragment, by_page, sent_for
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("Q4", "Q5")]
 EDITED = "echo edited > by_command"
@@ -110,6 +110,18 @@ def test_what_changed_since_the_card_was_made_is_asked_about_again(story: Story,
         assert "a.txt" in " ".join(again.reasons)
     assert not (story.folder / "by_command").exists()
     assert "edited" not in (story.folder / "a.txt").read_text()
+
+
+@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}], ids=["page", "fragment"])
+def test_an_edit_of_high_risk_that_is_not_confirmed_is_asked_about(story: Story, headers: dict[str, str]) -> None:
+    proposed, edit, _, _ = CALLS["run_command"]
+    client, gate = asked(story, "run_command")
+    edited = sent_for(gate, whole_proof(story.boss, gate), verdict="approve_with_edits", **as_typed(proposed | edit))
+    answer = client.post(f"/review/{gate.pk}/decide/", edited, headers=headers)
+    assert answer.status_code == 422
+    assert "data-sure  role" in answer.content.decode(), "it is asked where it was sent"
+    gate.refresh_from_db()
+    assert gate.status == "open"
 
 
 @pytest.mark.parametrize("door", DOORS)

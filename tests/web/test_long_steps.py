@@ -136,7 +136,8 @@ def test_four_hundred_long_steps_that_were_missed(desk: Any) -> None:
     desk.on("request", lambda request: fetched.append(request.url) if "/steps/" in request.url else None)
     desk.context.set_offline(True)
     for number in range(2, 402):
-        make.tool_call(run, number, tool="run_command", output="x" * SHOWN_CHARS)
+        more = {"tool": "write_file", "data": written(300)} if number > 380 else {"output": "x" * SHOWN_CHARS}
+        make.tool_call(run, number, **{"tool": "run_command", **more})
         make.step(run, number, said="\u2014" * 1_500)
     desk.context.set_offline(False)
     publish(run)
