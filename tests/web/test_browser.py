@@ -287,8 +287,7 @@ def test_keys_and_palette(house, open_page):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/runs/{house.run.pk}/")
-    page.keyboard.press("g")
-    page.keyboard.press("t")
+    page.keyboard.type("gt")  # in one go: a page waits a second for the second key
     page.wait_for_url("**/tasks/new/")
     page.fill("#goal", "g o ?")
     assert page.locator("#keys").is_hidden()
