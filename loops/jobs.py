@@ -76,11 +76,19 @@ def preflight(preflight: str, **_: Any) -> bool:
     return carry_out(uuid.UUID(preflight))
 
 
+@shared_task(name="loops.setup")
+def set_up(setup: str, **_: Any) -> bool:
+    """Run the set-up command of a workspace."""
+    from loops.workspaces.building import carry_out
+
+    return carry_out(uuid.UUID(setup))
+
+
 @shared_task(name="loops.sweep")
 def sweep(**_: Any) -> int:
     """Ring for every run that has something to do and no living owner: lost bells and lost workers (SPEC J4). The same
-    for results that are to be applied, and for commands that are to be tried. What the command of a lost worker left is
-    taken away first."""
+    for results that are to be applied, for commands that are to be tried and for set-ups. What the command of a lost
+    worker left is taken away first."""
     _clean_up()
     with connection.cursor() as cursor:
         cursor.execute(_TO_RING, [AT_ONCE])
@@ -105,7 +113,7 @@ def _clean_up() -> None:
 
 
 def _hand_over_again() -> None:
-    from loops.models import Delivery, Preflight
+    from loops.models import Delivery, Preflight, Setup
 
     late = Now() - timedelta(seconds=UNHEARD_S)
     deliveries = Delivery.objects.filter(state__in=Delivery.OPEN, ordered_at__lt=late)
@@ -114,6 +122,9 @@ def _hand_over_again() -> None:
     waiting = Preflight.objects.filter(state=Preflight.State.WAITING, asked_at__lt=late, until__gt=Now())
     for preflight_id in waiting.values_list("pk", flat=True)[:AT_ONCE]:
         hand_over("loops.preflight", preflight=str(preflight_id))
+    setups = Setup.objects.filter(state=Setup.State.WAITING, ordered_at__lt=late, until__gt=Now())
+    for setup_id in setups.values_list("pk", flat=True)[:AT_ONCE]:
+        hand_over("loops.setup", setup=str(setup_id))
 
 
 @shared_task(name="loops.beat_alive")

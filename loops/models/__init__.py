@@ -13,6 +13,7 @@ from loops.models.provenance import AuditEvent, ProvenanceRecord
 from loops.models.retention import CondemnedBlob, Tombstone
 from loops.models.runs import Artifact, ModelCall, Run, Step, ToolCallRecord
 from loops.models.seals import Seal
+from loops.models.setups import Setup
 from loops.models.tasks import Task, Workspace
 from loops.models.tokens import ApiToken
 from loops.models.turns import ModelTurn
@@ -48,6 +49,7 @@ __all__ = [
     "ProvenanceRecord",
     "Run",
     "Seal",
+    "Setup",
     "Step",
     "Task",
     "Tombstone",

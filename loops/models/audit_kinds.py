@@ -72,7 +72,10 @@ AUDIT_KINDS: dict[str, str] = {
     "tool.planted": "Taken away: what a command left",
     "workspace.allowed": "Workspace allowed",
     "workspace.changed": "Workspace changed",
+    "workspace.network": "Hosts for a workspace's set-up",
     "workspace.refused": "Refused: a workspace",
+    "workspace.setup": "Set-up of a workspace ordered",
+    "workspace.setup_ended": "Set-up of a workspace ended",
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from django.conf import settings
 from django.db import models
 
@@ -15,6 +17,8 @@ class Workspace(models.Model):
     """A folder that the tools of a task may work in. ``path`` is absolute and lies on every worker machine.
 
     ``allowed_*`` say which folder outside the roots a superuser opened to the project, and in which use (ADR 0036).
+    ``network_*`` say which hosts a superuser let the set-up reach; that ends when its command or the folder changes,
+    whoever changes it (ADR 0067).
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -30,6 +34,22 @@ class Workspace(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.PROTECT, related_name="+"
     )
     allowed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    setup_command = models.TextField(
+        "set-up command",
+        max_length=4000,
+        blank=True,
+        help_text="Makes what the tests need, such as python3 -m venv .venv && .venv/bin/pip install -e . && npm ci. "
+        "It runs once for each state of the files that name dependencies, on a copy; runs get what it made.",
+    )
+    test_command = models.CharField(
+        max_length=2000, blank=True, help_text="What a new task is judged by, such as python3 -m pytest -q."
+    )
+    network_hosts = models.JSONField(default=list, editable=False)
+    network_for = models.CharField(max_length=64, blank=True, editable=False)
+    network_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.PROTECT, related_name="+"
+    )
+    network_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     objects = ProjectScoped.as_manager()
 
@@ -39,6 +59,17 @@ class Workspace(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def what_may_reach_hosts(self) -> str:
+        """The hash of what a grant is for: this command, in this folder."""
+        return hashlib.sha256(f"{self.path}\0{self.setup_command}".encode()).hexdigest()
+
+    @property
+    def granted_hosts(self) -> list[str]:
+        """Those that its set-up may reach now."""
+        is_for_this = bool(self.network_by_id) and self.network_for == self.what_may_reach_hosts
+        return list(self.network_hosts) if is_for_this else []
 
 
 class Task(models.Model):

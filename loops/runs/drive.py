@@ -56,7 +56,8 @@ from loops.storage.context_windows import learn_window
 from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.storage.turns import PgTurns
-from loops.workspaces.copies import WorkspaceElsewhere, WorkspaceUnusable, missing, prepare
+from loops.workspaces.copies import missing, prepare
+from loops.workspaces.copying import WorkspaceElsewhere, WorkspaceUnusable
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ PAGES = (
     ("Overview", "overview", "layout-dashboard", "g o"),
     ("Runs", "runs", "activity", "g u"),
     ("New task", SUBMIT, "plus", "g t"),
+    ("Workspaces", "workspaces", "folder", ""),
     ("Tools", "tools", "wrench", ""),
     ("System", "system", "server", "g s"),
     ("Circuit breakers", "breakers", "zap", ""),

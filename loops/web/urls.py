@@ -21,6 +21,7 @@ from loops.web import (
     system,
     tasks,
     tools,
+    workspaces,
 )
 
 urlpatterns = [
@@ -58,6 +59,10 @@ urlpatterns = [
     path("tasks/new/try/", tasks.try_commands, name="task-try"),
     path("tasks/tried/<uuid:preflight_id>/", tasks.tried, name="task-tried"),
     path("tools/", tools.tools, name="tools"),
+    path("workspaces/", workspaces.workspaces, name="workspaces"),
+    path("workspaces/<uuid:workspace_id>/", workspaces.workspace, name="workspace"),
+    path("workspaces/<uuid:workspace_id>/live/", workspaces.live, name="workspace-live"),
+    path("workspaces/<uuid:workspace_id>/setup/", workspaces.run, name="workspace-setup"),
     path("system/", system.system, name="system"),
     path("system/live/", system.live, name="system-live"),
     path("system/breakers/", breakers.breakers, name="breakers"),

@@ -15,27 +15,15 @@ from pathlib import Path
 from django.conf import settings
 
 from loops.models import AuditEvent, Fact, Fork, Run, Workspace
-from loops.runs.composition import folder_refusal, refusing, roots, run_folders, shortened
+from loops.runs.composition import folder_refusal, refusing, run_folders, shortened
 from loops.services import audit
 from loops.storage import journal
-from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.workspace import SKIPPED
-from loops.tools.workspace_roots import ThroughALink, nested, plain
-from loops.workspaces import permissions, snapshots
+from loops.tools.workspace_roots import nested, plain
+from loops.workspaces import permissions, setups, snapshots
+from loops.workspaces.copying import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
-MAX_BYTES = 2 * 1024**3
-MAX_FILES = 200_000
-CHUNK = 1024 * 1024
 REFUSED = "workspace.refused"
-
-
-class WorkspaceUnusable(Exception):
-    """The folder cannot be used for a run; the message says what is wrong with it."""
-
-
-class WorkspaceElsewhere(Exception):
-    """Nothing is wrong with the run: it waits for its folder, which is not on this machine or which nobody has allowed
-    yet, and does not fail."""
 
 
 def missing(path: str) -> str:
@@ -105,10 +93,10 @@ def prepare(run: Run) -> str:
     """Absolute path of the run's folder. Made at the first call; later calls, by any worker, find it again."""
     workspace = run.task.workspace
     if workspace is not None and workspace.path and not workspace.copy_for_each_run:
-        return _remember(run, _existing(workspace, run))
+        return _remember(run, existing(workspace, run))
     folder = root() / str(run.pk)
     if not folder.is_dir():
-        _make(folder, lambda draft: _fill(draft, workspace, run))
+        _make(folder, lambda draft: _fill(draft, workspace, run, folder))
     if folder.stat().st_mode & 0o077:  # made by an earlier version, or opened by a command
         folder.chmod(0o700)
     return _remember(run, folder)
@@ -126,13 +114,12 @@ def prepare_with(run: Run, fill: Callable[[Path], None]) -> bool:
 
 def fill_copy(workspace: Workspace, target: Path) -> None:
     """Fill the empty folder ``target`` with the folder of the workspace. Raises WorkspaceUnusable or -Elsewhere."""
-    if workspace.path:
-        _Copy(_existing(workspace, None), target).run()
+    _fill(target, workspace, None, target)
 
 
 def copy_present(run: Run, target: Path) -> None:
     """Fill the empty folder ``target`` with what the folder of ``run`` holds now."""
-    _Copy(_present(run), target).run()
+    Copy(_present(run), target).run()
 
 
 def copy_at(run: Run, seq: int, target: Path) -> str | None:
@@ -194,14 +181,27 @@ def _copy_unkept(run: Run, target: Path) -> list[str]:
         for name in unkept:
             (target / here / name).mkdir()
             with suppress(WorkspaceUnusable):
-                _Copy(source / here / name, target / here / name).run()
+                Copy(source / here / name, target / here / name).run()
         found.update(unkept)
     return sorted(found)
 
 
-def _fill(draft: Path, workspace: Workspace | None, run: Run) -> None:
-    if workspace is not None and workspace.path:
-        _Copy(_existing(workspace, run), draft).run()
+def _fill(draft: Path, workspace: Workspace | None, run: Run | None, place: Path) -> None:
+    """``place`` is where the folder will lie when commands run in it."""
+    if workspace is None or not workspace.path:
+        return
+    source = existing(workspace, run)
+    if workspace.setup_command:
+        setup = setups.ready(workspace, source, run)
+        fill_for_setup(source, draft)
+        setups.lay(setup, draft, place)
+    else:
+        Copy(source, draft).run()
+
+
+def fill_for_setup(source: Path, target: Path) -> None:
+    """With the folder of a workspace, as its set-up finds it."""
+    Copy(source, target, without=setups.MADE).run()
 
 
 def _make(folder: Path, fill: Callable[[Path], None]) -> None:
@@ -220,7 +220,8 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _existing(workspace: Workspace, run: Run | None) -> Path:
+def existing(workspace: Workspace, run: Run | None = None) -> Path:
+    """The folder of the workspace, for ``run``. Raises WorkspaceUnusable or -Elsewhere."""
     path = Path(workspace.path)
     if not path.is_absolute():
         raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not absolute: {workspace.path}")
@@ -255,103 +256,3 @@ def _remember(run: Run, folder: Path) -> str:
         run.workspace_path, run.copied_from = path, workspace.path if workspace is not None else ""
         Run.objects.filter(pk=run.pk).update(workspace_path=path, copied_from=run.copied_from)
     return path
-
-
-def _refused(error: OSError) -> None:
-    """A folder that vanished is no part of the copy; one that may not be read must not be missing without a word."""
-    if isinstance(error, PermissionError):
-        raise error
-
-
-class _Copy:
-    """Copies a tree by descriptor from the first name of its path on, so that a link swapped in while it runs is not
-    followed either."""
-
-    def __init__(self, source: Path, target: Path) -> None:
-        self.source, self.target = source, target
-        self.bytes = self.files = 0
-        self.links: list[Path] = []
-
-    def run(self) -> None:
-        try:
-            self._walk()
-        except ThroughALink as error:
-            raise WorkspaceUnusable(str(error)) from error
-        except PermissionError as error:
-            raise WorkspaceUnusable(permissions.unreadable(self.source, str(error.filename))) from error
-
-    def _walk(self) -> None:
-        with roots().opened(str(self.source)) as top:
-            self._walk_from(top)
-        self._refuse_ways_out()
-        self._let_scripts_find_their_python()
-
-    def _walk_from(self, top: int) -> None:
-        for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, onerror=_refused, follow_symlinks=False):
-            here = Path(folder)
-            for name in folders:
-                self._folder(here / name, name, descriptor)
-            folders[:] = [name for name in folders if not (self.target / here / name).is_symlink()]
-            for name in files:
-                self._file(here / name, name, descriptor)
-
-    def _folder(self, place: Path, name: str, parent: int) -> None:
-        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
-            self._link(place, name, parent)
-        else:
-            (self.target / place).mkdir()
-
-    def _file(self, place: Path, name: str, parent: int) -> None:
-        self.files += 1
-        if self.files > MAX_FILES:
-            raise WorkspaceUnusable(f"The workspace has more than {MAX_FILES:,} files.")
-        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
-            self._link(place, name, parent)
-        elif stat.S_ISREG(found.st_mode):
-            self._content(place, name, parent)
-        else:
-            raise WorkspaceUnusable(f"{place} is no ordinary file (a pipe, socket or device).")
-
-    def _link(self, place: Path, name: str, parent: int) -> None:
-        (self.target / place).symlink_to(os.readlink(name, dir_fd=parent))
-        self.links.append(place)
-
-    def _refuse_ways_out(self) -> None:
-        """A link may lead out by way of another link, so they are followed to the end, in the copy and by name only."""
-        inside = self.target.resolve()
-        for place in self.links:
-            link = self.target / place
-            leads_to = link.readlink()
-            if self._is_of_an_environment(link):
-                continue  # to the machine's Python: commands find what their sandbox shows of it, and we follow none
-            if leads_to.is_absolute() or not Path(os.path.realpath(link)).is_relative_to(inside):
-                raise WorkspaceUnusable(f"The link {place} leads out of the workspace, to {leads_to}.")
-
-    def _is_of_an_environment(self, link: Path) -> bool:
-        """Does it lie in a virtual environment of Python (PEP 405)?"""
-        above = [folder for folder in link.parents if folder.is_relative_to(self.target)]
-        return any((folder / "pyvenv.cfg").is_file() for folder in above)
-
-    def _let_scripts_find_their_python(self) -> None:
-        """Installed programs name the interpreter by where the environment was made; commands have it on their path."""
-        was = b"#!" + os.fsencode(self.source / ENVIRONMENT / "bin") + b"/"
-        folder = self.target / ENVIRONMENT / "bin"
-        if not folder.is_dir() or folder.is_symlink() or folder.parent.is_symlink():
-            return
-        for script in folder.iterdir():
-            if not script.is_symlink() and script.is_file() and script.stat().st_size <= CHUNK:
-                data = script.read_bytes()
-                if data.startswith(was):
-                    script.write_bytes(b"#!/usr/bin/env " + data.removeprefix(was))
-
-    def _content(self, place: Path, name: str, parent: int) -> None:
-        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
-        with os.fdopen(source, "rb") as reader, (self.target / place).open("xb") as writer:
-            while chunk := reader.read(CHUNK):
-                self.bytes += len(chunk)
-                if self.bytes > MAX_BYTES:
-                    raise WorkspaceUnusable(f"The workspace is larger than {MAX_BYTES // 1024**2:,} MB.")
-                writer.write(chunk)
-            os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(source).st_mode) & 0o777 | 0o600)

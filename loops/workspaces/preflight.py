@@ -19,6 +19,7 @@ from loops.runs.composition import LiveTools, rules_of
 from loops.storage import blobs, journal
 from loops.tools.output import sha256_hex
 from loops.workspaces import copies
+from loops.workspaces.copying import WorkspaceElsewhere, WorkspaceUnusable
 
 OUTPUT_CHARS = 8_000
 STRAY_S = 86_400
@@ -33,7 +34,7 @@ def measure(asked: Preflight) -> list[dict[str, Any]]:
             rules, stored = rules_of(asked.project_id, connection), blobs.Stored(connection)
             tools = LiveTools(asked.agent_type, rules, lambda event: None, stored, sha256_hex)
             return asyncio.run(_run(tools, asked, folder))
-    except (copies.WorkspaceUnusable, copies.WorkspaceElsewhere, OSError) as error:
+    except (WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
         return [_result(asked.commands[0], "error", str(error))]
 
 

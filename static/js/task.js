@@ -42,6 +42,18 @@ function follow() {
 }
 form?.querySelector("#project").addEventListener("change", follow);
 
+// A workspace that has a test command proposes it as the first criterion, until somebody writes another one there.
+const PROPOSED = "The tests pass";
+const workspace = form?.querySelector("#workspace");
+let proposed = "";
+workspace?.addEventListener("change", () => {
+  const [text, command] = rows.querySelectorAll("input");
+  if (!command || command.value !== proposed || !["", PROPOSED].includes(text.value)) return;
+  proposed = workspace.selectedOptions[0]?.dataset.tests ?? "";
+  command.value = proposed;
+  text.value = proposed ? PROPOSED : "";
+});
+
 form?.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); form.requestSubmit(form.querySelector("[aria-keyshortcuts]")); }
 });

@@ -19,7 +19,7 @@ RUN_PAGES = [
     "run-provenance",
     "run-raw",
 ]
-PAGES = ["runs", "new-task", "tools", "system", "system-live", "badge", "find"]
+PAGES = ["runs", "new-task", "workspaces", "tools", "system", "system-live", "badge", "find"]
 OK, GONE, LOGIN, NO = 200, 404, 302, 403
 pytestmark = pytest.mark.spec("S4")
 

@@ -23,7 +23,7 @@ from tests.web.test_pages import HOSTILE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TABS = ["run", "run-lifecycle", "run-files", "run-conversation", "run-provenance", "run-raw"]
-PAGES = ["overview", "runs", "new-task", "tools", "system"]
+PAGES = ["overview", "runs", "new-task", "workspaces", "tools", "system"]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from agentops.urls import admin
 from gates.models import Decision
 from loops.engine import facts as f
 from loops.ids import new_id
-from loops.models import Agent, Artifact, AuditEvent, Blob, BreakerEvent, Detection, Run, Workspace
+from loops.models import Agent, Artifact, AuditEvent, Blob, BreakerEvent, Detection, Run, Setup, Workspace
 from loops.services import people, policies
 from loops.web.live.routes import websocket_urlpatterns
 from tests import factories as make
@@ -62,7 +62,18 @@ def fill(run: Run, user: Any, word: str) -> dict[str, Any]:
     Detection.objects.create(run=run, kind="loop", method="semantic", evidence=word, steps=[1], seq=3)
     BreakerEvent.objects.create(id=new_id(), at=now, what="opened", kind="tool", name="x", why="timeout", run=run.pk)
     AuditEvent.objects.create(kind="run.steered", actor=user, project=run.project, run=run, detail={"said": word})
-    ids = {"run": run.pk, "gate": gate.pk, "decision": decision.pk, "task": run.task_id, "project": run.project_id}
+    workspace = Workspace.objects.create(
+        project=run.project, name=f"{word} set up", path=f"/srv/{word}", setup_command=word, test_command=word
+    )
+    Setup.objects.create(workspace=workspace, command=word, log=word, why_not=word, state="failed", until=now)
+    ids = {
+        "workspace": workspace.pk,
+        "run": run.pk,
+        "gate": gate.pk,
+        "decision": decision.pk,
+        "task": run.task_id,
+        "project": run.project_id,
+    }
     return {**ids, "agent": run.agent_id}
 
 

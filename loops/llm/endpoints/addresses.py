@@ -38,6 +38,10 @@ def is_inward(address: Address) -> bool:
     return not meant.is_global or meant.is_multicast
 
 
+def is_of_this_machine(address: Address) -> bool:
+    return _meant(address).is_loopback
+
+
 def is_never_a_model(address: Address) -> bool:
     """Link-local, multicast, unspecified, and where clouds keep credentials: refused whoever allows it."""
     meant = _meant(address)

@@ -18,6 +18,8 @@ REPORTS = "AGENTOPS_REPORTS"
 HOME = "/home/agent"
 TMP = "/tmp"  # noqa: S108  # the sandbox's own, of a fixed size
 IGNORED = "/etc/gitignore"
+NETWORK = "/network"
+"""Where a command that was granted some network finds the socket of its proxy."""
 ENVIRONMENT = ".venv"
 """The workspace's own Python environment, where it has one: first on the path, and only a person changes it."""
 _PROGRAMS = "/usr/local/bin:/usr/bin:/bin"
@@ -32,7 +34,7 @@ class Sandboxed:
     at its path by the time it starts.
 
     ``sealed`` are bytes that replace workspace files for this command (relative path -> bytes): what was approved is
-    what runs. ``report`` is a host folder that becomes writable as /report.
+    what runs. ``report`` is a host folder that becomes writable as /report, ``network`` one with the socket of a proxy.
     """
 
     argv: tuple[str, ...]
@@ -43,6 +45,7 @@ class Sandboxed:
     masks: Sequence[str] = ()
     sealed: Mapping[str, bytes] = field(default_factory=dict)
     report: str = ""
+    network: str = ""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, en
 from loops.tools.sandbox.confined import confinement
 from loops.tools.sandbox.namespaces import bubblewrap
 from loops.tools.sandbox.namespaces.user import give_tree, sandbox_user
+from loops.tools.sandbox.network import bridge
 from loops.tools.sandbox.process import Finished, run
 from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.sandbox.usage.consumption import Used, free_bytes, out_of_sight
@@ -24,6 +25,7 @@ from loops.tools.sandbox.workspace_guard.planted_files import Taken
 from loops.tools.sandbox.workspace_guard.protected_files import Guard, guard
 from loops.tools.workspace import Workspace
 
+NO_NETWORK = "a command with network needs a network of its own, which this machine cannot give it (bubblewrap)"
 _LOCK_EVERY_S = 0.05
 T = TypeVar("T")
 
@@ -38,6 +40,8 @@ class Job:
     environment: Mapping[str, str] = field(default_factory=dict)
     sealed: Mapping[str, bytes] = field(default_factory=dict)
     report: str = ""
+    network: str = ""
+    """A host folder with the socket of a proxy, by which alone the command reaches hosts; only in namespaces."""
     changed: Callable[[], list[str]] = list
     """What is not as it was approved."""
     run: str = ""
@@ -87,16 +91,20 @@ async def _prepared(workspace: Workspace, job: Job, directory: str, guarded: Gua
     owner = workspace.owner
     if owner is not None:
         await asyncio.to_thread(give_tree, workspace.beneath, owner)
+    if job.network and not namespaces:
+        raise PathRefused(NO_NETWORK)
     command = Sandboxed(
-        argv=job.argv,
+        argv=bridge.before(job.argv) if job.network else job.argv,
         workspace=workspace.beneath,
         directory=directory,
         binds=guarded.binds,
         masks=guarded.masks,
         sealed=job.sealed,
         report=job.report,
+        network=job.network,
     )
     inner = environment(job.environment) | ({REPORTS: REPORT} if job.report else {})
+    inner |= bridge.variables() if job.network else {}
     if not namespaces:
         return confinement.prepare(command, workspace.limits, inner)
     user = await asyncio.to_thread(sandbox_user)

@@ -8,7 +8,7 @@ from stat import S_ISDIR
 
 from loops.tools.limits import MIB, Limits
 from loops.tools.sandbox import programs
-from loops.tools.sandbox.command import ENVIRONMENT, HOME, IGNORED, REPORT, TMP, WORKSPACE, Prepared, Sandboxed
+from loops.tools.sandbox.command import ENVIRONMENT, HOME, IGNORED, NETWORK, REPORT, TMP, WORKSPACE, Prepared, Sandboxed
 from loops.tools.sandbox.installation import bwrap_path
 from loops.tools.sandbox.namespaces.user import INSIDE_UID, SandboxUser
 from loops.tools.sandbox.safe_paths import STRICT
@@ -16,6 +16,8 @@ from loops.tools.sandbox.seccomp import filter_bytes
 
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # as well
 _SYSTEM = ("/usr", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")
+TRUSTED = ("/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted")
+"""The certificate authorities of the machine, for a command that may reach hosts."""
 _LINKS = ("bin", "sbin", "lib", "lib64")
 _DATA = {
     "/etc/passwd": f"root:x:0:0::/:/bin/false\nagent:x:{INSIDE_UID}:{INSIDE_UID}::{HOME}:/bin/bash\n",
@@ -76,12 +78,16 @@ def _system(prepared: Prepared, limits: Limits) -> Iterator[str]:
 
 
 def _elsewhere() -> Iterator[str]:
-    """bwrap would copy the mode of folders above a mount; 0755 lets the sandbox's user pass through /root."""
     if path := programs.elsewhere():
-        parts = path.strip("/").split("/")
-        for depth in range(1, len(parts)):
-            yield from ("--perms", "0755", "--dir", "/" + "/".join(parts[:depth]))
-        yield from ("--ro-bind", path, path)
+        yield from _shown(path)
+
+
+def _shown(path: str) -> Iterator[str]:
+    """bwrap would copy the mode of folders above a mount; 0755 lets the sandbox's user pass through /root."""
+    parts = path.strip("/").split("/")
+    for depth in range(1, len(parts)):
+        yield from ("--perms", "0755", "--dir", "/" + "/".join(parts[:depth]))
+    yield from ("--ro-bind", path, path)
 
 
 def _places(command: Sandboxed, prepared: Prepared) -> Iterator[str]:
@@ -97,6 +103,10 @@ def _places(command: Sandboxed, prepared: Prepared) -> Iterator[str]:
         yield from ("--ro-bind", "/dev/null", f"{WORKSPACE}/{path}")
     if command.report:
         yield from ("--bind", command.report, REPORT)
+    if command.network:
+        yield from ("--ro-bind", command.network, NETWORK)
+        for path in filter(os.path.isdir, TRUSTED):
+            yield from _shown(path)
 
 
 def _sealed(command: Sandboxed, prepared: Prepared) -> list[str]:

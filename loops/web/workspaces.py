@@ -1,0 +1,110 @@
+"""Workspaces: the folders that agents work on, and what their set-up makes of a copy (SPEC J4, UI manners)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import OuterRef, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from loops.models import Setup, Workspace
+from loops.querysets import ADMINISTER, OPERATE
+from loops.services import setups as service
+from loops.services.access import NotAllowed
+from loops.services.people import NotPossible
+from loops.web import access
+from loops.workspaces import copies
+
+EARLIER = 5
+LOOKS = {"ready": "good", "failed": "bad", "stopped": "bad", "waiting": "wait", "running": "wait"}
+
+
+@login_required
+@never_cache
+@require_safe
+def workspaces(request: HttpRequest) -> HttpResponse:
+    """Those of one's projects, with what became of the latest set-up of each."""
+    access.roles(request)
+    latest = Setup.objects.filter(workspace=OuterRef("pk")).values("state")[:1]
+    rows = Workspace.objects.visible_to(request.user).select_related("project").annotate(setup=Subquery(latest))
+    named = [(row, Setup.State(row.setup).label if row.setup else "", LOOKS.get(row.setup)) for row in rows]
+    return render(request, "loops/workspaces.html", {"workspaces": named})
+
+
+@login_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
+    """GET shows it; POST keeps what its set-up is, and a refused one comes back with every word kept."""
+    row = _row(request, workspace_id)
+    draft = {
+        "command": row.setup_command,
+        "tests": row.test_command,
+        "hosts": "\n".join(row.granted_hosts),
+    }
+    status = 200
+    if request.method == "POST":
+        draft = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in draft}
+        allowed = draft["hosts"].split() if "hosts" in request.POST else None
+        try:
+            told = service.state(
+                actor=request.user, workspace=row, command=draft["command"], tests=draft["tests"], allowed=allowed
+            )
+        except (NotAllowed, NotPossible) as refusal:
+            messages.error(request, str(refusal))
+            status = 422
+        else:
+            for line in told:
+                messages.warning(request, line)
+            messages.success(request, "Saved.")
+            return redirect("workspace", row.pk)
+    context = {**_live(request, row), "draft": draft, "refused": copies.refusal(row)}
+    context["may_change"] = access.roles(request).may(row.project_id, ADMINISTER)
+    return render(request, "loops/workspace.html", context, status=status)
+
+
+@login_required
+@never_cache
+@require_safe
+def live(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
+    """The set-up under way, or the latest one."""
+    return render(request, "loops/_setup.html", _live(request, _row(request, workspace_id)))
+
+
+@login_required
+@require_POST
+def run(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
+    """Run the set-up, or stop the one that runs."""
+    row = _row(request, workspace_id)
+    try:
+        if "stop" in request.POST:
+            service.stop(actor=request.user, workspace=row)
+        else:
+            service.run(actor=request.user, workspace=row)
+    except (NotAllowed, NotPossible) as refusal:
+        messages.error(request, str(refusal))
+    return redirect("workspace", row.pk)
+
+
+def _row(request: HttpRequest, workspace_id: uuid.UUID) -> Workspace:
+    access.roles(request)
+    rows = Workspace.objects.visible_to(request.user).select_related("project", "network_by")
+    row: Workspace = get_object_or_404(rows, pk=workspace_id)
+    return row
+
+
+def _live(request: HttpRequest, row: Workspace) -> dict[str, Any]:
+    setups = list(row.setups.select_related("ordered_by")[: EARLIER + 1])
+    return {
+        "workspace": row,
+        "setup": setups[0] if setups else None,
+        "look": LOOKS[setups[0].state] if setups else "",
+        "earlier": [(one, LOOKS[one.state]) for one in setups[1:]],
+        "may_run": access.roles(request).may(row.project_id, OPERATE),
+    }

@@ -1,0 +1,211 @@
+"""Run the set-up command of a workspace on a copy of it, and keep what is new afterwards (SPEC J4, I7, ADR 0067)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+from django.utils import timezone
+
+from loops.llm.endpoints.addresses import is_never_a_model, is_of_this_machine
+from loops.masking import known
+from loops.models import Setup
+from loops.runs.composition import command_records, sandbox_level
+from loops.tools.limits import GIB, Limits
+from loops.tools.output import clean_text
+from loops.tools.sandbox.capability import FILES_ONLY, FULL
+from loops.tools.sandbox.network.hosts import Address, Host, hosts
+from loops.tools.sandbox.network.proxy import Proxy, Request
+from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome, run_inside
+from loops.tools.sandbox.safe_paths import PathRefused
+from loops.tools.workspace import CACHES, Workspace
+from loops.workspaces import copies, setups
+from loops.workspaces.copying import Copy, WorkspaceElsewhere, WorkspaceUnusable
+
+log = logging.getLogger(__name__)
+LIMITS = replace(Limits(), tmp_bytes=GIB, memory_bytes=4 * GIB)
+"""Package clients unpack in their temporary folder."""
+LOG_CHARS = 200_000
+EVERY_S = 1.0
+STRAY_S = 86_400
+MOST_HOSTS = 100
+MOST_TAKEN = 50
+_NAME = "setup-"
+_VARIABLES = {"PIP_NO_CACHE_DIR": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_cache": "/tmp/npm"}  # noqa: S108
+_VARIABLES |= {"UV_CACHE_DIR": "/tmp/uv", "npm_config_update_notifier": "false", "npm_config_fund": "false"}  # noqa: S108
+State = Setup.State
+
+
+class Failed(Exception):
+    """The set-up did not succeed; the message is for people."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """What it said so far, and whom it asked for."""
+
+    text: str = ""
+    requests: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+
+    def hear(self, stream: str, chunk: bytes) -> None:
+        self.text = (self.text + clean_text(chunk))[-LOG_CHARS:]
+
+    def note(self, request: Request) -> None:
+        key = (request.host[:300], request.why_not)
+        if key not in self.requests and len(self.requests) >= MOST_HOSTS:
+            key = ("others", "")
+        one = self.requests.setdefault(key, {"host": key[0], "why_not": key[1], "count": 0, "sent": 0, "received": 0})
+        one["count"] += 1
+        one["sent"] += request.sent
+        one["received"] += request.received
+
+    def shown(self) -> dict[str, Any]:
+        return {"log": known().value(self.text), "requests": list(self.requests.values())}
+
+
+def carry_out(setup_id: uuid.UUID) -> bool:
+    """By a worker; False where another one has it. It is not begun twice: a run that still needs it orders it anew."""
+    mine = Setup.objects.filter(pk=setup_id, state=State.WAITING, until__gt=timezone.now())
+    until = timezone.now() + setups.COMES_WITHIN
+    if not mine.update(state=State.RUNNING, until=until, machine=socket.gethostname()):
+        return False
+    setup = Setup.objects.select_related("workspace__project", "ordered_by").get(pk=setup_id)
+    told = _Told()
+    try:
+        with _folder(setup) as work:
+            _build(setup, work, told)
+    except (Failed, WorkspaceUnusable, WorkspaceElsewhere, PathRefused, OSError, ValueError) as error:
+        setups.end(setup, State.FAILED, str(error) or type(error).__name__, **told.shown())
+    except Exception as error:
+        log.exception("set-up %s", setup.pk)
+        setups.end(setup, State.FAILED, f"{type(error).__name__}: {error}", **told.shown())
+    return True
+
+
+@contextmanager
+def _folder(setup: Setup) -> Iterator[Path]:
+    root = copies.made_root()
+    for stray in root.glob(f"{_NAME}*"):  # of a worker that was lost
+        if time.time() - stray.stat().st_mtime > STRAY_S:
+            shutil.rmtree(stray, ignore_errors=True)
+    work = root / f"{_NAME}{setup.pk}"  # beside each other: the user of the sandbox passes through the root alone
+    for place in (places := (work, _network(work), _made(work))):
+        place.mkdir(mode=0o700)
+    _network(work).chmod(0o755)
+    try:
+        yield work
+    finally:
+        for place in places:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _network(work: Path) -> Path:
+    return work.with_name(f"{work.name}-network")
+
+
+def _made(work: Path) -> Path:
+    return work.with_name(f"{work.name}-made")
+
+
+def _build(setup: Setup, work: Path, told: _Told) -> None:
+    workspace, level = setup.workspace, sandbox_level()
+    if level.level <= FILES_ONLY:
+        raise Failed(f"Commands are refused here: {level.warning}")
+    if setup.hosts and level.level < FULL:
+        raise Failed(f"It may reach {', '.join(setup.hosts)}, but {NO_NETWORK}.")
+    source = copies.existing(workspace)
+    key = setups.key_of(workspace, source)
+    copies.fill_for_setup(source, work)
+    before = set(_paths(work))
+    outcome = asyncio.run(_run(setup, work, told))
+    for one in outcome.taken[:MOST_TAKEN]:
+        told.hear("stderr", f"{'not as it was' if one.stays else 'taken away'}: {one.path}: {one.why}\n".encode())
+    if outcome.finished.exit_code:
+        why = outcome.finished.killed or f"exit code {outcome.finished.exit_code}"
+        raise Failed(f"The command ended with {why}.")
+    _tell(setup, told, setups.COMES_WITHIN)  # to copy what it made takes as long as it takes
+    kept = _keep(setup, work, before)
+    if not setups.end(setup, State.READY, key=key, built_at=setups.seen_at(work), **kept, **told.shown()):
+        shutil.rmtree(setups.folder(setup), ignore_errors=True)
+    setups.forget_older(setup)
+
+
+async def _run(setup: Setup, work: Path, told: _Told) -> Outcome:
+    network = str(_network(work)) if setup.hosts else ""
+    words = ("/bin/bash", "-c", setup.command)
+    job = Job(words, LIMITS.command_max_s, environment=_VARIABLES, network=network, run=f"setup {setup.pk}")
+    proxy = Proxy(hosts(setup.hosts), is_never_reached, told.note)
+    with Workspace(str(work), LIMITS, made=True, records=command_records()) as workspace:
+        async with proxy.listening(str(_network(work))):
+            running = asyncio.ensure_future(
+                run_inside(workspace, job, told.hear, namespaces=sandbox_level().level >= FULL)
+            )
+            while not (await asyncio.wait([running], timeout=EVERY_S))[0]:
+                if not await asyncio.to_thread(_tell_aside, setup, told):
+                    running.cancel()
+    try:
+        return running.result()
+    except asyncio.CancelledError:
+        raise Failed("It was stopped.") from None
+
+
+def _tell(setup: Setup, told: _Told, again: timedelta = setups.UNHEARD) -> bool:
+    """What it said so far, and when it speaks ``again`` at the latest; False when somebody has stopped it."""
+    rows = Setup.objects.filter(pk=setup.pk, state=State.RUNNING)
+    return bool(rows.update(until=timezone.now() + again, **told.shown()))
+
+
+def _tell_aside(setup: Setup, told: _Told) -> bool:
+    """The same in a thread of its own, whose connection ends with it."""
+    try:
+        return _tell(setup, told)
+    finally:
+        connection.close()
+
+
+def is_never_reached(host: Host, address: Address) -> bool:
+    """Link-local and where clouds keep credentials: nobody. This machine: only by a name that says so."""
+    return is_never_a_model(address) or (is_of_this_machine(address) and not host.is_of_this_machine)
+
+
+def _paths(work: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(work):
+        here = os.path.relpath(folder, work)
+        yield from (os.path.normpath(f"{here}/{name}") for name in (*folders, *files))
+
+
+def _keep(setup: Setup, work: Path, before: set[str]) -> dict[str, int]:
+    """Copy what is new to where it stays; how many files, and how large they are."""
+    draft, place = _made(work), setups.folder(setup)
+    for folder, folders, files in os.walk(work):
+        here = os.path.normpath(os.path.relpath(folder, work))
+        new = [name for name in (*folders, *files) if os.path.normpath(f"{here}/{name}") not in before]
+        folders[:] = [name for name in folders if name not in new and not Path(folder, name).is_symlink()]
+        for name in new:
+            if name not in CACHES:
+                target = draft / here
+                target.mkdir(parents=True, exist_ok=True)
+                Path(folder, name).rename(target / name)
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    place.mkdir(mode=0o700)
+    copy = Copy(draft, place)
+    try:
+        copy.run()
+        if not copy.files:
+            raise Failed("The command succeeded and made nothing: no new file lies in the folder.")
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    return {"files": copy.files, "size": copy.bytes}

@@ -1,0 +1,218 @@
+"""What the set-up command of a workspace made: kept by what it depends on, and laid into the copies of runs.
+
+Tests need packages, and a repository names them without holding them. The command runs once on a copy
+(``building.py``); runs get what was new afterwards, such as ``.venv`` and ``node_modules`` (SPEC J4, ADR 0067).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from loops.models import Run, Setup, Workspace
+from loops.runs.composition import roots, run_folders, sandbox_level
+from loops.services import audit
+from loops.storage.dispatch import hand_over, ring
+from loops.tools.sandbox.capability import FULL
+from loops.tools.sandbox.command import ENVIRONMENT
+from loops.tools.sandbox.command import WORKSPACE as INSIDE
+from loops.workspaces.copying import CHUNK, Copy, WorkspaceElsewhere, WorkspaceUnusable
+
+JOB = "loops.setup"
+MADE = frozenset({ENVIRONMENT, "node_modules"})
+"""Folders that a set-up makes: those of the source were made for another place, and are left out."""
+NAMES_DEPENDENCIES = frozenset(
+    {
+        *("pyproject.toml", "setup.py", "setup.cfg", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile", "Pipfile.lock"),
+        *(
+            "package.json",
+            "package-lock.json",
+            "npm-shrinkwrap.json",
+            "yarn.lock",
+            "pnpm-lock.yaml",
+            "pnpm-workspace.yaml",
+        ),
+        *("go.mod", "go.sum", "Cargo.toml", "Cargo.lock", "Gemfile", "Gemfile.lock", "composer.json", "composer.lock"),
+        *("Makefile", "tox.ini", "noxfile.py", ".python-version", ".nvmrc", ".tool-versions", "environment.yml"),
+    }
+)
+DEEPEST = 3
+"""Folder levels below which nobody looks for them."""
+UNHEARD = timedelta(seconds=60)
+"""A worker says that it is at work more often than that."""
+COMES_WITHIN = timedelta(minutes=10)
+KEPT = 2
+"""Of one workspace: the one in use, and the one before it, of which a copy may just be made."""
+_FORMAT = b"1"
+MOST_FILES = 500
+State = Setup.State
+
+
+def ready(workspace: Workspace, source: Path, run: Run | None = None) -> Setup:
+    """The set-up for the folder as it is now. Raises WorkspaceElsewhere while there is none, and orders it; raises
+    WorkspaceUnusable where it failed since ``run`` was submitted."""
+    key = key_of(workspace, source)
+    rows = Setup.objects.filter(workspace=workspace)
+    found = rows.filter(key=key, state=State.READY).first()
+    if found is not None:
+        if folder(found).is_dir():
+            return found
+        if found.machine != socket.gethostname():
+            raise WorkspaceElsewhere(f"The set-up of {workspace.name[:60]} is on worker {found.machine[:40]}")
+    if under_way(workspace):
+        raise WorkspaceElsewhere(f"The set-up of {workspace.name[:60]} is under way")
+    failed = rows.filter(key=key, state__in=[State.FAILED, State.STOPPED]).first()
+    if failed is not None and failed.ended_at and run is not None and failed.ended_at > run.task.created_at:
+        said = f"The set-up of workspace {workspace.name[:60]} did not succeed: {failed.why_not}"
+        raise WorkspaceUnusable(f"{said} Its log is under Workspaces. Put it right, and submit the task again.")
+    order(workspace, key)
+    raise WorkspaceElsewhere(f"The set-up of {workspace.name[:60]} begins")
+
+
+def under_way(workspace: Workspace) -> Setup | None:
+    """The one that waits or runs; one whose worker was lost is ended here."""
+    found = Setup.objects.filter(workspace=workspace, state__in=Setup.OPEN).first()
+    if found is not None and found.is_lost:
+        end(found, State.STOPPED, "Its worker was lost.")
+        return None
+    return found
+
+
+def order(workspace: Workspace, key: str = "", actor: Any = None) -> Setup | None:
+    """Have a worker run it; None where it is under way already."""
+    try:
+        with transaction.atomic():
+            made = Setup.objects.create(
+                workspace=workspace,
+                key=key,
+                command=workspace.setup_command,
+                hosts=workspace.granted_hosts,
+                ordered_by=actor,
+                until=timezone.now() + COMES_WITHIN,
+            )
+            detail = {"workspace": workspace.name, "command": made.command, "hosts": made.hosts}
+            audit.record("workspace.setup", actor=actor, project=workspace.project, detail=detail)
+            hand_over(JOB, setup=str(made.pk))
+            return made
+    except IntegrityError:
+        return None
+
+
+def end(setup: Setup, state: State, why_not: str = "", **more: Any) -> bool:
+    """False where it was ended already."""
+    ended = {"state": state, "why_not": why_not, "ended_at": timezone.now(), **more}
+    with transaction.atomic():
+        if not Setup.objects.filter(pk=setup.pk, state__in=Setup.OPEN).update(**ended):
+            return False
+        detail = {"workspace": setup.workspace.name, "state": state, "hosts": more.get("requests", [])}
+        if why_not:
+            detail["why"] = why_not
+        project = setup.workspace.project
+        audit.record("workspace.setup_ended", actor=setup.ordered_by, project=project, detail=detail)
+        _wake_runs(setup.workspace)
+    return True
+
+
+def _wake_runs(workspace: Workspace) -> None:
+    """Those that wait for it would look again, but not at once."""
+    status = Run.Status.WAITING_FOR_RESOURCE
+    waiting = Run.objects.filter(task__workspace=workspace, status=status, owner="")
+    for run_id in waiting.values_list("pk", flat=True):
+        waiting.filter(pk=run_id).update(lease_until=None, wake_at=timezone.now())
+        ring(run_id)
+
+
+def folder(setup: Setup) -> Path:
+    """Where lies what it made."""
+    return Path(run_folders()) / "setups" / str(setup.pk)
+
+
+def forget_older(setup: Setup) -> None:
+    """All but the latest that succeeded."""
+    rows = Setup.objects.filter(workspace=setup.workspace, state=State.READY)
+    for old in rows[KEPT:]:
+        shutil.rmtree(folder(old), ignore_errors=True)
+
+
+def lay(setup: Setup, target: Path, place: Path) -> None:
+    """Add what it made to a copy of the workspace, which will lie at ``place``. The copy's own files stay."""
+    try:
+        Copy(folder(setup), target, beside=True).run()
+    except FileNotFoundError as error:
+        raise WorkspaceElsewhere(f"The set-up of {setup.workspace.name[:60]} was replaced just now") from error
+    seen = seen_at(place)
+    if setup.built_at != seen:
+        for file in _naming_their_place(target):
+            data = file.read_bytes()
+            moved = data.replace(os.fsencode(setup.built_at), os.fsencode(seen))
+            if moved != data:
+                file.write_bytes(moved)
+
+
+def seen_at(place: Path) -> str:
+    """Where commands see a folder of ours."""
+    return INSIDE if sandbox_level().level >= FULL else str(place)
+
+
+def _naming_their_place(target: Path) -> Iterator[Path]:
+    """Files of an environment of Python in which the folder stands that it was made in."""
+    top = target / ENVIRONMENT
+    if top.is_symlink():
+        return
+    patterns = ("pyvenv.cfg", "bin/*", "lib/*/site-packages/*.pth", "lib/*/site-packages/__editable__*")
+    for pattern in patterns:
+        for file in top.glob(pattern):
+            if file.is_file() and not file.is_symlink() and file.stat().st_size <= CHUNK:
+                yield file
+
+
+def key_of(workspace: Workspace, source: Path) -> str:
+    """The hash of what a set-up depends on: its words, and the files that name dependencies or that it names."""
+    digest = hashlib.sha256(_FORMAT)
+    digest.update(workspace.setup_command.encode())
+    named = {word.removeprefix("./") for word in _words(workspace.setup_command)}
+    with roots().opened(str(source)) as top:
+        for path, content in islice(_files(top, named), MOST_FILES):
+            digest.update(b"\0" + os.fsencode(path) + b"\0" + content)
+    return digest.hexdigest()
+
+
+def _files(top: int, named: set[str]) -> Iterator[tuple[str, bytes]]:
+    for where, folders, files, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+        inside = os.path.normpath(where)
+        depth = 0 if inside == "." else inside.count("/") + 1
+        folders[:] = sorted(one for one in folders if depth < DEEPEST and one not in MADE and not one.startswith("."))
+        for name in sorted(files):
+            path = os.path.normpath(f"{inside}/{name}")
+            if path in named or name in NAMES_DEPENDENCIES or (name.startswith("requirements") and depth < 2):
+                yield path, _hash(name, descriptor)
+
+
+def _hash(name: str, folder: int) -> bytes:
+    """Of a regular file; of anything else, that it is none."""
+    with suppress(OSError):
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        with os.fdopen(descriptor, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    return b"-"
+
+
+def _words(command: str) -> list[str]:
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return list(lexer)
+    except ValueError:
+        return command.split()

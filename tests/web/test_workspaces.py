@@ -1,0 +1,175 @@
+"""Workspaces in a browser: state a set-up, run it, see its log while it runs, and what it asked of the network."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as site_settings
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import expect
+
+from loops.models import AuditEvent, Setup, Workspace
+from tests import factories as make
+from tests.web.browsing import faults
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4", "I7", "S4")]
+HOSTILE = "<script>alert(1)</script>\u202etxt"
+LOG = "Collecting six\nSuccessfully installed six-1.17.0\n"
+REQUESTS = [
+    {"host": "pypi.org", "count": 3, "sent": 1263, "received": 21053, "why_not": ""},
+    {"host": "example.com", "count": 1, "sent": 0, "received": 0, "why_not": "nobody named this host"},
+]
+
+
+@pytest.fixture
+def shop(house: Any, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    settings.WORKSPACE_ROOTS = (str(tmp_path),)
+    monkeypatch.setattr("loops.storage.dispatch.dispatch", lambda job, after=0, **given: None)
+    (tmp_path / "shop").mkdir()
+    made: Workspace = Workspace.objects.create(project=house.project, name="shop", path=str(tmp_path / "shop"))
+    return made
+
+
+def made(workspace: Workspace, **fields: Any) -> Setup:
+    row: Setup = Setup.objects.create(
+        workspace=workspace, command="make", until=timezone.now() + timedelta(minutes=5), **fields
+    )
+    return row
+
+
+def post(client: Client, workspace: Workspace, **given: str) -> Any:
+    return client.post(reverse("workspace", args=[workspace.pk]), given, follow=True)
+
+
+def test_an_admin_states_it_and_a_superuser_lets_it_reach_hosts(house: Any, shop: Workspace) -> None:
+    chief = Client()
+    chief.force_login(make.user("carla", admin=house.project))
+    assert "Saved." in post(chief, shop, command="npm ci\r\n", tests="npm test").content.decode()
+    answer = post(chief, shop, command="npm ci", tests="npm test", hosts="registry.npmjs.org")
+    assert (answer.status_code, "for a superuser to say" in answer.content.decode()) == (422, True)
+    post(house.client("admin"), shop, command="npm ci", tests="npm test", hosts="registry.npmjs.org\r\nnexus:8081")
+    shop.refresh_from_db()
+    assert (shop.setup_command, shop.test_command) == ("npm ci", "npm test")
+    assert shop.granted_hosts == ["nexus:8081", "registry.npmjs.org"]
+    said = post(chief, shop, command="npm install", tests="npm test").content.decode()
+    assert "may not reach nexus:8081, registry.npmjs.org any more" in said
+
+
+def test_what_is_refused_comes_back_with_every_word(house: Any, shop: Workspace) -> None:
+    answer = post(house.client("admin"), shop, command="make all", tests="make test", hosts="https://pypi.org")
+    said = answer.content.decode()
+    assert answer.status_code == 422
+    assert "is no host: write its name, such as pypi.org" in said
+    for word in ("make all", "make test", "https://pypi.org"):
+        assert word in said
+    assert AuditEvent.objects.filter(kind="workspace.changed").count() == 0
+
+
+@pytest.mark.parametrize("who", ["viewer", "reviewer", "operator"])
+def test_others_see_it_and_change_nothing(house: Any, shop: Workspace, who: str) -> None:
+    answer = post(house.client(who), shop, command="rm -rf /", tests="")
+    assert (answer.status_code, "you need the role admin" in answer.content.decode()) == (422, True)
+    shop.refresh_from_db()
+    assert shop.setup_command == ""
+    page = house.client(who).get(reverse("workspace", args=[shop.pk])).content.decode()
+    assert ("readonly" in page, ">Save<" in page) == (True, False)
+
+
+def test_who_may_run_and_stop_it(house: Any, shop: Workspace) -> None:
+    Workspace.objects.filter(pk=shop.pk).update(setup_command="make")
+    address = reverse("workspace-setup", args=[shop.pk])
+    assert "you need the role" in house.client("viewer").post(address, follow=True).content.decode()
+    assert Setup.objects.count() == 0
+    assert "Waiting for a worker" in house.client("operator").post(address, follow=True).content.decode()
+    assert "under way already" in house.client("operator").post(address, follow=True).content.decode()
+    said = house.client("operator").post(address, {"stop": "1"}, follow=True).content.decode()
+    assert "Stopped by olga." in said
+
+
+def test_words_of_others_are_text(house: Any, shop: Workspace) -> None:
+    Workspace.objects.filter(pk=shop.pk).update(name=HOSTILE, setup_command=HOSTILE, test_command=HOSTILE)
+    requests = [{"host": HOSTILE, "count": 1, "sent": 0, "received": 0, "why_not": HOSTILE}]
+    made(shop, state="failed", log=HOSTILE, why_not=HOSTILE, requests=requests, machine=HOSTILE)
+    for address in (reverse("workspace", args=[shop.pk]), reverse("workspaces"), reverse("new-task")):
+        page = house.client("admin").get(address).content.decode()
+        assert "<script>alert(1)" not in page
+    page = house.client("admin").get(reverse("workspace", args=[shop.pk])).content.decode()
+    assert page.count("\u202e") == 2, "as it is in the two fields alone, where it can be put right"
+
+
+@pytest.fixture
+def open_page(browser: Any, live_site: str, house: Any) -> Any:
+    contexts, broken = [], list[str]()
+
+    def open_(address: str, who: str = "admin", theme: str = "light", width: int = 1280) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 844}, color_scheme=theme, base_url=live_site, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        name = site_settings.SESSION_COOKIE_NAME
+        context.add_cookies([{"name": name, "value": house.client(who).cookies[name].value, "url": live_site}])
+        page = context.new_page()
+        page.on("pageerror", lambda error: broken.append(str(error)))
+        page.goto(address)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert broken == []
+
+
+def test_from_the_command_to_the_log(house: Any, shop: Workspace, open_page: Any) -> None:
+    """The worker is played: what it writes is seen without a reload."""
+    page = open_page("/workspaces/")
+    page.get_by_role("link", name="shop").click()
+    page.get_by_label("Set-up command").fill("python3 -m venv .venv && .venv/bin/pip install six")
+    page.get_by_label("Test command").fill("python3 -m pytest -q")
+    page.get_by_label("Hosts that the set-up may reach").fill("pypi.org\nfiles.pythonhosted.org")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    expect(page.locator("#setup")).to_contain_text("It has not run yet")
+    page.get_by_role("button", name="Run it now").click()
+    expect(page.locator("#setup")).to_contain_text("Waiting for a worker")
+    row = Setup.objects.get()
+    assert row.hosts == ["files.pythonhosted.org", "pypi.org"]
+    Setup.objects.filter(pk=row.pk).update(state="running", log="Collecting six\n")
+    expect(page.locator("#setup pre")).to_have_text("Collecting six\n")
+    Setup.objects.filter(pk=row.pk).update(
+        state="ready", log=LOG, requests=REQUESTS, files=1_204, size=9_100_000, machine="one", ended_at=timezone.now()
+    )
+    expect(page.locator("#setup")).to_contain_text("Ready: 1,204 files")
+    expect(page.locator("#setup tbody tr")).to_have_count(2)
+    expect(page.get_by_role("button", name="Run it again")).to_be_visible()
+
+
+def test_it_has_no_accessibility_faults_and_fits(shop: Workspace, open_page: Any, theme: str, width: int) -> None:
+    Workspace.objects.filter(pk=shop.pk).update(setup_command=f"pip install {'x' * 300}", test_command="make test")
+    made(shop, state="stopped", why_not="Stopped by olga.", ended_at=timezone.now())
+    made(shop, state="failed", log=LOG * 40, requests=REQUESTS, why_not="The command ended with exit code 1.")
+    page = open_page(reverse("workspace", args=[shop.pk]), theme=theme, width=width)
+    page.get_by_text("Earlier ones").click()
+    assert faults(page) == []
+    page.screenshot(path=f"/tmp/shot-workspace-{theme}-{width}.png", full_page=True)
+
+
+def test_a_new_task_is_judged_by_its_tests_until_somebody_says_otherwise(
+    house: Any, shop: Workspace, open_page: Any
+) -> None:
+    make.agent(house.project, name="Engineer")
+    Workspace.objects.filter(pk=shop.pk).update(test_command="make test")
+    page = open_page("/tasks/new/", who="operator")
+    command = page.get_by_label("Command that proves criterion 1")
+    page.get_by_label("Workspace").select_option("shop")
+    expect(command).to_have_value("make test")
+    expect(page.get_by_label("Criterion 1", exact=True)).to_have_value("The tests pass")
+    page.get_by_label("Workspace").select_option("")
+    expect(command).to_have_value("")
+    command.fill("my own")
+    page.get_by_label("Workspace").select_option("shop")
+    expect(command).to_have_value("my own")
