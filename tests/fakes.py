@@ -332,6 +332,12 @@ class World:
         self.send("decision", gate=gate.id, verdict=verdict, reason=reason, payload=payload)
 
 
+async def hanging() -> None:
+    """Something that is to be ended by others."""
+    await asyncio.sleep(20)
+    raise AssertionError("nobody ended what hangs")
+
+
 def says(
     text: str = "", *calls: tuple[str, Mapping[str, Any]], stop: StopReason | None = None, **more: Any
 ) -> ModelReply:

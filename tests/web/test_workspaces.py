@@ -155,7 +155,6 @@ def test_it_has_no_accessibility_faults_and_fits(shop: Workspace, open_page: Any
     page = open_page(reverse("workspace", args=[shop.pk]), theme=theme, width=width)
     page.get_by_text("Earlier ones").click()
     assert faults(page) == []
-    page.screenshot(path=f"/tmp/shot-workspace-{theme}-{width}.png", full_page=True)
 
 
 def test_a_new_task_is_judged_by_its_tests_until_somebody_says_otherwise(

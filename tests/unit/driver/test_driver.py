@@ -13,7 +13,7 @@ from loops.engine.ports import ModelError, Verified
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.thresholds import OFF
 from loops.engine.values import Access, FailureKind, StopReason, ToolCall, ToolResult
-from tests.fakes import Tools, World, done, says
+from tests.fakes import Tools, World, done, hanging, says
 
 LOOK = ("look", {"at": "it"})
 
@@ -295,10 +295,7 @@ def test_an_answer_without_a_call_is_reminded_once_then_taken_as_the_result() ->
 
 @pytest.mark.spec("K1", "A5")
 def test_stop_cancels_a_streaming_model_and_resume_goes_on() -> None:
-    async def endless() -> None:
-        await asyncio.sleep(60)
-
-    answers = iter([says("", LOOK), endless(), done()])
+    answers = iter([says("", LOOK), hanging(), done()])
     world = World(lambda request: next(answers))
 
     async def scenario() -> str:

@@ -11,7 +11,7 @@ from loops.driver import interrupts
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.state.lifecycle import Phase
-from tests.fakes import Tools, World, done, says
+from tests.fakes import Tools, World, done, hanging, says
 
 LOOK = ("look", {"at": "it"})
 
@@ -57,7 +57,7 @@ def test_the_journal_says_who_interrupted_an_answer(
     async def endless() -> None:
         world.journal.inbox.append(p.Signal("m1", "message", {"text": "Hurry."}, "bob"))
         world.journal.inbox.append(p.Signal("m2", "pause", payload, by))
-        await asyncio.sleep(60)
+        await hanging()
 
     world = World(lambda request: endless())
     assert world.drive() == "paused"
@@ -72,7 +72,7 @@ def test_a_lost_lease_cancels_the_model_and_writes_nothing(monkeypatch: pytest.M
 
     async def endless() -> None:
         world.journal.lost = True
-        await asyncio.sleep(60)
+        await hanging()
 
     world = World(lambda request: endless())
     assert world.drive() == "lost"

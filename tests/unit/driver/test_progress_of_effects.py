@@ -14,7 +14,7 @@ from loops.engine import facts as f
 from loops.engine.ports import ModelError, Verified
 from loops.engine.state.lifecycle import Phase
 from loops.engine.values import FailureKind
-from tests.fakes import Tools, World, done, says
+from tests.fakes import Tools, World, done, hanging, says
 
 LOOK = ("look", {"at": "it"})
 
@@ -34,7 +34,7 @@ class Hasty(Tools):
 
 @pytest.mark.spec("J3", "I2")
 def test_a_tool_that_hangs_is_cancelled_and_has_failed() -> None:
-    world = World([says("", LOOK), done()], Hasty({"look": lambda arguments: asyncio.sleep(60)}))
+    world = World([says("", LOOK), done()], Hasty({"look": lambda arguments: hanging()}))
     assert world.drive() == "ended"
     (completed,) = world.journal.of(f.ToolCompleted)
     assert completed.result.error == "look did not end within 0.1 s and was stopped"
