@@ -79,10 +79,10 @@ def run(*, actor: Any, workspace: Workspace) -> Setup:
         raise NotPossible(NOTHING_TO_RUN)
     if why := copies.refusal(workspace):
         raise NotPossible(why)
-    made = None if setups.under_way(workspace) else setups.order(workspace, actor=actor)
-    if made is None:
+    ordered = None if setups.under_way(workspace) else setups.order(workspace, actor=actor)
+    if ordered is None:
         raise NotPossible(UNDER_WAY)
-    return made
+    return ordered
 
 
 def stop(*, actor: Any, workspace: Workspace) -> bool:

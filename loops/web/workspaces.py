@@ -53,14 +53,14 @@ def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
         draft = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in draft}
         allowed = draft["hosts"].split() if "hosts" in request.POST else None
         try:
-            told = service.state(
+            warnings = service.state(
                 actor=request.user, workspace=row, command=draft["command"], tests=draft["tests"], allowed=allowed
             )
         except (NotAllowed, NotPossible) as refusal:
             messages.error(request, str(refusal))
             status = 422
         else:
-            for line in told:
+            for line in warnings:
                 messages.warning(request, line)
             messages.success(request, "Saved.")
             return redirect("workspace", row.pk)

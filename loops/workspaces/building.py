@@ -19,6 +19,7 @@ from typing import Any
 from django.db import connection
 from django.utils import timezone
 
+from loops.engine.text.truncation import shortened
 from loops.llm.endpoints.addresses import is_never_a_model, is_of_this_machine
 from loops.masking import known
 from loops.models import Setup
@@ -34,7 +35,7 @@ from loops.tools.workspace import CACHES, Workspace
 from loops.workspaces import copies, setups
 from loops.workspaces.copying import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 LIMITS = replace(Limits(), tmp_bytes=GIB, memory_bytes=4 * GIB)
 """Package clients unpack in their temporary folder."""
 LOG_CHARS = 200_000
@@ -42,6 +43,7 @@ EVERY_S = 1.0
 STRAY_S = 86_400
 MOST_HOSTS = 100
 MOST_TAKEN = 50
+HOST_CHARS = 253
 _NAME = "setup-"
 _VARIABLES = {"PIP_NO_CACHE_DIR": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_cache": "/tmp/npm"}  # noqa: S108
 _VARIABLES |= {"UV_CACHE_DIR": "/tmp/uv", "npm_config_update_notifier": "false", "npm_config_fund": "false"}  # noqa: S108
@@ -53,8 +55,8 @@ class Failed(Exception):
 
 
 @dataclass(slots=True)
-class _Told:
-    """What it said so far, and whom it asked for."""
+class _Log:
+    """Its output so far, and the hosts that it asked for."""
 
     text: str = ""
     requests: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
@@ -63,7 +65,7 @@ class _Told:
         self.text = (self.text + clean_text(chunk))[-LOG_CHARS:]
 
     def note(self, request: Request) -> None:
-        key = (request.host[:300], request.why_not)
+        key = (shortened(request.host, HOST_CHARS), request.why_not)
         if key not in self.requests and len(self.requests) >= MOST_HOSTS:
             key = ("others", "")
         one = self.requests.setdefault(key, {"host": key[0], "why_not": key[1], "count": 0, "sent": 0, "received": 0})
@@ -82,15 +84,15 @@ def carry_out(setup_id: uuid.UUID) -> bool:
     if not mine.update(state=State.RUNNING, until=until, machine=socket.gethostname()):
         return False
     setup = Setup.objects.select_related("workspace__project", "ordered_by").get(pk=setup_id)
-    told = _Told()
+    log = _Log()
     try:
         with _folder(setup) as work:
-            _build(setup, work, told)
+            _build(setup, work, log)
     except (Failed, WorkspaceUnusable, WorkspaceElsewhere, PathRefused, OSError, ValueError) as error:
-        setups.end(setup, State.FAILED, str(error) or type(error).__name__, **told.shown())
+        setups.end(setup, State.FAILED, str(error) or type(error).__name__, **log.shown())
     except Exception as error:
-        log.exception("set-up %s", setup.pk)
-        setups.end(setup, State.FAILED, f"{type(error).__name__}: {error}", **told.shown())
+        logger.exception("set-up %s", setup.pk)
+        setups.end(setup, State.FAILED, f"{type(error).__name__}: {error}", **log.shown())
     return True
 
 
@@ -119,7 +121,7 @@ def _made(work: Path) -> Path:
     return work.with_name(f"{work.name}-made")
 
 
-def _build(setup: Setup, work: Path, told: _Told) -> None:
+def _build(setup: Setup, work: Path, log: _Log) -> None:
     workspace, level = setup.workspace, sandbox_level()
     if level.level <= FILES_ONLY:
         raise Failed(f"Commands are refused here: {level.warning}")
@@ -129,31 +131,31 @@ def _build(setup: Setup, work: Path, told: _Told) -> None:
     key = setups.key_of(workspace, source)
     copies.fill_for_setup(source, work)
     before = set(_paths(work))
-    outcome = asyncio.run(_run(setup, work, told))
+    outcome = asyncio.run(_run(setup, work, log))
     for one in outcome.taken[:MOST_TAKEN]:
-        told.hear("stderr", f"{'not as it was' if one.stays else 'taken away'}: {one.path}: {one.why}\n".encode())
+        log.hear("stderr", f"{'not as it was' if one.stays else 'taken away'}: {one.path}: {one.why}\n".encode())
     if outcome.finished.exit_code:
         why = outcome.finished.killed or f"exit code {outcome.finished.exit_code}"
         raise Failed(f"The command ended with {why}.")
-    _tell(setup, told, setups.COMES_WITHIN)  # to copy what it made takes as long as it takes
+    _tell(setup, log, setups.COMES_WITHIN)  # copying takes a while
     kept = _keep(setup, work, before)
-    if not setups.end(setup, State.READY, key=key, built_at=setups.seen_at(work), **kept, **told.shown()):
+    if not setups.end(setup, State.READY, key=key, built_at=setups.seen_at(work), **kept, **log.shown()):
         shutil.rmtree(setups.folder(setup), ignore_errors=True)
     setups.forget_older(setup)
 
 
-async def _run(setup: Setup, work: Path, told: _Told) -> Outcome:
+async def _run(setup: Setup, work: Path, log: _Log) -> Outcome:
     network = str(_network(work)) if setup.hosts else ""
     words = ("/bin/bash", "-c", setup.command)
     job = Job(words, LIMITS.command_max_s, environment=_VARIABLES, network=network, run=f"setup {setup.pk}")
-    proxy = Proxy(hosts(setup.hosts), is_never_reached, told.note)
+    proxy = Proxy(hosts(setup.hosts), is_never_reached, log.note)
     with Workspace(str(work), LIMITS, made=True, records=command_records()) as workspace:
         async with proxy.listening(str(_network(work))):
             running = asyncio.ensure_future(
-                run_inside(workspace, job, told.hear, namespaces=sandbox_level().level >= FULL)
+                run_inside(workspace, job, log.hear, namespaces=sandbox_level().level >= FULL)
             )
             while not (await asyncio.wait([running], timeout=EVERY_S))[0]:
-                if not await asyncio.to_thread(_tell_aside, setup, told):
+                if not await asyncio.to_thread(_tell_aside, setup, log):
                     running.cancel()
     try:
         return running.result()
@@ -161,22 +163,22 @@ async def _run(setup: Setup, work: Path, told: _Told) -> Outcome:
         raise Failed("It was stopped.") from None
 
 
-def _tell(setup: Setup, told: _Told, again: timedelta = setups.UNHEARD) -> bool:
-    """What it said so far, and when it speaks ``again`` at the latest; False when somebody has stopped it."""
+def _tell(setup: Setup, log: _Log, again: timedelta = setups.UNHEARD) -> bool:
+    """Its log so far, and when it is heard of ``again`` at the latest; False when a person has stopped it."""
     rows = Setup.objects.filter(pk=setup.pk, state=State.RUNNING)
-    return bool(rows.update(until=timezone.now() + again, **told.shown()))
+    return bool(rows.update(until=timezone.now() + again, **log.shown()))
 
 
-def _tell_aside(setup: Setup, told: _Told) -> bool:
+def _tell_aside(setup: Setup, log: _Log) -> bool:
     """The same in a thread of its own, whose connection ends with it."""
     try:
-        return _tell(setup, told)
+        return _tell(setup, log)
     finally:
         connection.close()
 
 
 def is_never_reached(host: Host, address: Address) -> bool:
-    """Link-local and where clouds keep credentials: nobody. This machine: only by a name that says so."""
+    """Link-local and where clouds keep credentials: never. This machine: only by a name that says so."""
     return is_never_a_model(address) or (is_of_this_machine(address) and not host.is_of_this_machine)
 
 
@@ -187,7 +189,7 @@ def _paths(work: Path) -> Iterator[str]:
 
 
 def _keep(setup: Setup, work: Path, before: set[str]) -> dict[str, int]:
-    """Copy what is new to where it stays; how many files, and how large they are."""
+    """Copy what is new to where it stays; how many files, and their size in bytes."""
     draft, place = _made(work), setups.folder(setup)
     for folder, folders, files in os.walk(work):
         here = os.path.normpath(os.path.relpath(folder, work))
@@ -204,7 +206,7 @@ def _keep(setup: Setup, work: Path, before: set[str]) -> dict[str, int]:
     try:
         copy.run()
         if not copy.files:
-            raise Failed("The command succeeded and made nothing: no new file lies in the folder.")
+            raise Failed("The command succeeded, but no new file lies in the folder.")
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise

@@ -201,7 +201,7 @@ def _fill(draft: Path, workspace: Workspace | None, run: Run | None, place: Path
 
 def fill_for_setup(source: Path, target: Path) -> None:
     """With the folder of a workspace, as its set-up finds it."""
-    Copy(source, target, without=setups.MADE).run()
+    Copy(source, target, without=setups.INSTALLED).run()
 
 
 def _make(folder: Path, fill: Callable[[Path], None]) -> None:

@@ -1,4 +1,4 @@
-"""What the set-up command of a workspace made: kept by what it depends on, and laid into the copies of runs.
+"""What the set-up command of a workspace installs: kept by what it depends on, and added to the copies of runs.
 
 Tests need packages, and a repository names them without holding them. The command runs once on a copy
 (``building.py``); runs get what was new afterwards, such as ``.venv`` and ``node_modules`` (SPEC J4, ADR 0067).
@@ -21,6 +21,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from loops.engine.text.truncation import shortened
 from loops.models import Run, Setup, Workspace
 from loops.runs.composition import roots, run_folders, sandbox_level
 from loops.services import audit
@@ -31,8 +32,8 @@ from loops.tools.sandbox.command import WORKSPACE as INSIDE
 from loops.workspaces.copying import CHUNK, Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 JOB = "loops.setup"
-MADE = frozenset({ENVIRONMENT, "node_modules"})
-"""Folders that a set-up makes: those of the source were made for another place, and are left out."""
+INSTALLED = frozenset({ENVIRONMENT, "node_modules"})
+"""Folders that a set-up installs: those of the source fit another place, and are left out."""
 NAMES_DEPENDENCIES = frozenset(
     {
         *("pyproject.toml", "setup.py", "setup.cfg", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile", "Pipfile.lock"),
@@ -53,8 +54,9 @@ DEEPEST = 3
 UNHEARD = timedelta(seconds=60)
 """A worker says that it is at work more often than that."""
 COMES_WITHIN = timedelta(minutes=10)
+NAME_CHARS = 60
 KEPT = 2
-"""Of one workspace: the one in use, and the one before it, of which a copy may just be made."""
+"""Of one workspace: the one in use, and the one before it, which may still be in the middle of a copy."""
 _FORMAT = b"1"
 MOST_FILES = 500
 State = Setup.State
@@ -70,15 +72,17 @@ def ready(workspace: Workspace, source: Path, run: Run | None = None) -> Setup:
         if folder(found).is_dir():
             return found
         if found.machine != socket.gethostname():
-            raise WorkspaceElsewhere(f"The set-up of {workspace.name[:60]} is on worker {found.machine[:40]}")
+            raise WorkspaceElsewhere(
+                f"The set-up of {shortened(workspace.name, NAME_CHARS)} is on worker {found.machine}"
+            )
     if under_way(workspace):
-        raise WorkspaceElsewhere(f"The set-up of {workspace.name[:60]} is under way")
+        raise WorkspaceElsewhere(f"The set-up of {shortened(workspace.name, NAME_CHARS)} is under way")
     failed = rows.filter(key=key, state__in=[State.FAILED, State.STOPPED]).first()
     if failed is not None and failed.ended_at and run is not None and failed.ended_at > run.task.created_at:
-        said = f"The set-up of workspace {workspace.name[:60]} did not succeed: {failed.why_not}"
-        raise WorkspaceUnusable(f"{said} Its log is under Workspaces. Put it right, and submit the task again.")
+        why = f"The set-up of workspace {shortened(workspace.name, NAME_CHARS)} did not succeed: {failed.why_not}"
+        raise WorkspaceUnusable(f"{why} Its log is under Workspaces. Put it right, and submit the task again.")
     order(workspace, key)
-    raise WorkspaceElsewhere(f"The set-up of {workspace.name[:60]} begins")
+    raise WorkspaceElsewhere(f"The set-up of {shortened(workspace.name, NAME_CHARS)} begins")
 
 
 def under_way(workspace: Workspace) -> Setup | None:
@@ -94,7 +98,7 @@ def order(workspace: Workspace, key: str = "", actor: Any = None) -> Setup | Non
     """Have a worker run it; None where it is under way already."""
     try:
         with transaction.atomic():
-            made = Setup.objects.create(
+            setup = Setup.objects.create(
                 workspace=workspace,
                 key=key,
                 command=workspace.setup_command,
@@ -102,10 +106,10 @@ def order(workspace: Workspace, key: str = "", actor: Any = None) -> Setup | Non
                 ordered_by=actor,
                 until=timezone.now() + COMES_WITHIN,
             )
-            detail = {"workspace": workspace.name, "command": made.command, "hosts": made.hosts}
+            detail = {"workspace": workspace.name, "command": setup.command, "hosts": setup.hosts}
             audit.record("workspace.setup", actor=actor, project=workspace.project, detail=detail)
-            hand_over(JOB, setup=str(made.pk))
-            return made
+            hand_over(JOB, setup=str(setup.pk))
+            return setup
     except IntegrityError:
         return None
 
@@ -135,7 +139,7 @@ def _wake_runs(workspace: Workspace) -> None:
 
 
 def folder(setup: Setup) -> Path:
-    """Where lies what it made."""
+    """Where its files lie."""
     return Path(run_folders()) / "setups" / str(setup.pk)
 
 
@@ -147,11 +151,13 @@ def forget_older(setup: Setup) -> None:
 
 
 def lay(setup: Setup, target: Path, place: Path) -> None:
-    """Add what it made to a copy of the workspace, which will lie at ``place``. The copy's own files stay."""
+    """Add its files to a copy of the workspace, which will lie at ``place``. The copy's own files stay."""
     try:
         Copy(folder(setup), target, beside=True).run()
     except FileNotFoundError as error:
-        raise WorkspaceElsewhere(f"The set-up of {setup.workspace.name[:60]} was replaced just now") from error
+        raise WorkspaceElsewhere(
+            f"The set-up of {shortened(setup.workspace.name, NAME_CHARS)} was replaced just now"
+        ) from error
     seen = seen_at(place)
     if setup.built_at != seen:
         for file in _naming_their_place(target):
@@ -167,7 +173,7 @@ def seen_at(place: Path) -> str:
 
 
 def _naming_their_place(target: Path) -> Iterator[Path]:
-    """Files of an environment of Python in which the folder stands that it was made in."""
+    """Files of a Python environment that name the folder it was installed in."""
     top = target / ENVIRONMENT
     if top.is_symlink():
         return
@@ -193,7 +199,9 @@ def _files(top: int, named: set[str]) -> Iterator[tuple[str, bytes]]:
     for where, folders, files, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
         inside = os.path.normpath(where)
         depth = 0 if inside == "." else inside.count("/") + 1
-        folders[:] = sorted(one for one in folders if depth < DEEPEST and one not in MADE and not one.startswith("."))
+        folders[:] = sorted(
+            one for one in folders if depth < DEEPEST and one not in INSTALLED and not one.startswith(".")
+        )
         for name in sorted(files):
             path = os.path.normpath(f"{inside}/{name}")
             if path in named or name in NAMES_DEPENDENCIES or (name.startswith("requirements") and depth < 2):

@@ -22,7 +22,7 @@ HOSTILE = "<script>alert(1)</script>\u202etxt"
 LOG = "Collecting six\nSuccessfully installed six-1.17.0\n"
 REQUESTS = [
     {"host": "pypi.org", "count": 3, "sent": 1263, "received": 21053, "why_not": ""},
-    {"host": "example.com", "count": 1, "sent": 0, "received": 0, "why_not": "nobody named this host"},
+    {"host": "example.com", "count": 1, "sent": 0, "received": 0, "why_not": "this host is not on the list"},
 ]
 
 
@@ -61,11 +61,11 @@ def test_an_admin_states_it_and_a_superuser_lets_it_reach_hosts(house: Any, shop
 
 
 def test_what_is_refused_comes_back_with_every_word(house: Any, shop: Workspace) -> None:
-    answer = post(house.client("admin"), shop, command="make all", tests="make test", hosts="https://pypi.org")
+    answer = post(house.client("admin"), shop, command="make all", tests="make test", hosts="*.pypi.org")
     said = answer.content.decode()
     assert answer.status_code == 422
     assert "is no host: write its name, such as pypi.org" in said
-    for word in ("make all", "make test", "https://pypi.org"):
+    for word in ("make all", "make test", "*.pypi.org"):
         assert word in said
     assert AuditEvent.objects.filter(kind="workspace.changed").count() == 0
 

