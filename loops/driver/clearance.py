@@ -18,6 +18,8 @@ AGAIN_AT_MOST = 3
 CHANGED = "the run changed files that this command may execute or obey"
 UNKNOWN = "an earlier run may have changed what this command executes or obeys, or it is too much to tell"
 KEPT_CHANGING = "what it obeys changed each time after it was approved"
+WOULD_ASK = "the access rules ask a person about commands here"
+DENIED = "the access rules deny this command to the agent"
 ASKED_SINCE = "commands are asked about since these checks began"
 Numbered = Sequence[tuple[int, Criterion]]
 
@@ -29,10 +31,11 @@ def call_of(number: int, criterion: Criterion) -> ToolCall:
 
 class Clearance:
     """Of one verification. Where commands are asked about, one runs unasked while the workspace is as the run found it,
-    or as the same command left it when a person had approved that one."""
+    or as the same command left it when a person had approved that one. With ``asks`` false there is no question: what
+    would be asked about, or is denied by the rules, does not run."""
 
-    def __init__(self, session: RunSession, calls: ToolCalls) -> None:
-        self._session, self._calls = session, calls
+    def __init__(self, session: RunSession, calls: ToolCalls, *, asks: bool = True) -> None:
+        self._session, self._calls, self._asks = session, calls, asks
         self._asked_about: dict[int, str] = {}
         """Number of the criterion -> why its command does not run; "" where it may."""
         self.found = self.left = ""
@@ -43,6 +46,8 @@ class Clearance:
         due: list[tuple[int, Criterion, p.Judgement, Cleared]] = []
         for number, criterion in criteria:
             judgement = await self._calls.weigh(call_of(number, criterion))
+            if judgement.access is Access.DENY and judgement.grantable and not self._asks:
+                self._asked_about[number] = DENIED
             if judgement.access is not Access.ASK:
                 continue
             self.found = self.left = _stands(judgement)
@@ -95,6 +100,9 @@ class Clearance:
 
     def _ask(self, number: int, criterion: Criterion, judgement: p.Judgement, void: str = "") -> e.OpenGate | None:
         """The question, unless it was asked too often: then the criterion stays unproven."""
+        if not self._asks:
+            self._asked_about[number] = WOULD_ASK
+            return None
         if void and self._session.state.clearance.again >= AGAIN_AT_MOST:
             self._asked_about[number] = KEPT_CHANGING
             return None

@@ -25,7 +25,7 @@ from loops.driver.session import RunSession
 from loops.driver.signals import facts_of
 from loops.driver.specialist import find_specialist
 from loops.driver.tool_calls import ToolCalls
-from loops.driver.verification import run_checks
+from loops.driver.verification import run_checks, try_criteria
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
@@ -180,6 +180,8 @@ class Driver:
             case e.RunChecks():
                 if question := await run_checks(session, calls, interrupts):
                     await open_gate(session, calls, question)
+            case e.TryCriteria():
+                await try_criteria(session, calls)
             case e.Wait(until):
                 await wait(session, interrupts, until)
             case e.AwaitTurn(model):

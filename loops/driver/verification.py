@@ -1,10 +1,10 @@
-"""Measure the acceptance criteria of a proposed result (SPEC C6, L1, L2)."""
+"""Measure the acceptance criteria: of a proposed result (SPEC C6, L1, L2), and before the work begins (ADR 0064)."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 
 from loops.driver.clearance import Clearance, call_of
@@ -19,12 +19,14 @@ from loops.engine.state.run import RunState
 from loops.engine.state.spec import Criterion
 from loops.engine.text.missing_modules import ENDINGS, MissingModule, missing_module, module_in
 from loops.engine.values import ToolResult
+from loops.engine.verification import trial
 from loops.engine.verification.checks import check_schema, unproven
-from loops.engine.verification.environment import ABSENT, obstacle
+from loops.engine.verification.environment import ABSENT, Obstacle, obstacle
 
 DETAIL_CHARS = 4000
 _WORD = re.compile(r"[\w@./`'\"-]+")
 _KINDS = frozenset({"module", "package"})
+FindObstacle = Callable[[RunSession, Criterion, ToolResult], Obstacle | None]
 SCHEMA_S = 60.0
 """The judgement has a budget of its own; this is for a machine with a lot to do."""
 
@@ -38,7 +40,6 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
     """
     spec = session.state.spec
     clearing = Clearance(session, calls)
-    criteria = [*enumerate(criterion for criterion in spec.criteria if criterion.command)]
     session.note(f.ChecksStarted(count=len(spec.criteria)))
     session.flush()
     checks: list[f.Check] = []
@@ -49,21 +50,45 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
     if schema is not None:
         checks.append(schema)
     if schema is None or schema.status == CheckStatus.PASSED:
-        if question := await clearing.settle(criteria):
-            return question
-        for number, criterion in criteria:
-            match await clearing.refusal(number, criterion):
-                case e.OpenGate() as question:
-                    return question
-                case "":
-                    call = call_of(number, criterion)
-                    result = await calls.execute(call, calls.context(call), STOP_OR_PAUSE)
-                    clearing.ran()
-                    checks.append(_check(session, criterion, result))
-                case why:
-                    checks.append(_refused(criterion, why))
+        measured = await _measured(session, calls, clearing, _obstacle)
+        if isinstance(measured, e.OpenGate):
+            return measured
+        checks += measured
     session.note(f.ChecksCompleted(checks=(*checks, *unproven(spec)), found=clearing.found, left=clearing.left))
     return None
+
+
+async def try_criteria(session: RunSession, calls: ToolCalls) -> None:
+    """Before the first request: every command that may run without a question, as ``run_checks`` does it (ADR 0064)."""
+    clearing = Clearance(session, calls, asks=False)
+    session.note(f.ChecksStarted(count=len(session.state.spec.criteria)))
+    session.flush()
+    checks = await _measured(session, calls, clearing, _obstacle_before_work)
+    if not isinstance(checks, e.OpenGate):  # this clearance asks nothing
+        summary = trial.summary(checks, session.state)
+        session.note(f.CriteriaTried(checks=tuple(checks), summary=summary, found=clearing.found, left=clearing.left))
+
+
+async def _measured(
+    session: RunSession, calls: ToolCalls, clearing: Clearance, find: FindObstacle
+) -> list[f.Check] | e.OpenGate:
+    """A check of each command, or the question that comes before."""
+    criteria = [*enumerate(criterion for criterion in session.state.spec.criteria if criterion.command)]
+    if question := await clearing.settle(criteria):
+        return question
+    checks: list[f.Check] = []
+    for number, criterion in criteria:
+        match await clearing.refusal(number, criterion):
+            case e.OpenGate() as question:
+                return question
+            case "":
+                call = call_of(number, criterion)
+                result = await calls.execute(call, calls.context(call), STOP_OR_PAUSE)
+                clearing.ran()
+                checks.append(_check(criterion, result, find(session, criterion, result)))
+            case why:
+                checks.append(_refused(criterion, why))
+    return checks
 
 
 def _refused(criterion: Criterion, why: str) -> f.Check:
@@ -123,21 +148,27 @@ def _made(change: rb.FileChange, path: str) -> bool:
     return not change.before and bool(change.after) and PurePosixPath(path).name in (name, module_in(name, ENDINGS))
 
 
-def _check(session: RunSession, criterion: Criterion, result: ToolResult) -> f.Check:
-    text, command = criterion.text, criterion.command
+def _obstacle(session: RunSession, criterion: Criterion, result: ToolResult) -> Obstacle | None:
     absent = result.data.get(ABSENT)
     like = absent.get("like") if isinstance(absent, Mapping) else None
-    found = obstacle(result, lambda missing: _is_ours(session.state, command, missing, like))
-    if found is not None and found.path and _is_of_the_run(session, found.path):
-        found = None
+    found = obstacle(result, lambda missing: _is_ours(session.state, criterion.command, missing, like))
+    return None if found is not None and found.path and _is_of_the_run(session, found.path) else found
+
+
+def _obstacle_before_work(session: RunSession, criterion: Criterion, result: ToolResult) -> Obstacle | None:
+    return trial.obstacle_before_work(result, session.state.spec, criterion)
+
+
+def _check(criterion: Criterion, result: ToolResult, found: Obstacle | None) -> f.Check:
     status = CheckStatus.PASSED if result.ok else CheckStatus.FAILED if found is None else CheckStatus.ERROR
     detail = "" if result.ok else _ends(f"{result.error}\n{result.content}".strip())
     return f.Check(
-        text=text,
+        text=criterion.text,
         status=status,
-        command=command,
+        command=criterion.command,
         detail=detail,
         duration_ms=result.duration_ms,
         obstacle=found.code if found else "",
         wanted=f"{found.what} {found.todo}" if found else "",
+        counts=trial.counted(result.data),
     )

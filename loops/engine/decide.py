@@ -29,7 +29,6 @@ from loops.engine.effects import AwaitModel, AwaitTurn, CallModel, Effect, OpenG
 from loops.engine.ends import reasons as end_reasons
 from loops.engine.ends.reasons import When
 from loops.engine.facts import DiagnosisMade, Fact
-from loops.engine.measures.extensions import extensions_left, extensions_of
 from loops.engine.rollback import plan
 from loops.engine.run.phases import entered
 from loops.engine.state.check import CheckStatus
@@ -38,6 +37,7 @@ from loops.engine.state.run import RunState
 from loops.engine.strategies import before_request, third_party
 from loops.engine.verification.checks import judged, needs_review, not_run, passed
 from loops.engine.verification.diagnosis import ask_for_more, diagnose, repair_budget
+from loops.engine.verification.environment_gate import check_view, environment_gate
 
 __all__ = ["ImpossibleFact", "apply", "decide", "initial", "replay"]
 
@@ -99,7 +99,7 @@ def _verify(state: RunState) -> Effect:
     if state.checks is None:
         return RunChecks()
     if not_run(state):
-        return _environment_gate(state)
+        return environment_gate(state, state.checks)
     if not passed(state.checks) or state.review_rejection:
         return Record((entered(state.phase, Event.QUALITY_GATE_FAIL),))
     if needs_review(state) and not state.reviewed:
@@ -110,24 +110,6 @@ def _verify(state: RunState) -> Effect:
 def _critique(state: RunState) -> tuple[Fact, ...]:
     causes, feedback = diagnose(judged(state))
     return (DiagnosisMade(causes=causes, feedback=feedback), entered(state.phase, Event.DIAGNOSIS_COMPLETE))
-
-
-def _environment_gate(state: RunState) -> OpenGate:
-    """No repair puts this right, so none is spent: a person does, and has the checks run again."""
-    wanted = tuple(dict.fromkeys(check.wanted for check in not_run(state)))
-    return OpenGate(
-        kind="checks_not_run",
-        title=f"The checks cannot run here: {wanted[0]}",
-        reasons=wanted,
-        risk="medium",
-        recommended="approve" if extensions_left(state) else "respond",
-        view={
-            **extensions_of(state),
-            "failure": "\n".join(wanted),
-            "rule": not_run(state)[0].obstacle,
-            "criteria": [_check_view(check) for check in state.checks or ()],
-        },
-    )
 
 
 def _final_review(state: RunState) -> OpenGate:
@@ -142,8 +124,8 @@ def _final_review(state: RunState) -> OpenGate:
         reasons=(reason,),
         risk="medium",
         recommended="approve" if checks and proven == len(checks) else "",
-        subject={"result": state.result, "checks": [_check_view(check) for check in checks]},
-        view={"result": state.result, "criteria": [_check_view(check) for check in checks]},
+        subject={"result": state.result, "checks": [check_view(check) for check in checks]},
+        view={"result": state.result, "criteria": [check_view(check) for check in checks]},
     )
 
 
@@ -151,7 +133,3 @@ def _unproven(state: RunState) -> str:
     return (
         "not every criterion was checked automatically" if state.spec.criteria else "the task has no automatic checks"
     )
-
-
-def _check_view(check: object) -> dict[str, str]:
-    return {name: str(getattr(check, name)) for name in ("text", "command", "status", "detail", "method")}

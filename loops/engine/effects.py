@@ -92,6 +92,11 @@ class RunChecks:
 
 
 @dataclass(frozen=True, slots=True)
+class TryCriteria:
+    """Run the commands of the acceptance criteria once, before the first request to a model (ADR 0064)."""
+
+
+@dataclass(frozen=True, slots=True)
 class PruneContext:
     """Make the conversation shorter: the whole request to ``most`` tokens, the harder ways from ``level`` on and where
     more than ``enough`` (0: ``most``) would remain (SPEC U1)."""
@@ -160,6 +165,7 @@ Effect = (
     | ClassifyFailure
     | FindSpecialist
     | RunChecks
+    | TryCriteria
     | PruneContext
     | Wait
     | AwaitModel

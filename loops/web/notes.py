@@ -274,6 +274,21 @@ def _checks(body: Body) -> dict[str, Any] | None:
     return _say("bad" if bad else "good", "list", title, checks=checks)
 
 
+def _tried(body: Body) -> dict[str, Any]:
+    checks = body.get("checks") or []
+    bad = sum(check["status"] == "failed" for check in checks)
+    if any(check.get("obstacle") for check in checks):
+        look, words = "bad", "the checks cannot run here"
+    elif bad:
+        look, words = "idle", f"{bad} of {len(checks)} criteria not met"
+    elif all(check["status"] == "passed" for check in checks):
+        look, words = "good", "every criterion with a command holds already"
+    else:
+        look, words = "idle", "not every criterion was tried"
+    counts = checks[0].get("counts") if len(checks) == 1 else ""
+    return _say(look, "list", f"Before the first request: {counts or words}", checks=checks)
+
+
 def _proposed(body: Body) -> dict[str, Any]:
     return _say("busy", "flag", "Proposed result", text=text_of(body.get("result")), prose=True)
 
@@ -347,6 +362,7 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "RunResumed": _by("busy", "play", "Resumed"),
     "ResultProposed": _proposed,
     "ChecksCompleted": _checks,
+    "CriteriaTried": _tried,
     "DiagnosisMade": _diagnosis,
     "RollbackRequested": _by("wait", "rotate-ccw", "Rollback requested"),
     "CompensationCompleted": _compensated,

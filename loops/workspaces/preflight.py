@@ -14,6 +14,7 @@ from loops.engine import ports as p
 from loops.engine.text.truncation import shortened
 from loops.engine.values import Access, ToolCall, ToolResult
 from loops.engine.verification.environment import obstacle
+from loops.engine.verification.trial import counted
 from loops.models import Preflight
 from loops.runs.composition import LiveTools, rules_of
 from loops.storage import blobs, journal
@@ -74,9 +75,7 @@ async def _one(tools: LiveTools, asked: Preflight, folder: Path, number: int) ->
 
 
 def _counted(result: ToolResult) -> str:
-    counts = [(result.data.get(name), name) for name in ("failed", "passed", "skipped")]
-    said = ", ".join(f"{number:,} {name}" for number, name in counts if isinstance(number, int) and number)
-    return said or ("It holds already." if result.ok else f"Exit code {result.exit_code}.")
+    return counted(result.data) or ("It holds already." if result.ok else f"Exit code {result.exit_code}.")
 
 
 def _result(command: str, status: str, said: str, result: ToolResult | None = None) -> dict[str, Any]:

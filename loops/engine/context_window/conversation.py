@@ -157,6 +157,10 @@ def _prompt_shortened(transcript: Transcript, fact: f.PromptShortened) -> Transc
     return evolve(transcript, system=fact.system)
 
 
+def _tried(transcript: Transcript, fact: f.CriteriaTried) -> Transcript:
+    return say(transcript, fact.summary) if fact.summary else transcript
+
+
 def _diagnosed(transcript: Transcript, fact: f.DiagnosisMade) -> Transcript:
     return say(transcript, fact.feedback)
 
@@ -171,6 +175,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Transcript, Any], Transcript]] = {
     f.GateDecided: _decided,
     f.Reminded: _reminded,
     f.MessageReceived: _message,
+    f.CriteriaTried: _tried,
     f.DiagnosisMade: _diagnosed,
     f.ContextPruned: pruned,
     f.PromptShortened: _prompt_shortened,

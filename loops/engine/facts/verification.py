@@ -56,6 +56,18 @@ class ChecksCompleted(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CriteriaTried(Fact):
+    """What the commands of the criteria say before the first request; ``summary`` is for the model.
+
+    ``found`` and ``left`` are as in ``ChecksCompleted``."""
+
+    checks: tuple[Check, ...]
+    summary: str = ""
+    found: str = ""
+    left: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DiagnosisMade(Fact):
     """Why verification failed, in the root-cause words of SPEC M4, and what the model is told."""
 

@@ -46,6 +46,7 @@ def forked(state: RunState, fact: f.Forked) -> RunState:
         result=None if told else state.result,
         checks=None,
         checking=False,
+        tried=None if state.tried else state.tried,
         reviewed=False,
         approver="",
         review_rejection="",

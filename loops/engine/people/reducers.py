@@ -76,7 +76,7 @@ def resumed(state: RunState, fact: f.RunResumed) -> RunState:
     if state.fatal == "model_unavailable" and state.phase is Phase.FAIL:  # it gets its tries again, in the same step
         state = evolve(state, fatal="", model_attempt=int(state.step_is_open), outage=NO_OUTAGE)
     if state.fatal == "checks_not_run":
-        state = evolve(state, fatal="", checks=None)  # they are run again
+        state = evolve(state, fatal="", checks=None, tried=None if state.tried else state.tried)  # they are run again
     if state.rollback in ("continued", "partly"):
         state = evolve(state, rollback="")  # its next end is asked about again
     state = evolve(state, undone=0)

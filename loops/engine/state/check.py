@@ -29,3 +29,5 @@ class Check:
     """Code of what kept it from being measured here, which is no fault of the work (``verification.environment``)."""
     wanted: str = ""
     """The same in words: what is missing, and what a person can do."""
+    counts: str = ""
+    """Of tests, where their runner reports them: "7 failed, 13 passed"."""

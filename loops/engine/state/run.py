@@ -158,6 +158,9 @@ class RunState:
     result: str | None = None
     checks: tuple[Check, ...] | None = None
     checking: bool = False
+    tried: tuple[Check, ...] | None = None
+    """What the criteria said before the first request where something kept them from running, for a person to decide;
+    empty where nothing did, or where that is decided. None: not tried."""
     clearance: Clearance = NOTHING_CLEARED
     reviewed: bool = False
     approver: str = ""

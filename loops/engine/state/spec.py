@@ -71,6 +71,8 @@ class RunSpec:
     depth: int = 0
     """0 for a run that a person began, one more for each run between."""
     confidence: ConfidenceTerms = ConfidenceTerms()
+    tries_criteria: bool = False
+    """The commands of its criteria run once before its first request (ADR 0064). Runs of earlier versions did not."""
 
     def model_for(self, role: str) -> str:
         return self.models.get(role) or self.models["actor"]

@@ -19,6 +19,7 @@ from loops.engine.loop_detection import guard
 from loops.engine.measures import limits
 from loops.engine.people import long_task
 from loops.engine.state.run import RunState
+from loops.engine.verification import trial
 
 
 def next_effect(state: RunState) -> Effect | None:
@@ -36,6 +37,7 @@ def ask(state: RunState) -> CallModel:
 
 BEFORE: tuple[Callable[[RunState], Effect | None], ...] = (
     reached_limits.ask_about_limit,
+    trial.try_criteria,
     recovery.give_up,
     guard.break_or_ask,
     guard.look_for_loops,

@@ -27,6 +27,8 @@ _NOT_FOUND = (
     re.compile(r"([^\s:]+): No such file or directory"),
     re.compile(r"(?:exec|spawn) ['\"]?([^\s:'\"]+)"),
 )
+_OPENED = re.compile(r"^(?:\S{0,200}/)?(?:ba|da|k|z)?sh: ([^\s:/]+): No such file or directory$", re.MULTILINE)
+"""A shell that was given a file to read; a program it calls "not found"."""
 _QUOTES = "'`\"\u2018\u2019"
 _MAKE = re.compile(r"^make(?:\[\d+\])?: \*\*\* .{0,300} Error (126|127)$", re.MULTILINE)
 _DENIED = re.compile(r"([^\s:]+): Permission denied")
@@ -41,6 +43,8 @@ class Obstacle:
     what: str
     todo: str
     path: str = ""
+    name: str = ""
+    """Of what is missing, as the command named it, "" where it did not. That of a file has a slash in it."""
 
 
 def is_imported(missing: MissingModule) -> bool:
@@ -80,8 +84,9 @@ def _missing(exit_code: int, said: str) -> Obstacle | None:
     if within is not None:
         exit_code = int(within[1])
     if exit_code == NO_PROGRAM:
-        found = [match[1] for pattern in _NOT_FOUND for match in pattern.finditer(said)]
-        return _program(found[0].strip(_QUOTES)[:100] if found else "a program")
+        opened = [f"./{name}" for name in _OPENED.findall(said)]
+        found = [*opened, *(match[1] for pattern in _NOT_FOUND for match in pattern.finditer(said))]
+        return _program(found[0].strip(_QUOTES)[:100] if found else "")
     if exit_code == NOT_EXECUTABLE:
         denied = _DENIED.search(said)
         name = denied[1][:100] if denied else "its program"
@@ -93,8 +98,11 @@ def _program(name: str) -> Obstacle:
     path = name.removeprefix("./")
     if "/" not in name:
         return _uninstalled_as(name, path)
-    return Obstacle("program_missing", f"{name} is not there.", "Put it into the folder that the run works in.", path)
+    what, todo = f"{name} is not there.", "Put it into the folder that the run works in."
+    return Obstacle("program_missing", what, todo, path, name)
 
 
 def _uninstalled_as(name: str, path: str) -> Obstacle:
-    return Obstacle("program_missing", f"{name} is not installed where commands run.", f"Install {name} there.", path)
+    shown = name or "a program"
+    what, todo = f"{shown} is not installed where commands run.", f"Install {shown} there."
+    return Obstacle("program_missing", what, todo, path or shown, name)

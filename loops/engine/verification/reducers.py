@@ -42,6 +42,17 @@ def checks_completed(state: RunState, fact: f.ChecksCompleted) -> RunState:
     return evolve(state, checking=False, checks=fact.checks, clearance=clearance)
 
 
+@means(f.CriteriaTried)
+def criteria_tried(state: RunState, fact: f.CriteriaTried) -> RunState:
+    return evolve(
+        state,
+        checking=False,
+        tried=fact.checks if any(check.obstacle for check in fact.checks) else (),
+        clearance=state.clearance.moved(fact.found, fact.left),
+        context_tokens=state.context_tokens + len(fact.summary) // CHARS_PER_TOKEN,
+    )
+
+
 @means(f.DiagnosisMade)
 def diagnosed(state: RunState, fact: f.DiagnosisMade) -> RunState:
     return evolve(
@@ -71,12 +82,16 @@ def review_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunS
 
 @decides("checks_not_run")
 def environment_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunState:
-    """Put right: the checks run again, and no repair was spent. An answer instead gives the work back to the agent."""
+    """Put right: the checks run again, and no repair was spent. An answer instead gives the work back to the agent, or
+    lets it begin."""
     if fact.continues and fact.verdict == Verdict.RESPOND:
+        if state.tried:
+            return evolve(state, tried=())
         return evolve(state, review_rejection=str(fact.payload.get("answer") or "the checks could not run"))
     if not fact.continues or state.extensions >= state.limits.max_extensions:
-        return evolve(state, fatal="checks_not_run")
-    return evolve(state, checks=None, extensions=state.extensions + 1)
+        lacking = tuple(check for check in state.tried or () if check.obstacle)
+        return evolve(state, fatal="checks_not_run", checks=lacking or state.checks)
+    return evolve(state, checks=None, tried=None if state.tried else state.tried, extensions=state.extensions + 1)
 
 
 @decides(CHECK)

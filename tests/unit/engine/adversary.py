@@ -101,6 +101,8 @@ class Plan:
     steady: bool = False
     """The same conversation always gets the same answer, also after a crash."""
     checked: bool = False
+    tries: bool = False
+    """The commands of the criteria run before the first request too."""
     final_review: str = "never"
     judged_every: int = 0
 
@@ -114,6 +116,7 @@ class World(fakes.World):
         self.plan = plan
         terms = ConfidenceTerms(plan.judged_every, 0.9)
         self.spec = replace(self.spec, limits=plan.limits, criteria=tuple(criteria), confidence=terms)
+        self.spec = replace(self.spec, tries_criteria=plan.tries)
         self.ticks, self.crashed, self.resumed, self.replied = 0, 0, 0, 0
         self.effects: Counter[str] = Counter()
         self.answers = itertools.cycle(plan.answers)
@@ -515,6 +518,7 @@ plans: st.SearchStrategy[Plan] = st.builds(
         circles=st.sampled_from([Thresholds(), Thresholds(repeated_result=2, similar_steps=2), OFF]),
     ),
     checked=st.booleans(),
+    tries=st.booleans(),
     final_review=st.sampled_from(["never", "always", "unless_verified"]),
     judged_every=st.sampled_from([0, 1, 2]),
 )

@@ -9,7 +9,7 @@ import pytest
 
 from loops.engine import facts as f
 from loops.engine.decide import decide
-from loops.engine.effects import CallModel, CheckConfidence, Effect, End, OpenGate, PruneContext, Record
+from loops.engine.effects import CallModel, CheckConfidence, Effect, End, OpenGate, PruneContext, Record, TryCriteria
 from loops.engine.encoding.fingerprints import mark, result_mark
 from loops.engine.state.failure import Recovery
 from loops.engine.state.lifecycle import Phase
@@ -18,12 +18,13 @@ from loops.engine.state.loop_escalation import LoopEscalation
 from loops.engine.state.measures import Confidence, WindowMeasures
 from loops.engine.state.recovery import RecoveryState
 from loops.engine.state.run import RunState
-from loops.engine.state.spec import ConfidenceTerms
+from loops.engine.state.spec import ConfidenceTerms, Criterion
 from loops.engine.state.step_window import Seen
 from loops.engine.strategies.before_request import BEFORE, next_effect
 from tests.fakes import spec
 
 SPEC = replace(spec(windows={"scripted": 10_000}), confidence=ConfidenceTerms(every_steps=99))
+TRYING = replace(SPEC, criteria=(Criterion("It works", "pytest"),), tries_criteria=True)
 CALM = RunState(
     spec=SPEC, limits=Limits(max_steps=100, max_seconds=100, confirm_after=50, reflect_after=3), phase=Phase.ACT, step=4
 )
@@ -33,6 +34,7 @@ AGAIN = tuple(Seen(step, action=mark("read a"), outcome=result_mark("alpha")) fo
 Spoken = type[f.Fact] | type[Effect] | str
 CASES: dict[str, tuple[str, dict[str, Any], Spoken]] = {
     "ask_about_limit": ("D3", {"reached": "max_steps"}, "limit_reached"),
+    "try_criteria": ("E1", {"spec": TRYING}, TryCriteria),
     "give_up": ("E3", {"recovering": RecoveryState(next=Recovery.BACKTRACK, why="look: no file")}, f.Backtracked),
     "break_or_ask": ("F3", {"loop_found": "again", "circle": LoopEscalation(method="x", steps=(1, 2))}, f.LoopBroken),
     "look_for_loops": ("F1", {"recent": AGAIN}, f.LoopDetected),
@@ -89,6 +91,7 @@ def test_of_everything_at_once_each_has_its_turn() -> None:
     everything = {name: value for _, changes, _ in reversed(CASES.values()) for name, value in changes.items()}
     gone: dict[str, dict[str, Any]] = {
         "ask_about_limit": {"reached": ""},
+        "try_criteria": {"tried": ()},
         "give_up": {"recovering": RecoveryState(**recovering | breach)},
         "break_or_ask": {"loop_found": "", "circle": CALM.circle},
         "look_for_loops": {"recent": ()},
