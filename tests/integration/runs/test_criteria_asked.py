@@ -72,6 +72,7 @@ class Played:
     def begin(self, *calls: Any) -> None:
         """The next run of the same task, whose agent makes these calls."""
         turns = [Turn(text="I do it.", calls=(call,)) for call in (*calls, DONE)]
+        self.found = _written(Path(self.task["workspace"].path))
         script = Script(name="never_stops", summary="", play=lambda request, number: turns[min(number, len(turns) - 1)])
         self.monkeypatch.setattr(never_stops, "SCRIPT", script)
         self.run = submit_task(actor=self.boss, **self.task).run
@@ -91,8 +92,9 @@ class Played:
         return Path(self.run.workspace_path)
 
     def ran(self) -> str:
-        place = self.there / RAN
-        return place.read_text() if place.exists() else ""
+        """What ran since the agent began: the commands were tried before (ADR 0064)."""
+        tried = [check["status"] for fact in self.kinds(f.CriteriaTried) for check in fact["checks"]]
+        return _written(self.there).removeprefix(self.found + "good\n" * tried.count("passed"))
 
     def asked(self) -> int:
         return Gate.objects.filter(run=self.run, kind="tool_approval").count()
@@ -103,6 +105,11 @@ class Played:
     def is_sound(self) -> None:
         assert chain.verify(self.run.pk).problems == []
         assert rebuild(self.run.pk).differences == []
+
+
+def _written(folder: Path) -> str:
+    place = folder / RAN
+    return place.read_text() if place.exists() else ""
 
 
 @pytest.fixture

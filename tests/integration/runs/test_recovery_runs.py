@@ -191,7 +191,7 @@ def test_a_check_whose_program_is_missing_is_put_before_a_person(boss: Any, plac
     client = Client()
     client.force_login(boss)
     page = client.get(reverse("gate", args=[gate.pk])).content.decode()
-    for said in ("Fixed: run the checks again", "no repair was used", "Return it to the agent"):
+    for said in ("Fixed: run the checks again", "no repair was used", "Send to the agent"):
         assert said in page
     tools = Path(run.workspace_path) / "tools"
     tools.mkdir()
