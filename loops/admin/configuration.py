@@ -44,6 +44,7 @@ class PolicyForm(RequireReasonMixin):
             "calls_per_reply": "Max tool calls per turn",
             "confidence_every_steps": "Judge confidence every (steps)",
             "own_approval_allowed": "Allow people to approve their own tasks",
+            "try_criteria": "Try criteria before a run begins",
             "open_runs_per_person": "Max open runs per person",
         }
         help_texts: ClassVar = {

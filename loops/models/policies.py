@@ -87,6 +87,11 @@ class Policy(models.Model):
         validators=[MinValueValidator(0), MaxValueValidator(1)],
         help_text="Below this a person is asked whether the run goes on.",
     )
+    try_criteria = models.BooleanField(
+        default=True,
+        help_text="Run the commands of acceptance criteria once before the first request to a model: what keeps them "
+        "from running is found before anything is paid for. It costs one more run of each command.",
+    )
 
     task_limits = models.JSONField(
         default=dict,

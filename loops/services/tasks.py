@@ -144,7 +144,7 @@ def run_spec(run: Run, inherited: Mapping[str, int] | None = None) -> dict[str, 
         "complexity": level,
         "complexity_reason": reason,
         "confidence": confidence_terms(agent, policy),
-        "tries_criteria": True,
+        "tries_criteria": policy.try_criteria,
     }
 
 

@@ -61,7 +61,7 @@ def neighbour(crew: Crew) -> Run:
 
 def hostile(crew: Crew, schema: Any, result: Any) -> Run:
     answer = {"calls": [["task_completion", {"result": json.dumps(result)}]], "pace": 0}
-    return crew.submit(answer, answer, answer, output_schema=schema, limits={"max_repairs": 2})
+    return crew.submit(answer, answer, answer, criteria=[], output_schema=schema, limits={"max_repairs": 2})
 
 
 @pytest.mark.spec("J4", "L1")

@@ -14,7 +14,7 @@ from gates.models import Gate
 from loops.engine import facts as f
 from loops.llm.scripted.adapter import Script, Turn
 from loops.llm.scripted.scripts import never_stops
-from loops.models import AccessRule, Agent, Run, Workspace
+from loops.models import AccessRule, Agent, Policy, Run, Workspace
 from loops.runs.drive import drive
 from loops.services.forks import fork_run
 from loops.services.models import ensure_script
@@ -230,6 +230,14 @@ def test_what_the_rules_deny_is_not_tried(played: Played) -> None:
     assert [check.status for check in played.tried[0].checks] == ["unproven"]
     assert "deny this command" in played.tried[0].checks[0].detail
     assert played.requests
+
+
+@pytest.mark.spec("S1")
+def test_a_project_may_switch_it_off(played: Played) -> None:
+    Policy.objects.filter(project=played.project).update(try_criteria=False)
+    played.begin("tests-of-nobody")
+    assert played.go() == "gate:checks_not_run"
+    assert (played.tried, len(played.requests)) == ([], 1)
 
 
 @pytest.mark.spec("S3", "I7")

@@ -30,7 +30,7 @@ FIELDS = {
         **dict.fromkeys(("final_review", "expiry_outcome"), CHOSEN),
         **dict.fromkeys(("gate_expiry_minutes", "sla_minutes", "own_approval_allowed", "warn_at"), COUNTED),
         **dict.fromkeys(("calls_per_reply", "confidence_every_steps", "confidence_threshold"), COUNTED),
-        "open_runs_per_person": COUNTED, "task_limits": LIMITS,
+        "open_runs_per_person": COUNTED, "try_criteria": COUNTED, "task_limits": LIMITS,
         "reason": WORDS,
     },
     "loops.accessrule": {

@@ -104,6 +104,7 @@ def test_what_the_environment_lacks_is_put_before_a_person_before_any_model(name
     assert (run.world.state.end_reason, run.world.state.repairs) == ("criteria_met", 0)
 
 
+@pytest.mark.spec("M6")
 def test_a_person_may_let_it_begin_and_the_model_knows() -> None:
     run = Trial(MISSING, GREEN)
     assert run.world.drive() == "gate:checks_not_run"
@@ -246,11 +247,16 @@ def test_whatever_the_commands_print_the_model_reads_a_bounded_part(checks: list
     assert len(words) < 5 * room + 1_000 * (len(checks) + 1)
 
 
-def test_the_end_of_what_a_command_printed_is_what_the_model_reads() -> None:
-    check = Check("it works", CheckStatus.FAILED, "pytest", detail="first\n" + "x" * 3_000 + "\nlast")
-    words = trial.summary([check], World().state)
-    assert words.endswith("last")
-    assert "first" not in words
+@pytest.mark.spec("U1")
+def test_the_end_of_what_commands_print_is_what_the_model_reads() -> None:
+    criteria = [(f"number {number}", "pytest") for number in range(6)]
+    run = Trial(*[failed("first\n" + "x" * 90_000 + "\nlast")] * 6, GREEN, criteria=criteria)
+    assert run.world.drive() == "ended"
+    words = run.first_words()
+    assert ("| last" in words, "first" in words) == (True, False)
+    assert words.count("does not hold yet") == 6
+    assert 2 * 1_500 < words.count("x") < 4_100
+    assert max(map(len, words.split("- pytest"))) < 1_700
 
 
 def test_without_a_word_the_conversation_stays_as_it_is() -> None:
