@@ -280,13 +280,13 @@ def _tried(body: Body) -> dict[str, Any]:
     if any(check.get("obstacle") for check in checks):
         look, words = "bad", "the checks cannot run here"
     elif bad:
-        look, words = "idle", f"{bad} of {len(checks)} criteria not met"
+        counts = checks[0].get("counts") if len(checks) == 1 else ""
+        look, words = "idle", counts or f"{bad} of {len(checks)} criteria not met"
     elif all(check["status"] == "passed" for check in checks):
         look, words = "good", "every criterion with a command holds already"
     else:
         look, words = "idle", "not every criterion was tried"
-    counts = checks[0].get("counts") if len(checks) == 1 else ""
-    return _say(look, "list", f"Before the first request: {counts or words}", checks=checks)
+    return _say(look, "list", f"Before the first request: {words}", checks=checks)
 
 
 def _proposed(body: Body) -> dict[str, Any]:

@@ -220,6 +220,7 @@ def test_what_is_asked_about_is_tried_in_a_folder_as_people_left_it(played: Play
     played.begin("python3 -m unittest || true")
     assert played.go() == "ended"
     assert [check.status for check in played.tried[0].checks] == ["passed"]
+    assert "every criterion with a command holds already" in played.page()
     assert (played.run.end_reason, Gate.objects.filter(run=played.run).count()) == ("criteria_met", 0)
 
 
@@ -269,3 +270,16 @@ def test_a_fork_of_what_has_begun_does_not_try_them_again(played: Played) -> Non
     played.go()
     assert len(played.tried) == 1, "the one that it took over"
     assert sum(isinstance(fact, f.ChecksStarted) for fact in played.facts) == 2
+
+
+@pytest.mark.spec("K3")
+def test_a_fork_of_what_could_not_begin_tries_them_itself(played: Played) -> None:
+    """What its parent lacked may be there by now."""
+    played.begin("./check.sh")
+    (Path(played.workspace.path) / "check.sh").write_text("#!/bin/sh\ntrue\n")
+    assert played.go() == "gate:checks_not_run"
+    (Path(played.run.workspace_path) / "check.sh").chmod(0o755)
+    played.run = fork_run(actor=played.boss, run=played.run, step=0).run
+    assert played.go() == "ended"
+    assert (played.run.end_reason, len(played.tried), len(played.requests)) == ("criteria_met", 2, 1)
+    played.is_sound()
