@@ -28,6 +28,8 @@ RUN_BY_PYTHON = frozenset(
 """Programs that ``python -m`` is given which no agent is asked to write; any other module may be the work itself."""
 INSTALLED = frozenset({".venv", "venv", "node_modules", "vendor", ".tox", ".nox"})
 """Folders that an installation fills: a program that is missing there is none that the agent writes."""
+IN_THE_SANDBOX = "/workspace"
+"""Where the folder of the run lies for commands that have namespaces of their own."""
 _SETS_PATH = re.compile(r"\bPATH=")
 
 
@@ -35,7 +37,7 @@ def try_criteria(state: RunState) -> Effect | None:
     """Once, before the first request; what kept a command from running is put before a person at once."""
     if state.tried:
         return environment_gate(state, state.tried)
-    due = state.spec.tries_criteria and state.tried is None and not state.model_calls
+    due = state.spec.tries_criteria and state.tried is None
     return TryCriteria() if due and any(criterion.command for criterion in state.spec.criteria) else None
 
 
@@ -57,7 +59,7 @@ def _may_come(found: Obstacle, spec: RunSpec, criterion: Criterion) -> bool:
     path = PurePosixPath(found.name)
     if "/" not in found.name:
         return not found.name or bool(_SETS_PATH.search(criterion.command)) or _is_to_write(spec.goal, path.name)
-    if path.is_absolute() and not path.is_relative_to(spec.workspace):
+    if path.is_absolute() and not any(map(path.is_relative_to, (spec.workspace, IN_THE_SANDBOX))):
         return False
     return not INSTALLED & set(path.parts) or _is_to_write(spec.goal, path.name)
 

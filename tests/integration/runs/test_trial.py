@@ -183,6 +183,7 @@ TO_COME = {
     "a package": "python3 -m greet",
     "a folder": "cd app && make test",
     "a Makefile": "make test",
+    "a script by its whole path": "$PWD/run.sh",
     "a program on a path of its own": "PATH=$PWD/bin:$PATH greet",
 }
 

@@ -179,6 +179,7 @@ TO_COME = {
     "a script for make": ("make", failed("/bin/sh: 1: ./run.sh: not found\nmake: *** [Makefile:2: x] Error 127", 2)),
     "a script of Python": ("python3 check.py", failed("python3: can't open file '/w/check.py': [Errno 2]", 2)),
     "a file below its own folder": ("/w/bin/greet", failed(NO_FILE.format("/w/bin/greet"), 127)),
+    "the same in the sandbox": ("/workspace/greet", failed(NO_FILE.format("/workspace/greet"), 127)),
     "a test": ("python3 -m unittest tests.test_new", failed(IMPORTED.format("tests.test_new"))),
     "the folder of a test": ("python3 -m unittest tests.test_new", absent("tests")),
     "a module that tests import": ("pytest", absent("invoices")),
