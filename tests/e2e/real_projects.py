@@ -227,9 +227,8 @@ def test_from_the_source_distribution_to_the_patch(factory: Any, project: Publis
         assert check.returncode == 0, check.stderr
         assert (pristine / project.file).read_text() == right
         seeded(project, pristine)
-    print(
-        f"\n{project.name} {project.version} ({project.built_by}): {took:.1f} s, set up again {again / took:.2f}, {reached}"
-    )
+    ratio = f"with its set-up at hand {again / took:.2f} of that"
+    print(f"\n{project.name} {project.version} ({project.built_by}): {took:.1f} s, {ratio}; {', '.join(reached)}")
 
 
 def delivered(boss: Any, where: Any, agent: Agent, workspace: Workspace, project: Published) -> tuple[Run, float]:
