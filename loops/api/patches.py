@@ -1,4 +1,4 @@
-"""What a run changed, to carry elsewhere: patch and order to apply it, the same as on pages and in terminals."""
+"""What a run changed, to carry elsewhere: patch, orders to apply or to commit it, a pull request's text."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from rest_framework.response import Response
 from loops.api import inputs
 from loops.api.conversations import OfRun
 from loops.api.endpoint import AsItIs
-from loops.models import Delivery
+from loops.models import Delivery, Run
 from loops.services import delivery
 from loops.services.steering import NotPossible
-from loops.workspaces import patch
+from loops.workspaces import commits, patch, pull_requests
 
 
 class DeliveryOutput(serializers.ModelSerializer[Delivery]):
-    """An order to apply a result: ``state`` is waiting, writing, applied or refused, and then ``why_not`` says why."""
+    """An order to apply a result (``kind`` folder) or to commit it (branch): ``state`` is waiting, writing, applied
+    (done) or refused, and then ``why_not`` says why. ``branch`` and ``commit`` are those of a commit, once known."""
+
+    branch = serializers.CharField(read_only=True)
+    commit = serializers.CharField(read_only=True)
 
     class Meta:
         model = Delivery
-        fields = ["id", "folder", "state", "files", "why_not", "ordered_at", "ended_at"]
+        fields = ["id", "kind", "folder", "state", "files", "branch", "commit", "why_not", "ordered_at", "ended_at"]
         read_only_fields = fields
 
 
@@ -59,8 +63,23 @@ class ApplicableOutput(serializers.Serializer):
     latest = DeliveryOutput(allow_null=True)
 
 
+class CommittableOutput(ApplicableOutput):
+    """What committing the result would make now: a commit on ``branch`` whose parent is ``parent`` ("" where the
+    repository has none yet)."""
+
+    branch = serializers.CharField()
+    parent = serializers.CharField()
+
+
+class PullRequestOutput(serializers.Serializer):
+    """``body`` is Markdown, in which nothing of an agent is markup."""
+
+    title = serializers.CharField()
+    body = serializers.CharField()
+
+
 class ApplyInput(inputs.Strict):
-    """The ``digest`` of what was shown: what changed since is not applied."""
+    """The ``digest`` of what was shown: what changed since is not done."""
 
     digest = serializers.CharField()
 
@@ -80,34 +99,67 @@ class RunPatch(OfRun):
             raise NotFound(str(refusal)) from None
 
 
+class PullRequestText(OfRun):
+    """Title and text of a pull request with the run's result, to copy."""
+
+    @extend_schema(responses={200: PullRequestOutput})
+    def get(self, request: Request, pk: Any) -> Response:
+        """Goal, changes, and each criterion with what its check says. Only of a committed result."""
+        try:
+            return Response(PullRequestOutput(pull_requests.of(self.run(pk))).data)
+        except patch.NoPatch as refusal:
+            raise NotFound(str(refusal)) from None
+
+
 class ApplyRun(OfRun):
     """The result of a run, in the folder that it worked on a copy of."""
 
     @extend_schema(responses={200: ApplicableOutput}, operation_id="runs_apply_preview")
     def get(self, request: Request, pk: Any) -> Response:
         """What an order would write, and what became of the latest one. Operators and admins of the project only."""
-        run = self.run(pk)
-        answer: dict[str, Any] = {"folder": "", "files": [], "conflicts": [], "obeyed": []}
-        answer |= {"left_out": [], "digest": None}
-        answer |= {"why_not": "", "latest": delivery.latest(run)}
-        try:
-            if answer["latest"] is not None and answer["latest"].is_open:
-                raise NotPossible(delivery.UNDER_WAY)
-            now = delivery.preview(request.user, run)
-        except NotPossible as refusal:
-            answer["why_not"] = str(refusal)
-        else:
-            conflicts = [{"path": path, "why": why} for path, why in now.plan.conflicts]
-            answer |= {"folder": now.plan.folder, "files": now.plan.files, "obeyed": now.plan.obeyed}
-            answer |= {"conflicts": conflicts, "left_out": now.left_out}
-            answer["why_not"] = delivery.why_not(now)
-            answer["digest"] = None if answer["why_not"] else now.plan.digest
-        return Response(ApplicableOutput(answer).data)
+        return Response(ApplicableOutput(_shown(request, self.run(pk), Delivery.Kind.FOLDER)).data)
 
     @extend_schema(request=ApplyInput, responses={202: DeliveryOutput}, operation_id="runs_apply")
     def post(self, request: Request, pk: Any) -> Response:
         """Have a worker write it: all of it, or nothing where the folder was changed meanwhile."""
-        cleaned = ApplyInput(data=request.data)
-        cleaned.is_valid(raise_exception=True)
-        ordered = delivery.apply_result(actor=request.user, run=self.run(pk), **cleaned.validated_data)
-        return Response(DeliveryOutput(ordered).data, status=202)
+        return _ordered(request, self.run(pk), Delivery.Kind.FOLDER)
+
+
+class CommitRun(OfRun):
+    """The result of a run, as a commit on a branch of its own in the repository that it worked on a copy of."""
+
+    @extend_schema(responses={200: CommittableOutput}, operation_id="runs_commit_preview")
+    def get(self, request: Request, pk: Any) -> Response:
+        """What an order would commit, and what became of the latest one. Operators and admins of the project only."""
+        return Response(CommittableOutput(_shown(request, self.run(pk), Delivery.Kind.BRANCH)).data)
+
+    @extend_schema(request=ApplyInput, responses={202: DeliveryOutput}, operation_id="runs_commit")
+    def post(self, request: Request, pk: Any) -> Response:
+        """Have a worker make it: work tree, index, HEAD and other branches stay as they are."""
+        return _ordered(request, self.run(pk), Delivery.Kind.BRANCH)
+
+
+def _shown(request: Request, run: Run, kind: Delivery.Kind) -> dict[str, Any]:
+    orders = delivery.latest(run)
+    answer: dict[str, Any] = {"folder": "", "files": [], "conflicts": [], "obeyed": [], "left_out": [], "digest": None}
+    answer |= {"why_not": "", "latest": next((row for row in orders if row.kind == kind), None)}
+    answer |= {"branch": "", "parent": ""}
+    try:
+        if why := delivery.under_way(orders):
+            raise NotPossible(why)
+        now = delivery.preview(request.user, run, kind)
+    except NotPossible as refusal:
+        return answer | {"why_not": str(refusal)}
+    plan, why_not = now.plan, delivery.why_not(now)
+    if isinstance(plan, commits.Plan):
+        answer |= {"branch": plan.branch, "parent": plan.parent}
+    answer |= {"folder": plan.folder, "files": plan.files, "obeyed": plan.obeyed, "left_out": now.left_out}
+    answer |= {"conflicts": [{"path": path, "why": why} for path, why in plan.conflicts]}
+    return answer | {"why_not": why_not, "digest": None if why_not else plan.digest}
+
+
+def _ordered(request: Request, run: Run, kind: Delivery.Kind) -> Response:
+    cleaned = ApplyInput(data=request.data)
+    cleaned.is_valid(raise_exception=True)
+    made = delivery.apply_result(actor=request.user, run=run, kind=kind, **cleaned.validated_data)
+    return Response(DeliveryOutput(made).data, status=202)

@@ -1,4 +1,4 @@
-"""Results on their way from the copies that runs worked on into the folders that were copied."""
+"""Results on their way from the copies that runs worked on into the folders that were copied, or their repositories."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from loops.querysets import ThroughRun
 
 
 class Delivery(models.Model):
-    """An order of a person to apply a result. ``plan`` is there as soon as something may have been written: of each
-    path (its name, the state that it shall have, the state that it had), in the order of writing. From then on only
-    what became of all of them ends it. ``going_back``: something was in the way, and what was written is put back."""
+    """An order of a person to apply or to commit a result. ``plan`` is there as soon as something may have been
+    written. Into a folder, it has of each path (its name, the state that it shall have, the state that it had), in the
+    order of writing; from then on only what became of all of them ends it. ``going_back``: something was in the way,
+    and what was written is put back. Of a commit it has the branch, the parent, the tree, and then the commit."""
+
+    class Kind(models.TextChoices):
+        FOLDER = "folder", "Written into the folder"
+        BRANCH = "branch", "Committed on a branch of its repository"
 
     class State(models.TextChoices):
         WAITING = "waiting", "Waiting for a worker"
@@ -25,6 +30,7 @@ class Delivery(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="deliveries")
+    kind = models.CharField(max_length=10, choices=Kind, default=Kind.FOLDER)
     folder = models.CharField(max_length=500)
     digest = models.CharField(max_length=64, help_text="Of what was shown to whoever ordered it.")
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
@@ -54,3 +60,17 @@ class Delivery(models.Model):
     @property
     def is_open(self) -> bool:
         return self.state in self.OPEN
+
+    @property
+    def branch(self) -> str:
+        """That a commit is on, or shall be."""
+        return str(self.plan["branch"]) if self._is_begun_commit else ""
+
+    @property
+    def commit(self) -> str:
+        """By its name, once it is there."""
+        return str(self.plan.get("commit", "")) if self._is_begun_commit else ""
+
+    @property
+    def _is_begun_commit(self) -> bool:
+        return self.kind == self.Kind.BRANCH and isinstance(self.plan, dict)

@@ -1,9 +1,10 @@
-"""Apply a result to the folder that its run worked on a copy of: shown, then ordered, then written by a worker."""
+"""Write a result into the folder that its run worked on a copy of, or commit it there: shown, ordered, then done."""
 
 from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from loops.tools.file_assertions import Assertion
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import Workspace
 from loops.tools.workspace_roots import plain
-from loops.workspaces import changed_files, copies, delivery, patch, permissions
+from loops.workspaces import changed_files, commits, copies, delivery, patch, permissions
+from loops.workspaces.git.repository import Unusable
 
 log = logging.getLogger(__name__)
 JOB = "loops.deliver"
@@ -32,20 +34,45 @@ CHANGED = "The folder or the run changed since this was shown. Look at it again 
 MOVED = "The workspace has another folder since the run began. Its patch can be downloaded."
 INHERITED = "This fork took over changes that its review did not show. Its patch has them: look at it and apply that."
 UNDER_WAY = "The result is being applied already."
+BEING_COMMITTED = "The result is being committed already."
 NOTHING_LEFT = "Nothing is left to apply: the folder has all of it."
+COMMITTED = "Nothing is left to commit: the branch {branch}, or the last commit, has all of it."
 LEFT_OUT = "What this run changed cannot be applied to a folder: take it from the run's own."
 CONFLICTS = "Nothing was written, because the folder was changed since the run began: "
+OTHERWISE = "Nothing was committed, because the last commit is not what the run began with: "
 MOST_NAMED = 5
 MOST_TRIES = 20
-State = Delivery.State
+State, Kind = Delivery.State, Delivery.Kind
+Plan = delivery.Plan | commits.Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
     """``plan.digest`` is what an order carries back, so that it is about exactly this."""
 
-    plan: delivery.Plan
+    plan: Plan
     left_out: tuple[str, ...]
+
+    @property
+    def kind(self) -> Delivery.Kind:
+        return Kind.FOLDER if isinstance(self.plan, delivery.Plan) else Kind.BRANCH
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What one kind of order is called: for people, and in the audit log."""
+
+    what: str
+    asked: str
+    refused: str
+    done: str
+    not_done: str
+
+
+WORDS = {
+    Kind.FOLDER: Words("apply results", "run.apply", "run.apply_refused", "run.applied", "run.not_applied"),
+    Kind.BRANCH: Words("commit results", "run.commit", "run.commit_refused", "run.committed", "run.not_committed"),
+}
 
 
 def obstacle(run: Run) -> str:
@@ -60,9 +87,9 @@ def obstacle(run: Run) -> str:
     return ""
 
 
-def preview(actor: Any, run: Run) -> Preview:
-    """What applying it would do now. Raises NotAllowed or NotPossible."""
-    access.require(actor, run.project, OPERATE, what="apply results", run=run)
+def preview(actor: Any, run: Run, kind: Delivery.Kind = Kind.FOLDER) -> Preview:
+    """What it would do now. Raises NotAllowed or NotPossible."""
+    access.require(actor, run.project, OPERATE, what=WORDS[kind].what, run=run)
     if why := obstacle(run):
         raise NotPossible(why)
     folder = copies.where(run).source
@@ -72,33 +99,41 @@ def preview(actor: Any, run: Run) -> Preview:
         found = patch.portable(run)
         if Fork.objects.filter(run=run).exists() and _took_over(run, found):
             raise NotPossible(INHERITED)
-        return Preview(delivery.plan(found, folder), found.left_out)
-    except (patch.NoPatch, PathRefused, OSError) as refusal:
+        if kind == Kind.FOLDER:
+            return Preview(delivery.plan(found, folder), found.left_out)
+        plan = commits.plan(found, folder, run)
+        return Preview(plan, plan.left_out)
+    except (patch.NoPatch, Unusable, PathRefused, OSError) as refusal:
         raise NotPossible(printable(str(refusal))) from refusal
 
 
 def why_not(now: Preview, digest: str | None = None) -> str:
     """Why nothing of it can be written; "" when it can. ``digest`` is that of what a person saw."""
-    conflicts = now.plan.conflicts
+    plan, conflicts = now.plan, now.plan.conflicts
     if conflicts:
         named = "; ".join(f"{path}: {why}" for path, why in conflicts[:MOST_NAMED])
         more = len(conflicts) - MOST_NAMED
-        return f"{CONFLICTS}{named}{f'; and {more:,} more' if more > 0 else ''}"
-    if not now.plan.steps:
-        return LEFT_OUT if now.left_out else NOTHING_LEFT
-    return CHANGED if digest is not None and now.plan.digest != digest else ""
+        said = CONFLICTS if now.kind == Kind.FOLDER else OTHERWISE
+        return f"{said}{named}{f'; and {more:,} more' if more > 0 else ''}"
+    if not plan.steps:
+        if isinstance(plan, commits.Plan) and plan.files:
+            return COMMITTED.format(branch=plan.branch)
+        if now.left_out:
+            return LEFT_OUT
+        return COMMITTED.format(branch=plan.branch) if isinstance(plan, commits.Plan) else NOTHING_LEFT
+    return CHANGED if digest is not None and plan.digest != digest else ""
 
 
-def apply_result(*, actor: Any, run: Run, digest: str) -> Delivery:
+def apply_result(*, actor: Any, run: Run, digest: str, kind: Delivery.Kind = Kind.FOLDER) -> Delivery:
     """Order what ``digest`` stands for. Raises NotAllowed or NotPossible and then changes nothing."""
     run.refresh_from_db(fields=["status"])
     try:
-        now = preview(actor, run)
+        now = preview(actor, run, kind)
         if why := why_not(now, digest):
             raise NotPossible(why)
         return _ordered(actor, run, now)
     except NotPossible as refusal:
-        audit.record("run.apply_refused", actor=actor, run=run, detail={"why": str(refusal)})
+        audit.record(WORDS[kind].refused, actor=actor, run=run, detail={"why": str(refusal)})
         raise
 
 
@@ -128,13 +163,22 @@ def carry_out(delivery_id: uuid.UUID) -> str:
         return _leave(row, f"It cannot be done at the moment: {printable(str(error))}")
 
 
-def latest(run: Run) -> Delivery | None:
-    return Delivery.objects.filter(run=run).select_related("ordered_by").first()
+def latest(run: Run) -> list[Delivery]:
+    """Of each kind the latest order, the newer one first."""
+    rows = Delivery.objects.filter(run=run).select_related("ordered_by")
+    found = {row.kind: row for row in rows.order_by("kind", "-id").distinct("kind")}
+    return sorted(found.values(), key=lambda row: row.pk, reverse=True)
 
 
-def is_applied(run: Run) -> bool:
-    """Was its result written into the folder at any time?"""
-    return Delivery.objects.filter(run=run, state=State.APPLIED).exists()
+def under_way(orders: Sequence[Delivery]) -> str:
+    """Why there can be no other order now; "" where there can."""
+    being_done = next((row for row in orders if row.is_open), None)
+    return "" if being_done is None else UNDER_WAY if being_done.kind == Kind.FOLDER else BEING_COMMITTED
+
+
+def done(run: Run) -> set[str]:
+    """The kinds of orders by which its result was taken over at any time."""
+    return set(Delivery.objects.filter(run=run, state=State.APPLIED).values_list("kind", flat=True))
 
 
 def _refusal(actor: Any, run: Run, folder: str) -> str:
@@ -159,13 +203,14 @@ def _ordered(actor: Any, run: Run, now: Preview) -> Delivery:
     plan = now.plan
     try:
         with transaction.atomic():
-            row = Delivery.objects.create(run=run, folder=plan.folder, digest=plan.digest, ordered_by=actor)
+            made = {"run": run, "kind": now.kind, "folder": plan.folder, "digest": plan.digest}
+            row = Delivery.objects.create(**made, ordered_by=actor)
             detail = {"folder": plan.folder, "digest": plan.digest, "files": len(plan.files)}
-            audit.record("run.apply", actor=actor, run=run, detail=detail)
+            audit.record(WORDS[now.kind].asked, actor=actor, run=run, detail=detail)
             hand_over(JOB, delivery=str(row.pk))
             return row
     except IntegrityError:
-        raise NotPossible(UNDER_WAY) from None
+        raise NotPossible(under_way(latest(run)) or UNDER_WAY) from None
 
 
 def _advance(row: Delivery, workspace: Workspace) -> str:
@@ -173,22 +218,40 @@ def _advance(row: Delivery, workspace: Workspace) -> str:
     anew = row.state == State.WAITING
     if anew and not _begin(row):
         return Delivery.objects.values_list("state", flat=True).get(pk=row.pk)
+    if row.kind == Kind.BRANCH:
+        why = _commit(row, workspace)
+    else:
+        written = _write(row, workspace, anew=anew)
+        why = written.why_not
+        if written.left:
+            Delivery.objects.filter(pk=row.pk).update(going_back=True, why_not=why)
+            return row.state
+    _end(row, why)
+    return State.REFUSED if why else State.APPLIED
+
+
+def _write(row: Delivery, workspace: Workspace, *, anew: bool) -> delivery.Written:
     steps = [Assertion(*one) for one in row.plan or []]
     try:
         contents = patch.portable(row.run).contents()
     except patch.NoPatch:
         contents = {}  # then what is missing says so, path by path
-    if row.going_back:
-        written = delivery.put_back(steps, workspace, contents)
-        why = row.why_not + written.why_not
-    else:
-        written = delivery.write(steps, workspace, contents, anew=anew)
-        why = written.why_not
-    if written.left:
-        Delivery.objects.filter(pk=row.pk).update(going_back=True, why_not=why)
-        return row.state
-    _end(row, why)
-    return State.REFUSED if why else State.APPLIED
+    if not row.going_back:
+        return delivery.write(steps, workspace, contents, anew=anew)
+    back = delivery.put_back(steps, workspace, contents)
+    return delivery.Written(row.why_not + back.why_not, back.left)
+
+
+def _commit(row: Delivery, workspace: Workspace) -> str:
+    """What was written of it when a worker died stands for nothing until the branch is there."""
+    try:
+        name, why = commits.write(row, patch.portable(row.run), workspace)
+    except patch.NoPatch as refusal:
+        return str(refusal)
+    if not why:
+        row.plan = {**(row.plan or {}), "commit": name}
+        Delivery.objects.filter(pk=row.pk).update(plan=row.plan)
+    return why
 
 
 def _begin(row: Delivery) -> bool:
@@ -209,7 +272,7 @@ def _changed_since(row: Delivery) -> str:
     if not get_user_model()._default_manager.filter(pk=row.ordered_by_id, is_active=True).exists():
         return "Whoever ordered it has no account any more."
     try:
-        now = preview(row.ordered_by, row.run)
+        now = preview(row.ordered_by, row.run, Kind(row.kind))
     except (NotPossible, access.NotAllowed) as refusal:
         return str(refusal)
     row.plan = now.plan.rows
@@ -227,12 +290,15 @@ def _leave(row: Delivery, why: str) -> str:
 
 def _end(row: Delivery, why: str, actor: Any = None) -> bool:
     state = State.REFUSED if why else State.APPLIED
-    files = 0 if why else len(row.plan or [])
+    plan = row.plan or []
+    files = 0 if why else plan["files"] if isinstance(plan, dict) else len(plan)
     ended = {"state": state, "why_not": why, "files": files, "ended_at": timezone.now()}
     with transaction.atomic():
         if not Delivery.objects.filter(pk=row.pk, state=row.state).update(**ended):
             return False
         detail = {"folder": row.folder, "delivery": str(row.pk)} | ({"why": why} if why else {"files": files})
-        kind = "run.not_applied" if why else "run.applied"
-        audit.record(kind, actor=actor or row.ordered_by, run=row.run, detail=detail)
+        if row.commit:
+            detail |= {"branch": row.branch, "commit": row.commit}
+        words = WORDS[Kind(row.kind)]
+        audit.record(words.not_done if why else words.done, actor=actor or row.ordered_by, run=row.run, detail=detail)
     return True

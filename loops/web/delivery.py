@@ -1,4 +1,4 @@
-"""Apply a result to the folder that its run worked on a copy of: what it would write, read first, then one button."""
+"""Take a result over from the copy that its run worked on: what would be written, read first, then one button."""
 
 from __future__ import annotations
 
@@ -11,34 +11,60 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from loops.models import Delivery, Run
 from loops.querysets import OPERATE
 from loops.services import delivery as service
 from loops.services.steering import NotPossible
 from loops.web import access
 from loops.web.run import page
+from loops.workspaces import patch, pull_requests
 
 
 @login_required
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def apply(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
-    """GET shows what would be written, and what became of the latest order; POST orders exactly what was shown."""
+    """Into the folder itself."""
+    return _answered(request, run_id, Delivery.Kind.FOLDER, "run-apply", "loops/run_apply.html")
+
+
+@login_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def commit(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """On a branch of its own in the folder's repository."""
+    return _answered(request, run_id, Delivery.Kind.BRANCH, "run-commit", "loops/run_commit.html")
+
+
+def pull_request(run: Run) -> pull_requests.Text | None:
+    """That of a page; None where there is none."""
+    try:
+        return pull_requests.of(run)
+    except patch.NoPatch:
+        return None
+
+
+def _answered(request: HttpRequest, run_id: uuid.UUID, kind: Delivery.Kind, name: str, template: str) -> HttpResponse:
+    """GET shows what would be written, and what became of the latest orders; POST orders exactly what was shown."""
     run = access.run_or_404(request, run_id, OPERATE)
     if request.method == "POST":
         try:
             if "cancel" in request.POST:
                 service.cancel(actor=request.user, run=run)
             else:
-                service.apply_result(actor=request.user, run=run, digest=request.POST.get("digest", ""))
+                service.apply_result(actor=request.user, run=run, digest=request.POST.get("digest", ""), kind=kind)
         except NotPossible as refusal:
             messages.error(request, str(refusal))
-        return redirect("run-apply", run.pk)
-    ordered = service.latest(run)
+        return redirect(name, run.pk)
+    orders = service.latest(run)
+    is_open = bool(service.under_way(orders))
     preview, why_not = None, ""
-    if ordered is None or not ordered.is_open:
+    if not is_open:
         try:
-            preview = service.preview(request.user, run)
+            preview = service.preview(request.user, run, kind)
         except NotPossible as refusal:
             why_not = str(refusal)
-    more = {"ordered": ordered, "preview": preview, "why_not": why_not}
-    return render(request, "loops/run_apply.html", page(request, run, "run-apply", **more))
+    more = {"orders": orders, "is_open": is_open, "preview": preview, "why_not": why_not}
+    if kind == Delivery.Kind.BRANCH:
+        more["pull_request"] = pull_request(run)
+    return render(request, template, page(request, run, name, **more))

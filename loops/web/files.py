@@ -22,6 +22,7 @@ from loops.services import delivery
 from loops.services.prompts import prompt_names, prompt_versions
 from loops.storage import chain, reader
 from loops.web import access, diffs
+from loops.web.delivery import pull_request
 from loops.web.run import page
 from loops.workspaces import changed_files, patch
 from loops.workspaces.changed_files import ChangedFile
@@ -86,8 +87,9 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown, "where": where(run)}
     more |= {
         "can_apply": not delivery.obstacle(run),
-        "ordered": delivery.latest(run),
-        "is_applied": delivery.is_applied(run),
+        "orders": delivery.latest(run),
+        "delivered": delivery.done(run),
+        "pull_request": pull_request(run),
     }
     more |= {"artifacts": artifacts[:ARTIFACTS], "all": left.count() if len(artifacts) > ARTIFACTS else 0}
     return render(request, "loops/run_files.html", page(request, run, "run-files", **more))

@@ -10,9 +10,10 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -163,7 +164,7 @@ def _step(workspace: Workspace, change: FileChange) -> Iterator[Assertion]:
         return
     if not _same(now, change.before, change):
         raise PathRefused(OTHERS if now else GONE)
-    if change.after.startswith("link:") and _may_lead_out(workspace, change):
+    if change.after.startswith("link:") and may_lead_out(change, partial(_is_link, workspace)):
         raise PathRefused(LEADS_OUT)
     if hash_of(now):
         _refuse_special(workspace, change, now)
@@ -180,15 +181,14 @@ def _refuse_special(workspace: Workspace, change: FileChange, now: str) -> None:
         raise PathRefused(SPECIAL)
 
 
-def _may_lead_out(workspace: Workspace, change: FileChange) -> bool:
+def may_lead_out(change: FileChange, is_link: Callable[[str], bool]) -> bool:
     """By its words alone: up first and then down, and through no other link."""
     target = PurePosixPath(change.after.removeprefix("link:"))
     names = [part != ".." for part in target.parts]
     place = PurePosixPath(os.path.normpath(PurePosixPath(change.path).parent / target))
     if target.is_absolute() or names != sorted(names) or place.parts[:1] == ("..",):
         return True
-    found = [workspace.beneath.stat(above) for above in _above(str(place))]
-    return any(one is not None and stat.S_ISLNK(one.st_mode) for one in found)
+    return any(map(is_link, _above(str(place))))
 
 
 def _same(now: str, state: str, change: FileChange) -> bool:
@@ -240,8 +240,12 @@ def _obstructed(workspace: Workspace, steps: Sequence[Assertion]) -> Iterator[tu
 
 
 def _is_behind_a_link(workspace: Workspace, path: str) -> bool:
-    found = [workspace.beneath.stat(above) for above in _above(path)]
-    return any(one is not None and stat.S_ISLNK(one.st_mode) for one in found)
+    return any(_is_link(workspace, above) for above in _above(path))
+
+
+def _is_link(workspace: Workspace, path: str) -> bool:
+    found = workspace.beneath.stat(path)
+    return found is not None and stat.S_ISLNK(found.st_mode)
 
 
 def _above(path: str) -> set[str]:

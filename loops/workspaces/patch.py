@@ -103,27 +103,56 @@ def _left_out(changes: Sequence[FileChange], within: Sequence[FileChange], unkno
         yield printable(f"{undo.summary}: what it changed was not recorded")
 
 
-def _header(run: Run, left_out: Sequence[str]) -> bytes:
-    """Nothing in it can be taken for the patch: each line begins with words of ours or with a space."""
-    address = f"agentops@{urlsplit(settings.BASE_URL).hostname or 'localhost'}"
+def author(run: Run) -> tuple[str, str]:
+    """The agent that a commit of the result names, and an address that nobody reads."""
+    return name_of(run.agent.name), no_reply()
+
+
+def name_of(text: str) -> str:
+    """Somebody's, as it stands before an address."""
+    return one_line(text).translate(_NO_ADDRESS).strip(" .,:;'") or "agent"
+
+
+def no_reply() -> str:
+    return f"agentops@{urlsplit(settings.BASE_URL).hostname or 'localhost'}"
+
+
+def subject(run: Run) -> str:
+    return one_line(run.task.title)[:SUBJECT_CHARS]
+
+
+def link(run: Run) -> str:
+    """Where its record is shown."""
+    return f"{settings.BASE_URL.rstrip('/')}{reverse('run', args=[run.pk])}"
+
+
+def message_body(run: Run, left_out: Sequence[str], what: str) -> list[str]:
+    """Below the subject. Each line begins with words of ours or with a space."""
     record = ProvenanceRecord.objects.filter(run=run).first()
+    return [
+        *([f"Not in this {what}:", *(f"  {one_line(line)}" for line in left_out), ""] if left_out else []),
+        f"AgentOps-Run: {link(run)}",
+        *([f"AgentOps-Record: {bytes(record.hash).hex()}"] if record else []),
+    ]
+
+
+def _header(run: Run, left_out: Sequence[str]) -> bytes:
+    """Nothing in it can be taken for the patch: ``message_body``."""
     lines = [
         "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001",  # as git-format-patch begins
-        f"From: {formataddr((_one_line(run.agent.name).translate(_NO_ADDRESS), address))}",
+        f"From: {formataddr(author(run))}",
         f"Date: {format_datetime(run.completed_at or timezone.now())}",
-        f"Subject: {Header(_one_line(run.task.title)[:SUBJECT_CHARS], 'utf-8', header_name='Subject').encode()}",
+        f"Subject: {Header(subject(run), 'utf-8', header_name='Subject').encode()}",
         "MIME-Version: 1.0",
         "Content-Type: text/plain; charset=UTF-8",
         "Content-Transfer-Encoding: 8bit",
         "",
-        *(["Not in this patch:", *(f"  {_one_line(line)}" for line in left_out), ""] if left_out else []),
-        f"AgentOps-Run: {settings.BASE_URL.rstrip('/')}{reverse('run', args=[run.pk])}",
-        *([f"AgentOps-Record: {bytes(record.hash).hex()}"] if record else []),
+        *message_body(run, left_out, "patch"),
         "---",
         "",
     ]
     return "\n".join(lines).encode()
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     return printable(" ".join(text.split()))

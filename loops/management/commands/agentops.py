@@ -15,11 +15,12 @@ from django.core.management.base import CommandError, CommandParser
 
 from loops.engine.encoding import strict_json
 from loops.engine.people.stop_phrases import sounds_like_stop
+from loops.management import results
 from loops.management.run_follower import RunFollower
 from loops.management.terminal import TerminalCommand
 from loops.models import Agent, Delivery, ModelConfig, Preflight, Project, Run, Workspace
 from loops.printable.text import printable
-from loops.services import access, delivery, forks, model_tests, models, people, preflight, steering, tasks, tokens
+from loops.services import access, forks, model_tests, models, people, preflight, steering, tasks, tokens
 from loops.web import formatting, open_gates
 from loops.workspaces import access as workspace_access
 from loops.workspaces import copies, patch
@@ -33,7 +34,6 @@ REFUSALS = (
     steering.NotPossible,
     tasks.IdempotencyConflict,
 )
-APPLYING_S = 60
 CALLED = {"agentops agentops": "agentops", "__main__.py agentops": "python -m agentops"}
 """What people typed, where `agentops.command_line` put the name of this command before the verb."""
 
@@ -65,9 +65,7 @@ class Command(TerminalCommand):
         verbs.add_parser("diff", help="show what a run changed").add_argument("run", type=uuid.UUID)
         carried = verbs.add_parser("patch", help="the same for git: agentops patch RUN | git am")
         carried.add_argument("run", type=uuid.UUID)
-        applied = verbs.add_parser("apply", help="write what a run changed into the folder that it has a copy of")
-        applied.add_argument("run", type=uuid.UUID)
-        applied.add_argument("--yes", action="store_true", help="do not ask")
+        results.declare(verbs)
         _declare_try(verbs.add_parser("try", help="run the commands of criteria once, before a task is submitted"))
         _declare_workspace(verbs.add_parser("workspace", help="let agents work on a folder of yours, or list those"))
         verbs.add_parser("init", help="set up a model for each provider that the environment names, and test it")
@@ -172,35 +170,17 @@ class Command(TerminalCommand):
         sys.stdout.buffer.flush()
 
     def _apply(self, options: dict[str, Any]) -> None:
-        actor = _user(options["actor"])
-        run = _run(actor, options["run"])
-        now = delivery.preview(actor, run)
-        for line in now.left_out:
-            self.stderr.write(f"not part of it: {line}")
-        if why := delivery.why_not(now):
-            raise CommandError(why)
-        for file in now.plan.files:
-            source = f" from {file.source}" if file.source else ""
-            self.stdout.write(printable(f"{file.what + source:<8} {file.path}{'/' if file.is_folder else ''}"))
-        for path in now.plan.obeyed:
-            self.stderr.write(f"programs obey it as soon as somebody uses the folder: {path}")
-        if not options["yes"] and not self._agrees(printable(f"Apply to {now.plan.folder}?")):
-            raise CommandError("Nothing was written. With --yes it is, without a question.")
-        ended = delivery.apply_result(actor=actor, run=run, digest=now.plan.digest)
-        _wait(ended, APPLYING_S)
-        if ended.is_open:
-            raise CommandError(f"{ended.get_state_display()}. It goes on without this command: see the run's page.")
-        if ended.why_not:
-            raise CommandError(f"Not applied. {ended.why_not}")
-        self.stdout.write(f"Applied to {ended.folder}")
+        self._take_over(options, Delivery.Kind.FOLDER)
 
-    def _agrees(self, question: str) -> bool:
-        if not sys.stdin.isatty():
-            return False
-        try:
-            return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-        except EOFError:
-            return False
+    def _commit(self, options: dict[str, Any]) -> None:
+        self._take_over(options, Delivery.Kind.BRANCH)
+
+    def _take_over(self, options: dict[str, Any], kind: Delivery.Kind) -> None:
+        actor = _user(options["actor"])
+        results.take_over(self, actor, _run(actor, options["run"]), kind, yes=options["yes"], wait=_wait)
+
+    def _pull_request(self, options: dict[str, Any]) -> None:
+        results.pull_request(self, _run(_user(options["actor"]), options["run"]))
 
     def _try(self, options: dict[str, Any]) -> None:
         actor = _user(options["actor"])

@@ -1,0 +1,80 @@
+"""Taking over what a run changed, from a terminal: looked at, agreed to, ordered, waited for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from loops.models import Delivery, Run
+from loops.printable.text import printable
+from loops.services import delivery
+from loops.workspaces import pull_requests
+
+ORDER_S = 60
+Wait = Callable[[Delivery, float], None]
+_KIND = Delivery.Kind
+
+
+def declare(verbs: Any) -> None:
+    """``apply``, ``commit`` and ``pull-request``."""
+    applied = verbs.add_parser("apply", help="write what a run changed into the folder that it has a copy of")
+    committed = verbs.add_parser("commit", help="commit it there, on a branch of its own; nothing else is touched")
+    for parser in (applied, committed):
+        parser.add_argument("run", type=uuid.UUID)
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+    text: argparse.ArgumentParser = verbs.add_parser("pull-request", help="print title and text of a pull request")
+    text.add_argument("run", type=uuid.UUID)
+
+
+def take_over(command: BaseCommand, actor: Any, run: Run, kind: Delivery.Kind, *, yes: bool, wait: Wait) -> None:
+    """Raises CommandError, NotAllowed or NotPossible."""
+    now = delivery.preview(actor, run, kind)
+    for line in now.left_out:
+        command.stderr.write(f"not part of it: {line}")
+    if why := delivery.why_not(now):
+        raise CommandError(why)
+    for file in now.plan.files:
+        source = f" from {file.source}" if file.source else ""
+        command.stdout.write(printable(f"{file.what + source:<8} {file.path}{'/' if file.is_folder else ''}"))
+    for path in now.plan.obeyed:
+        command.stderr.write(f"programs obey it as soon as somebody uses the folder: {path}")
+    if not yes and not _agrees(printable(_question(now))):
+        raise CommandError("Nothing was written. With --yes it is, without a question.")
+    ended = delivery.apply_result(actor=actor, run=run, digest=now.plan.digest, kind=kind)
+    wait(ended, ORDER_S)
+    if ended.is_open:
+        raise CommandError(f"{ended.get_state_display()}. It goes on without this command: see the run's page.")
+    if ended.why_not:
+        raise CommandError(f"Not {'applied' if kind == _KIND.FOLDER else 'committed'}. {ended.why_not}")
+    command.stdout.write(f"Applied to {ended.folder}" if kind == _KIND.FOLDER else _committed(ended))
+
+
+def pull_request(command: BaseCommand, run: Run) -> None:
+    """Title, an empty line, text. Raises NoPatch."""
+    found = pull_requests.of(run)
+    command.stdout.write(f"{found.title}\n\n{found.body}", ending="")
+
+
+def _question(now: delivery.Preview) -> str:
+    if now.kind == _KIND.FOLDER:
+        return f"Apply to {now.plan.folder}?"
+    rows = now.plan.rows
+    return f"Commit to the branch {rows['branch']} of {now.plan.folder}, after {rows['parent'][:12] or 'nothing'}?"
+
+
+def _committed(ended: Delivery) -> str:
+    return f"Committed to {ended.branch} of {ended.folder}: {ended.commit}"
+
+
+def _agrees(question: str) -> bool:
+    if not sys.stdin.isatty():
+        return False
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

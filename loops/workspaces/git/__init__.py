@@ -1,0 +1,1 @@
+"""A person's repository of git, read and added to by its files: no program of git runs, and nothing it would run."""
