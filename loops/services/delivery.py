@@ -102,6 +102,9 @@ def preview(actor: Any, run: Run, kind: Delivery.Kind = Kind.FOLDER) -> Preview:
         if kind == Kind.FOLDER:
             return Preview(delivery.plan(found, folder), found.left_out)
         plan = commits.plan(found, folder, run)
+        for place in commits.WRITTEN_TO:
+            if why := permissions.lacking(Path(folder, place), change=True):
+                raise NotPossible(why)
         return Preview(plan, plan.left_out)
     except (patch.NoPatch, Unusable, PathRefused, OSError) as refusal:
         raise NotPossible(printable(str(refusal))) from refusal
@@ -179,6 +182,13 @@ def under_way(orders: Sequence[Delivery]) -> str:
 def done(run: Run) -> set[str]:
     """The kinds of orders by which its result was taken over at any time."""
     return set(Delivery.objects.filter(run=run, state=State.APPLIED).values_list("kind", flat=True))
+
+
+def undelivered(run: Run) -> int:
+    """How many files of a committed result only its own copy has: nobody applied it, or committed it on a branch."""
+    if run.status != Run.Status.COMPLETED or obstacle(run) or done(run):
+        return 0
+    return len(changed_files.described(changed_files.recorded(run).net))
 
 
 def _refusal(actor: Any, run: Run, folder: str) -> str:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from loops.engine.encoding import canonical
 from loops.models import Fact, Run
-from loops.services import lineage
+from loops.services import delivery, lineage
 from loops.storage import reader
 from loops.web import access, lifecycle_diagram, open_gates, progress_chart
 from loops.web import timeline as trace
@@ -45,6 +45,7 @@ def timeline(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     cards = trace.latest(run)
     first = next((card.number for card in cards if card.step), 0)
     more = {"cards": cards, "earlier": first if first > 1 else 0, "report": _report(run), **progress_chart.drawing(run)}
+    more["undelivered"] = delivery.undelivered(run)
     return render(request, "loops/run.html", page(request, run, "run", **more))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from loops.engine.encoding.canonical import sha256
 from loops.engine.rollback.plan import FileChange
+from loops.engine.text.truncation import shortened
 from loops.models import Delivery, Run
 from loops.printable.text import printable
 from loops.tools.limits import Limits
@@ -31,6 +32,7 @@ from loops.workspaces.git import rules, writing
 from loops.workspaces.git.trees import FILE, LINK, PROGRAM, Entry, Obstructed, Tree
 from loops.workspaces.git.trees import FOLDER as GIT_FOLDER
 
+WRITTEN_TO = (git.OBJECTS, f".git/{git.BRANCHES}")
 UNCOMMITTED = (
     "the last commit has it otherwise than the run found it. Commit your own changes first, or merge the patch by "
     "`git am --3way`"
@@ -106,7 +108,7 @@ class _Draft:
         if after is not None and after.mode == LINK and PurePosixPath(change.path).name.casefold() in _LINKS_REFUSED:
             raise Obstructed(OF_GIT)
         if after is not None and after.is_file and (how := found.converts(change.path)):
-            raise Obstructed(CONVERTED.format(printable(how)[:80]))
+            raise Obstructed(CONVERTED.format(printable(shortened(how, 80))))
         if after is not None and now is not None and keeps_mode:
             after = Entry(now.mode, after.name)
         self.kept.append((change, after))

@@ -29,7 +29,7 @@ _STATUS = {
     "passed": "passed",
     "failed": "failed",
     "error": "could not be checked",
-    "unproven": "not checked by a command",
+    "unproven": "not checked",
 }
 _TICKS = re.compile(r"`+")
 

@@ -152,6 +152,8 @@ SHAPE_NOTHING = {
     "api/v1/runs/<uuid:pk>/rollback/": "the same for programs",
     "runs/<uuid:run_id>/apply/": "carries the result of an ended run into its folder, as was shown",
     "api/v1/runs/<uuid:pk>/apply/": "the same for programs",
+    "runs/<uuid:run_id>/commit/": "carries it onto a branch of its own, as was shown",
+    "api/v1/runs/<uuid:pk>/commit/": "the same for programs",
     "runs/<uuid:run_id>/provenance/verify/": "reads",
     "tasks/new/preview/": "reads",
     "tasks/new/try/": "is about no run yet",
@@ -166,7 +168,7 @@ SHAPE_NOTHING = {
 }
 VERBS_THAT_SHAPE_NOTHING = {
     "watch", "stop", "pause", "resume", "retry", "check_confidence", "runs", "init", "test-model", "token",
-    "diff", "patch", "apply", "try", "workspace",
+    "diff", "patch", "apply", "commit", "pull-request", "try", "workspace",
 }  # fmt: skip
 EACH = pytest.mark.parametrize("shape", [way for ways in SHAPING.values() for way in ways])
 

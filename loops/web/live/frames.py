@@ -8,6 +8,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from loops.models import Run, Step
+from loops.services import delivery
 from loops.storage import reader
 from loops.web.access import Audience
 from loops.web.limits_bar import Granted
@@ -42,7 +43,8 @@ def part(run: Run, one: Card | Gap, audience: Audience) -> str:
 def end(run: Run) -> str:
     """The card of the outcome; an empty place again when the run goes on."""
     report = reader.report(run.pk) if run.is_ended else None
-    return render_to_string("loops/_end.html", {"run": run, "report": report})
+    context = {"run": run, "report": report, "undelivered": delivery.undelivered(run)}
+    return render_to_string("loops/_end.html", context)
 
 
 def fitting(html: str, run: Run, number: int | None = None) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import pygit2
 
+from loops.engine.text.truncation import shortened
 from loops.printable.text import printable
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from loops.tools.sandbox.workspace_guard.git_named import entries
@@ -27,6 +28,7 @@ MOST_BYTES = 32 * 1024 * 1024
 """Of one commit or tree."""
 MOST_PACKED_REFS = 32 * 1024 * 1024
 _HEADER_BYTES = 64
+_NAMED_CHARS = 60
 MOST_REF = 4096
 _KNOWN = frozenset({"noop", "noop-v1", "objectformat", "partialclone", "preciousobjects", "refstorage"}) | {
     "relativeworktrees",
@@ -211,18 +213,18 @@ def _refuse_formats(folder: SafeDirectory) -> None:
         if section != "extensions":
             continue
         if key == "objectformat" and value.lower() != "sha1":
-            raise Unusable(FORMAT.format(f"its objects by {printable(value)[:20]}"))
+            raise Unusable(FORMAT.format(f"its objects by {printable(shortened(value, _NAMED_CHARS))}"))
         if key == "refstorage" and value.lower() != "files":
-            raise Unusable(FORMAT.format(f"its branches as {printable(value)[:20]}"))
+            raise Unusable(FORMAT.format(f"its branches as {printable(shortened(value, _NAMED_CHARS))}"))
         if key not in _KNOWN:
-            raise Unusable(FORMAT.format(f"the extension {printable(key)[:40]}"))
+            raise Unusable(FORMAT.format(f"the extension {printable(shortened(key, _NAMED_CHARS))}"))
 
 
 def _has_packs(folder: SafeDirectory) -> bool:
     """Raises Unusable where a pack is no ordinary file: libgit2 would follow it."""
     try:
-        with folder.opened(f"{OBJECTS}/pack", os.O_RDONLY | os.O_DIRECTORY) as packs:
-            for entry in os.scandir(packs):
+        with folder.opened(f"{OBJECTS}/pack", os.O_RDONLY | os.O_DIRECTORY) as packs, os.scandir(packs) as found:
+            for entry in found:
                 if not entry.is_file(follow_symlinks=False):
                     raise Unusable(f"{OBJECTS}/pack/{printable(entry.name)} is no ordinary file. Take the patch.")
     except FileNotFoundError:
