@@ -1,7 +1,7 @@
 """What a repository has: its format, where HEAD and a branch point, and the commits and trees that lead there.
 
 No link is followed, no setting is obeyed, and of what it borrows from other repositories (alternates) nothing is read.
-libgit2 finds what lies in packs, by an open folder; every object fits its name, or it is none.
+Every object fits its name, or it is none.
 """
 
 from __future__ import annotations
@@ -12,20 +12,17 @@ import re
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-
-import pygit2
 
 from loops.engine.text.truncation import shortened
 from loops.printable.text import printable
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from loops.tools.sandbox.workspace_guard.git_named import entries
 from loops.tools.sandbox.workspace_guard.survey import LARGEST_SETTINGS
+from loops.workspaces.git.packs import MOST_BYTES, Damaged, Packs
 
 OBJECTS, BRANCHES = ".git/objects", "refs/heads"
-MOST_BYTES = 32 * 1024 * 1024
-"""Of one commit or tree."""
 MOST_PACKED_REFS = 32 * 1024 * 1024
 _HEADER_BYTES = 64
 _NAMED_CHARS = 60
@@ -62,7 +59,7 @@ class Head:
 class Repository:
     """The one at the top of an opened folder. ``opened`` makes it; raises Unusable or OSError."""
 
-    def __init__(self, folder: SafeDirectory, packs: pygit2.Odb) -> None:
+    def __init__(self, folder: SafeDirectory, packs: Packs) -> None:
         self.folder, self._packs = folder, packs
 
     def head(self) -> Head:
@@ -102,7 +99,7 @@ class Repository:
 
     def read(self, name: str, kind: str) -> bytes:
         """The body of a commit or tree. Raises Unusable where the repository does not have it."""
-        found = self._loose(name) or self._packed_object(name)
+        found = self._loose(name) or self._packs.read(name)
         if found is None:
             what = f"The {kind} {name[:12]} is not in the repository itself"
             raise Unusable(f"{what}: it is borrowed from another one, or was never fetched. Take the patch.")
@@ -113,7 +110,7 @@ class Repository:
 
     def has(self, name: str) -> bool:
         """Any object, in the repository itself."""
-        return name in self._packs or self.folder.stat(f"{OBJECTS}/{name[:2]}/{name[2:]}") is not None
+        return self._packs.has(name) or self.folder.stat(f"{OBJECTS}/{name[:2]}/{name[2:]}") is not None
 
     def _loose(self, name: str) -> tuple[str, bytes] | None:
         try:
@@ -127,17 +124,6 @@ class Repository:
             whole = b""
         header, _, body = whole.partition(b"\0")
         return header.split(b" ")[0].decode("ascii", "replace"), body
-
-    def _packed_object(self, name: str) -> tuple[str, bytes] | None:
-        try:
-            kind, size = self._packs.read_header(name)
-            if size > MOST_BYTES:
-                return "too large", b""
-            return kind.name.lower(), bytes(self._packs.read(name)[1])
-        except KeyError:
-            return None
-        except (pygit2.GitError, ValueError):
-            return "damaged", b""
 
     def _packed(self) -> dict[str, str]:
         try:
@@ -173,11 +159,11 @@ def opened(folder: SafeDirectory) -> Iterator[Repository]:
     folder = folder.listed()  # refs are called as their people like
     _refuse_others(folder)
     _refuse_formats(folder)
-    with folder.opened(OBJECTS, os.O_RDONLY | os.O_DIRECTORY) as objects:
-        packs = pygit2.Odb()
-        if _has_packs(folder):
-            packs.add_backend(pygit2.OdbBackendPack(f"/proc/self/fd/{objects}"), 1)
-        yield Repository(folder, packs)
+    try:
+        with ExitStack() as files:
+            yield Repository(folder, Packs(folder, files))
+    except Damaged as error:
+        raise Unusable(f"{error} Take the patch, or look with `git fsck`.") from None
 
 
 def object_name(kind: str, body: bytes) -> str:
@@ -218,18 +204,6 @@ def _refuse_formats(folder: SafeDirectory) -> None:
             raise Unusable(FORMAT.format(f"its branches as {printable(shortened(value, _NAMED_CHARS))}"))
         if key not in _KNOWN:
             raise Unusable(FORMAT.format(f"the extension {printable(shortened(key, _NAMED_CHARS))}"))
-
-
-def _has_packs(folder: SafeDirectory) -> bool:
-    """Raises Unusable where a pack is no ordinary file: libgit2 would follow it."""
-    try:
-        with folder.opened(f"{OBJECTS}/pack", os.O_RDONLY | os.O_DIRECTORY) as packs, os.scandir(packs) as found:
-            for entry in found:
-                if not entry.is_file(follow_symlinks=False):
-                    raise Unusable(f"{OBJECTS}/pack/{printable(entry.name)} is no ordinary file. Take the patch.")
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _checked(ref: str) -> str:

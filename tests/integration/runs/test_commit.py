@@ -200,7 +200,7 @@ def test_a_pipe_in_place_of_an_object_holds_nobody_up(story: Story) -> None:
     os.mkfifo(place)
     assert "not a regular file" in refused(story)
     place.unlink()
-    (story.origin / ".git/objects/pack/pack-x.pack").mkdir()
+    os.mkfifo(story.origin / ".git/objects/pack/pack-x.idx")
     assert "no ordinary file" in refused(story)
 
 
@@ -220,11 +220,13 @@ def test_a_damaged_repository_is_refused(story: Story) -> None:
     place.chmod(0o644)
     place.write_bytes(b"x")
     assert "is damaged" in refused(story)
-    other = git(story.origin, "hash-object", "-w", "a.txt").strip()
+    tree = repository.object_name("tree", b"")
+    other = git(story.origin, "commit-tree", "-m", "x", tree).strip()
     shutil.copy(story.origin / ".git/objects" / other[:2] / other[2:], place)
     assert "is damaged" in refused(story), "a sound object under another's name"
 
 
+@pytest.mark.spec("X5")
 def test_rules_that_would_take_for_ever_are_not_obeyed(story: Story) -> None:
     (story.origin / ".git/info/exclude").write_text("**/" * 24 + "x\n")
     finish(story, [("write_file", {"path": "/".join("abcdefghijklmnopqrstuvwxyz"), "content": "x"})])
@@ -445,6 +447,21 @@ def test_a_branch_of_the_person_is_never_moved(story: Story, packed: bool) -> No
     assert order(story).state == "applied"
 
 
+def test_a_branch_that_comes_while_it_is_written_stays(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(story)
+    whole, name = writing.write_object, commits.branch_of(story.run)
+
+    def write_object(*given: Any) -> None:
+        git(story.origin, "branch", "-f", name, "HEAD")
+        whole(*given)
+
+    monkeypatch.setattr(writing, "write_object", write_object)
+    made = order(story)
+    assert made.state == "refused"
+    assert made.why_not == writing.TAKEN.format(f"refs/heads/{name}")
+    assert git(story.origin, "rev-parse", name) == git(story.origin, "rev-parse", "HEAD")
+
+
 def test_a_branch_that_head_stands_for_is_not_made(story: Story) -> None:
     finish(story)
     git(story.origin, "checkout", "-q", "--orphan", commits.branch_of(story.run))
@@ -598,6 +615,14 @@ def test_who_may(story: Story, settings: Any) -> None:
     Workspace.objects.update(allowed_in_place=True)
     story.run = Run.objects.get(pk=story.run.pk)
     assert order(story, operator).state == "applied"
+
+
+def test_a_repository_that_we_may_not_write_in_says_what_lets_us(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder may be ours to write in, and what git keeps in it somebody else's."""
+    finish(story)
+    allowed, place = os.access, story.origin / ".git/objects"
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != place and allowed(path, mode))
+    assert f"who may not read {place}: `chown" in refused(story)
 
 
 @pytest.mark.spec("S4", "T2", "T3")

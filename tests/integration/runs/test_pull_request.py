@@ -54,7 +54,7 @@ def test_each_criterion_stands_with_its_check() -> None:
 
 @pytest.mark.spec("S1")
 def test_words_of_others_are_no_markup(story: Story) -> None:
-    path = "@everyone [a](http:evil) `` <b>.txt"
+    path = "@everyone ` [a](http:evil) ` <b>.txt"
     finish(story, [("write_file", {"path": path, "content": "x"})])
     Task.objects.update(goal=HOSTILE, title="Round it\u202e up")
     story.run.refresh_from_db()
