@@ -227,11 +227,12 @@ def test_a_damaged_repository_is_refused(story: Story) -> None:
 
 
 @pytest.mark.spec("X5")
-def test_rules_that_would_take_for_ever_are_not_obeyed(story: Story) -> None:
-    (story.origin / ".git/info/exclude").write_text("**/" * 24 + "x\n")
-    finish(story, [("write_file", {"path": "/".join("abcdefghijklmnopqrstuvwxyz"), "content": "x"})])
-    made = order(story)
-    assert made.state == "applied"
+def test_rules_whose_match_could_take_for_ever_are_not_obeyed(story: Story) -> None:
+    """Each double star multiplies what a match costs; with the positive control of a cheap one."""
+    (story.origin / ".git/info/exclude").write_text("**/a/**/c/**/e/**/z\n**/cheap/**\n")
+    finish(story, [("run_command", {"command": "mkdir -p a/b/c/d/e/f cheap; touch a/b/c/d/e/f/z cheap/z"})])
+    plan = service.preview(story.boss, story.run, BRANCH).plan
+    assert plan.steps == ("a/b/c/d/e/f/z",)
 
 
 # --- what is in the way ----------------------------------------------------------------------------------------------
@@ -697,6 +698,15 @@ def test_a_result_can_be_applied_and_committed_one_after_the_other(
     assert "Committed to the branch" in shown
     git(story.origin, "add", "-A")
     assert git(story.origin, "diff", "--cached", "--stat", first.branch) == ""
+
+
+def test_a_run_says_that_its_result_is_still_in_its_own_copy(story: Story) -> None:
+    finish(story)
+    client, name = client_of(story.boss), f"/runs/{story.run.pk}/"
+    assert "The result is still in the run&#x27;s own copy" in client.get(name).content.decode().replace("'", "&#x27;")
+    assert "until they are applied or committed there" in client.get(f"{name}files/").content.decode()
+    order(story)
+    assert "own copy" not in client.get(name).content.decode()
 
 
 def test_rules_are_read_in_a_folder_of_our_own(story: Story) -> None:
