@@ -59,7 +59,7 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class OrderNames:
     """What one kind of order is called: for people, and in the audit log."""
 
     what: str
@@ -69,9 +69,9 @@ class Words:
     not_done: str
 
 
-WORDS = {
-    Kind.FOLDER: Words("apply results", "run.apply", "run.apply_refused", "run.applied", "run.not_applied"),
-    Kind.BRANCH: Words("commit results", "run.commit", "run.commit_refused", "run.committed", "run.not_committed"),
+NAMES = {
+    Kind.FOLDER: OrderNames("apply results", "run.apply", "run.apply_refused", "run.applied", "run.not_applied"),
+    Kind.BRANCH: OrderNames("commit results", "run.commit", "run.commit_refused", "run.committed", "run.not_committed"),
 }
 
 
@@ -89,7 +89,7 @@ def obstacle(run: Run) -> str:
 
 def preview(actor: Any, run: Run, kind: Delivery.Kind = Kind.FOLDER) -> Preview:
     """What it would do now. Raises NotAllowed or NotPossible."""
-    access.require(actor, run.project, OPERATE, what=WORDS[kind].what, run=run)
+    access.require(actor, run.project, OPERATE, what=NAMES[kind].what, run=run)
     if why := obstacle(run):
         raise NotPossible(why)
     folder = copies.where(run).source
@@ -136,7 +136,7 @@ def apply_result(*, actor: Any, run: Run, digest: str, kind: Delivery.Kind = Kin
             raise NotPossible(why)
         return _ordered(actor, run, now)
     except NotPossible as refusal:
-        audit.record(WORDS[kind].refused, actor=actor, run=run, detail={"why": str(refusal)})
+        audit.record(NAMES[kind].refused, actor=actor, run=run, detail={"why": str(refusal)})
         raise
 
 
@@ -216,7 +216,7 @@ def _ordered(actor: Any, run: Run, now: Preview) -> Delivery:
             made = {"run": run, "kind": now.kind, "folder": plan.folder, "digest": plan.digest}
             row = Delivery.objects.create(**made, ordered_by=actor)
             detail = {"folder": plan.folder, "digest": plan.digest, "files": len(plan.files)}
-            audit.record(WORDS[now.kind].asked, actor=actor, run=run, detail=detail)
+            audit.record(NAMES[now.kind].asked, actor=actor, run=run, detail=detail)
             hand_over(JOB, delivery=str(row.pk))
             return row
     except IntegrityError:
@@ -309,6 +309,6 @@ def _end(row: Delivery, why: str, actor: Any = None) -> bool:
         detail = {"folder": row.folder, "delivery": str(row.pk)} | ({"why": why} if why else {"files": files})
         if row.commit:
             detail |= {"branch": row.branch, "commit": row.commit}
-        words = WORDS[Kind(row.kind)]
-        audit.record(words.not_done if why else words.done, actor=actor or row.ordered_by, run=row.run, detail=detail)
+        names = NAMES[Kind(row.kind)]
+        audit.record(names.not_done if why else names.done, actor=actor or row.ordered_by, run=row.run, detail=detail)
     return True

@@ -28,7 +28,7 @@ from loops.workspaces import patch
 from loops.workspaces.changed_files import ChangedFile, described
 from loops.workspaces.delivery import LEADS_OUT, may_lead_out
 from loops.workspaces.git import repository as git
-from loops.workspaces.git import rules, writing
+from loops.workspaces.git import rules, writer
 from loops.workspaces.git.trees import FILE, LINK, PROGRAM, Entry, Obstructed, Tree
 from loops.workspaces.git.trees import FOLDER as GIT_FOLDER
 
@@ -166,7 +166,7 @@ def plan(found: patch.Portable, folder: str, run: Run) -> Plan:
         draft = _drafted(found, repository, repository.tree_of(head.commit) if head.commit else "")
         tree = draft.tree.written({})
         if there and not draft.conflicts and repository.tree_of(there) != tree:
-            raise git.Unusable(writing.TAKEN.format(branch))
+            raise git.Unusable(writer.TAKEN.format(branch))
     more = len(draft.ignored) - MOST_NAMED
     ignored = [f"{path}: {IGNORED}" for path in draft.ignored[:MOST_NAMED]]
     ignored += [f"{more:,} more paths: {IGNORED}"] if more > 0 else []
@@ -196,8 +196,8 @@ def write(order: Delivery, found: patch.Portable, workspace: Workspace) -> tuple
             name = git.object_name("commit", commit)
             for kind, bodies in (("blob", draft.objects), ("tree", trees), ("commit", {name: commit})):
                 for one in (one for one in bodies if not repository.has(one)):
-                    writing.write_object(workspace.beneath, one, kind, bodies[one], key)
-            writing.make_branch(repository, f"{git.BRANCHES}/{rows['branch']}", name, key)
+                    writer.write_object(workspace.beneath, one, kind, bodies[one], key)
+            writer.make_branch(repository, f"{git.BRANCHES}/{rows['branch']}", name, key)
     except (git.Unusable, patch.NoPatch, PathRefused, OSError) as error:
         return "", printable(str(error))
     return name, ""
@@ -208,7 +208,7 @@ def _refuse_branch(repository: git.Repository, head: git.Head, branch: str) -> N
         raise git.Unusable(CHECKED_OUT.format(branch))
     above = branch.partition("/")[0]
     if repository.resolve(f"{git.BRANCHES}/{above}"):
-        raise git.Unusable(writing.PART_OF_A_NAME.format(above, branch))
+        raise git.Unusable(writer.PART_OF_A_NAME.format(above, branch))
 
 
 def _drafted(found: patch.Portable, repository: git.Repository, had: str) -> _Draft:

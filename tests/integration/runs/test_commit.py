@@ -24,7 +24,7 @@ from loops.services.steering import NotPossible
 from loops.tools.snapshots import NOTHING
 from loops.tools.workspace import Workspace as Opened
 from loops.workspaces import commits, delivery, patch
-from loops.workspaces.git import repository, rules, writing
+from loops.workspaces.git import repository, rules, writer
 from tests import factories as make
 from tests.integration.rollback.world import Story, look
 from tests.integration.runs.test_apply import commit as finish
@@ -450,16 +450,16 @@ def test_a_branch_of_the_person_is_never_moved(story: Story, packed: bool) -> No
 
 def test_a_branch_that_comes_while_it_is_written_stays(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     finish(story)
-    whole, name = writing.write_object, commits.branch_of(story.run)
+    whole, name = writer.write_object, commits.branch_of(story.run)
 
     def write_object(*given: Any) -> None:
         git(story.origin, "branch", "-f", name, "HEAD")
         whole(*given)
 
-    monkeypatch.setattr(writing, "write_object", write_object)
+    monkeypatch.setattr(writer, "write_object", write_object)
     made = order(story)
     assert made.state == "refused"
-    assert made.why_not == writing.TAKEN.format(f"refs/heads/{name}")
+    assert made.why_not == writer.TAKEN.format(f"refs/heads/{name}")
     assert git(story.origin, "rev-parse", name) == git(story.origin, "rev-parse", "HEAD")
 
 
@@ -521,7 +521,7 @@ def test_a_worker_that_is_lost_is_followed_by_another(story: Story, monkeypatch:
     def killed(*_: Any) -> None:
         raise Killed
 
-    monkeypatch.setattr(writing, "make_branch", killed)
+    monkeypatch.setattr(writer, "make_branch", killed)
     with pytest.raises(Killed):
         service.carry_out(made.pk)
     monkeypatch.undo()
@@ -550,8 +550,8 @@ def test_killed_before_any_of_its_calls_there_is_the_whole_branch_or_none(story:
     def write(folder: Path) -> None:
         with Opened(str(folder), delivery._LIMITS, order="x") as opened, repository.opened(opened.beneath) as found:
             for kind, one, data in (("blob", blob, body), ("tree", tree, tree_body), ("commit", name, text)):
-                writing.write_object(opened.beneath, one, kind, data, "order")
-            writing.make_branch(found, ref, name, "order")
+                writer.write_object(opened.beneath, one, kind, data, "order")
+            writer.make_branch(found, ref, name, "order")
 
     for trial in range(1, 200):
         folder = tmp_path / f"trial{trial}"
