@@ -10,7 +10,7 @@ export UV_LINK_MODE ?= copy
 # Else every process compiles 1,400 modules at its start: many containers forbid all of theirs to keep what was compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls clock attacks ordinary bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools compiler
+.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls clock attacks ordinary projects bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools compiler
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -87,7 +87,7 @@ attacks: .venv/.development system-tools ## try every attack of tests/attacks/at
 	@$(BIN)/python -m tests.attacks $(ARGS)
 
 projects: .venv/.development system-tools ## eight published projects, from a source distribution to a delivered patch; needs their registries
-	@$(BIN)/python -m tests.e2e.real_projects $(ARGS)
+	@$(BIN)/pytest -q -s -p no:randomly -p no:playwright tests/e2e/real_projects.py $(ARGS)
 
 ordinary: .venv/.development system-tools ## a day of ordinary work at real sizes: an agent on a copy of this repository, people in browsers
 	@$(BIN)/pytest -q tests/e2e/test_ordinary.py $(ARGS)

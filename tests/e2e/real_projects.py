@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Iterator
@@ -247,7 +246,3 @@ def delivered(boss: Any, where: Any, agent: Agent, workspace: Workspace, project
     log = Setup.objects.filter(workspace=workspace).values_list("state", "why_not", "log").first()
     assert (run.status, run.end_reason) == ("completed", "criteria_met"), (plants.told(run), log)
     return run, time.monotonic() - began
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main(["-q", "-s", "-p", "no:randomly", __file__, *sys.argv[1:]]))

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('loops', '0040_runs_by_folder'),
+        ('loops', '0042_try_criteria'),
     ]
 
     operations = [
