@@ -20,9 +20,10 @@ from loops.management.terminal import TerminalCommand
 from loops.models import Agent, Delivery, ModelConfig, Preflight, Project, Run, Workspace
 from loops.printable.text import printable
 from loops.services import access, delivery, forks, model_tests, models, people, preflight, steering, tasks, tokens
+from loops.services.configuration import Unfit
 from loops.web import formatting, open_gates
-from loops.workspaces import access as workspace_access
 from loops.workspaces import copies, patch
+from loops.workspaces.configured import WORKSPACES
 
 REFUSALS = (
     access.NotAllowed,
@@ -83,7 +84,7 @@ class Command(TerminalCommand):
                 self._steer(verb, options)
             else:
                 getattr(self, f"_{verb.replace('-', '_')}")(options)
-        except tasks.InvalidTask as error:
+        except (tasks.InvalidTask, Unfit) as error:
             raise CommandError("\n".join(f"{field}: {fault}" for field, fault in error.errors.items())) from error
         except REFUSALS as error:
             raise CommandError(str(error)) from error
@@ -232,13 +233,12 @@ class Command(TerminalCommand):
             return
         if not options["folder"]:
             raise CommandError(f"Which folder? agentops workspace {options['name']} FOLDER")
-        workspace = workspace_access.make(
+        path = str(Path(options["folder"]).expanduser().resolve())
+        workspace = WORKSPACES.make(
             actor=actor,
             project=project,
-            name=options["name"],
-            path=str(Path(options["folder"]).expanduser().resolve()),
-            in_place=options["in_place"],
-            open_to_agents=options["allow"],
+            given={"name": options["name"], "path": path, "copy_for_each_run": not options["in_place"]},
+            allow=options["allow"],
         )
         self.stdout.write(_described(workspace))
         if obstacle := copies.obstacle(workspace) or copies.missing(workspace.path):
