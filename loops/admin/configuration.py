@@ -24,8 +24,8 @@ from loops.services.access_rules import ACCESS_RULES
 from loops.services.agents import AGENTS
 from loops.services.configuration import Unfit
 from loops.services.model_configs import MODELS
+from loops.services.people import NotPossible
 from loops.services.policy_settings import POLICIES
-from loops.storage import dispatch
 
 
 class PolicyForm(Checked, RequireReasonMixin):
@@ -219,11 +219,10 @@ class ModelConfigAdmin(GlobalAdmin):
     @action(description="Save and test this model", permissions=["change"])
     def save_and_test(self, request: HttpRequest, row: m.ModelConfig) -> None:
         """One call with a tool, by a worker."""
-        model_tests.begin_test(row)
         try:
-            dispatch.dispatch("loops.test_model", model=str(row.pk))
-        except Exception as error:  # any transport's error
-            messages.error(request, f"No worker can be told to test it: {error}")
+            model_tests.order_test(actor=request.user, row=row)
+        except NotPossible as error:
+            messages.error(request, str(error))
 
     def response_change(self, request: HttpRequest, obj: m.ModelConfig) -> HttpResponse:
         """Who tests a model wants to see what comes of it."""

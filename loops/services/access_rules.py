@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from loops.engine.values import Access
@@ -27,6 +28,14 @@ class AccessRules(Kind):
         if row.access == Access.ALLOW and not may_allow(Rule(Access.ALLOW, tool=row.tool, operation=row.operation)):
             return {"operation": "Name a tool or an operation: what no rule names is asked for."}
         return {}
+
+    def same(self, row: AccessRule, given: Mapping[str, Any]) -> AccessRule | None:
+        """Whoever did not hear the answer asks again."""
+        whole = {name: given.get(name, getattr(row, name)) for name in ("agent_type", "tool", "operation", "access")}
+        if any("\0" in str(value) for value in whole.values()):
+            return None
+        same = AccessRule.objects.filter(project=row.project, paths=given.get("paths", []), **whole)
+        return same.first()
 
     def detail(self, row: AccessRule) -> dict[str, Any]:
         """All of it: a rule has no name."""

@@ -52,6 +52,10 @@ class Kind:
         whether that is to be recorded."""
         return False
 
+    def same(self, row: Any, given: Mapping[str, Any]) -> Any:
+        """What is given back instead of making it twice, where no name keeps that from happening."""
+        return None
+
     def affected(self, row: Any) -> Iterable[Project]:
         """Projects for whose runs ``row`` decides."""
         return (row.project,)
@@ -82,12 +86,15 @@ class Kind:
         """A new one. Raises NotAllowed or Unfit."""
         row = self.model() if self.of_installation else self.model(project=project)
         self._may(actor, row, "add", allow=allow)
-        return self._save(actor, row, given, reason, allow)
+        return self.same(row, given) or self._save(actor, row, given, reason, allow)
 
     def change(self, *, actor: Any, row: Any, given: Mapping[str, Any], reason: str = "", allow: bool = False) -> Any:
         """Change what is given and nothing else. Raises NotAllowed or Unfit."""
         self._may(actor, row, "change", allow=allow)
-        return self._save(actor, self.model._default_manager.get(pk=row.pk), given, reason, allow)
+        current = self.model._default_manager.filter(pk=row.pk).first()
+        if current is None:
+            raise NotPossible(f"{row} was deleted meanwhile.")
+        return self._save(actor, current, given, reason, allow)
 
     def delete(self, *, actor: Any, row: Any) -> None:
         """Delete what nothing refers to. Raises NotAllowed or NotPossible."""
@@ -119,6 +126,8 @@ class Kind:
         is_new = row._state.adding
         try:
             with transaction.atomic():
+                if not is_new and not self.model._default_manager.select_for_update().filter(pk=row.pk):
+                    raise NotPossible(f"{row} was deleted meanwhile.")
                 row.save(**({} if is_new else {"update_fields": list(given)}))
                 self.recorded(actor, row, given, allow=answered_for)
                 _version(self.affected(row), actor, reason)
