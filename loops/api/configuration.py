@@ -125,8 +125,6 @@ class Agents(Kept):
     def given(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Models by name, each in the column of its role."""
         chosen = fields.pop("models", {})
-        if unknown := sorted(set(chosen) - set(Agent.MODEL_ROLES)):
-            raise InvalidTask({f"models.{role}"[:100]: "There is no such role." for role in unknown[:20]})
         return fields | {f"{role}_model": _model(f"models.{role}", name) for role, name in chosen.items()}
 
 

@@ -69,11 +69,13 @@ class OneWorkspaceOutput(WorkspaceOutput):
         return copies.refusal(workspace)
 
 
-@extend_schema_field({"type": "object", "additionalProperties": {"type": ["string", "null"]}})
-class ModelsByRole(serializers.DictField):
+class ModelsByRole(Strict):
     """Names of models by role; null takes one away."""
 
-    child = serializers.CharField(allow_null=True, max_length=100)
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """One for each role."""
+        name = {"required": False, "allow_null": True, "max_length": 100}
+        return {role: serializers.CharField(**name) for role in Agent.MODEL_ROLES}  # type: ignore[arg-type]
 
 
 class AgentChange(Strict, serializers.ModelSerializer):
@@ -81,10 +83,7 @@ class AgentChange(Strict, serializers.ModelSerializer):
 
     execution_loop = serializers.CharField(required=False, max_length=40)
     instructions = RawText(required=False, allow_blank=True, help_text="Added to the system prompt.")
-    models = ModelsByRole(
-        required=False,
-        help_text=f"Name of the model for each of {', '.join(Agent.MODEL_ROLES)}; null takes one away.",
-    )
+    models = ModelsByRole(required=False)
     reason = _reason()
 
     class Meta:
