@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,15 @@ from django.core.management.base import CommandError, CommandParser
 
 from loops.engine.encoding import strict_json
 from loops.engine.people.stop_phrases import sounds_like_stop
-from loops.management import set_up
+from loops.management import first_steps, set_up
 from loops.management.lookup import one, user
 from loops.management.lookup import run as run_of
 from loops.management.run_follower import RunFollower
 from loops.management.terminal import TerminalCommand
-from loops.models import Agent, Delivery, Preflight, Project, Run, Workspace
+from loops.management.waiting import wait
+from loops.models import Agent, Preflight, Project, Run, Workspace
 from loops.printable.text import printable
-from loops.services import access, delivery, forks, models, people, preflight, steering, tasks
+from loops.services import access, delivery, forks, people, preflight, steering, tasks
 from loops.services.configuration import Unfit
 from loops.web import formatting, open_gates
 from loops.workspaces import patch
@@ -35,6 +35,11 @@ REFUSALS = (
     steering.NotPossible,
     tasks.IdempotencyConflict,
 )
+VERBS = {
+    "init": set_up.Verb("set up a model, your folder and an agent, and try them", first_steps.declare, first_steps.do),
+    **set_up.VERBS,
+}
+"""Those that stand in a module of their own."""
 APPLYING_S = 60
 CALLED = {"agentops agentops": "agentops", "__main__.py agentops": "python -m agentops"}
 """What people typed, where `agentops.command_line` put the name of this command before the verb."""
@@ -71,8 +76,7 @@ class Command(TerminalCommand):
         applied.add_argument("run", type=uuid.UUID)
         applied.add_argument("--yes", action="store_true", help="do not ask")
         _declare_try(verbs.add_parser("try", help="run the commands of criteria once, before a task is submitted"))
-        verbs.add_parser("init", help="set up a model for each provider that the environment names, and test it")
-        for name, verb in set_up.VERBS.items():
+        for name, verb in VERBS.items():
             verb.declare(verbs.add_parser(name, help=verb.help))
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -81,8 +85,8 @@ class Command(TerminalCommand):
         try:
             if verb in steering.STEERING:
                 self._steer(verb, options)
-            elif verb in set_up.VERBS:
-                set_up.VERBS[verb].do(self, options)
+            elif verb in VERBS:
+                VERBS[verb].do(self, options)
             else:
                 getattr(self, f"_{verb.replace('-', '_')}")(options)
         except (tasks.InvalidTask, Unfit) as error:
@@ -189,7 +193,7 @@ class Command(TerminalCommand):
         if not options["yes"] and not self._agrees(printable(f"Apply to {now.plan.folder}?")):
             raise CommandError("Nothing was written. With --yes it is, without a question.")
         ended = delivery.apply_result(actor=actor, run=run, digest=now.plan.digest)
-        _wait(ended, APPLYING_S)
+        wait(ended, APPLYING_S)
         if ended.is_open:
             raise CommandError(f"{ended.get_state_display()}. It goes on without this command: see the run's page.")
         if ended.why_not:
@@ -215,7 +219,7 @@ class Command(TerminalCommand):
             workspace=one(Workspace.objects.filter(**scope), "workspace", folder, "name") if folder else None,
             criteria=[{"text": command, "command": command} for command in options["command"]],
         )
-        _wait(asked, (asked.until - asked.asked_at).total_seconds())
+        wait(asked, (asked.until - asked.asked_at).total_seconds())
         if asked.state != Preflight.State.DONE:
             raise CommandError("The worker that ran them was lost, or none runs. Try them again.")
         for tried in asked.results:
@@ -224,21 +228,6 @@ class Command(TerminalCommand):
                 self.stdout.write("".join(f"    {printable(line)}\n" for line in tried["output"].splitlines()))
         if any(tried["status"] not in ("passed", "failed") for tried in asked.results):
             raise CommandError("Not every command can judge something here.")
-
-    def _init(self, options: dict[str, Any]) -> None:
-        rows = [row for row in models.ensure_default_models() if not row.is_scripted]
-        if not rows:
-            self.stdout.write("No model of a provider: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL first.")
-        tested = [set_up.tested(self, row) for row in rows]
-        if not all(tested):
-            raise CommandError("Not every model can be used by an agent yet.")
-
-
-def _wait(ordered: Delivery | Preflight, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while ordered.is_open and time.monotonic() < deadline:
-        time.sleep(0.2)
-        ordered.refresh_from_db()
 
 
 def _why_it_rests(run: Run) -> str:
