@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 
+from loops import masking
 from loops.models import AccessRule, Agent, AuditEvent, ModelAddress, ModelConfig, Policy, PolicyVersion, Workspace
 from loops.services import people
 from tests.integration.storage import dispatched
@@ -29,8 +30,8 @@ def post(client: Any, where: str, /, **fields: Any) -> Any:
     return client.post(f"/api/v1/{where}/", fields, format="json")
 
 
-def patch(client: Any, path: str, row: Any, **fields: Any) -> Any:
-    return client.patch(f"/api/v1/{path}/{row}/", fields, format="json")
+def patch(client: Any, where: str, row: Any, /, **fields: Any) -> Any:
+    return client.patch(f"/api/v1/{where}/{row}/", fields, format="json")
 
 
 def test_a_project_is_set_up_from_nothing_by_a_program(world: Any, api: Any, settings: Any, tmp_path: Any) -> None:
@@ -71,6 +72,35 @@ def test_who_may_not_change(world: Any, api: Any, who: str, status: int) -> None
             assert client.delete(f"/api/v1/{path}/{row.pk}/").status_code == status
     seen = AuditEvent.objects.filter(kind="access.refused", actor=getattr(world, who)).count()
     assert seen == (5 if status == 403 else 0)
+
+
+def test_the_role_alone_is_not_enough(world: Any, api: Any) -> None:
+    """Whom the installation keeps out of Admin, a token lets in no further."""
+    answer = patch(api(world.admin), "agents", world.agent.pk, instructions="New.")
+    assert answer.status_code == 403
+    assert "access to Admin" in answer.json()["detail"]
+    assert AuditEvent.objects.get(kind="access.refused").detail["needs"] == ["staff", "loops.change_agent"]
+
+
+@pytest.mark.spec("S3")
+def test_no_known_secret_is_kept(world: Any, chief: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "planted-value-of-this-house-0123456789"
+    monkeypatch.setattr(masking, "_masker", masking.Masker({"ODD_KEY": secret}))
+    for field in ("instructions", "reason"):
+        answer = patch(chief, "agents", world.agent.pk, **{field: f"Use {secret}"})
+        assert (answer.status_code, answer.json()["errors"]) == (400, {field: masking.LEAVE_OUT})
+    assert AuditEvent.objects.filter(kind="access.refused", detail__fields=["reason"]).count() == 1
+    world.agent.refresh_from_db()
+    assert world.agent.instructions == ""
+
+
+@pytest.mark.spec("B1", "I3", "I7")
+def test_what_the_services_refuse_is_refused_here(world: Any, chief: Any) -> None:
+    allow_all = {"access": "allow", "operation": "*", "tool": "*", "reason": "r"}
+    assert post(chief, "access-rules", project="invoices", **allow_all).status_code == 400
+    folder = patch(chief, "workspaces", world.workspace.pk, path="/srv/any")
+    assert (folder.status_code, list(folder.json()["errors"])) == (400, ["path"])
+    assert patch(chief, "agents", world.agent.pk, execution_loop="os.system").status_code == 400
 
 
 @pytest.mark.parametrize(("who", "sees"), [("operator", True), ("viewer", False), ("outsider", False)])
