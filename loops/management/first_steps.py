@@ -12,10 +12,10 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from loops.management.lookup import one, user
+from loops.management.orders import wait
 from loops.management.run_follower import RunFollower
 from loops.management.set_up import Options, described, tested
 from loops.management.terminal import TerminalCommand
-from loops.management.waiting import wait
 from loops.models import Agent, Preflight, Project, Workspace
 from loops.printable.text import printable
 from loops.services import first_set_up, models, preflight, tasks

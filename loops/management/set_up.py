@@ -54,6 +54,8 @@ class Rows:
     name: str = "name"
     """The field by which people name one."""
     of_project: bool = True
+    related: tuple[str, ...] = ()
+    """Rows that are shown beside each."""
 
     def declare(self, parser: argparse.ArgumentParser) -> None:
         """Its actions, each with its options."""
@@ -90,7 +92,7 @@ class Rows:
         """List them, or make, change or delete one."""
         actor, action = user(options["actor"]), options["action"]
         project = _project(actor, options) if self.of_project else None
-        rows = self.kind.model._default_manager.all()
+        rows = self.kind.model._default_manager.select_related(*(self.related or (None,)))
         rows = rows.filter(project=project) if project else rows
         if action == "list":
             for row in rows:
@@ -180,7 +182,14 @@ def _fields_of(model: Any, *left_out: str) -> dict[str, str]:
 
 OF_AGENT = {"type": "agent_type", "loop": "execution_loop", "model": "actor_model", "active": "is_active"}
 OF_MODEL = {"url": "base_url", "key": "api_key_env"}
-AGENT = Rows(AGENTS, "agent", OF_AGENT | _fields_of(Agent, "name", *OF_AGENT.values()), AgentOutput, _agent)
+AGENT = Rows(
+    AGENTS,
+    "agent",
+    OF_AGENT | _fields_of(Agent, "name", *OF_AGENT.values()),
+    AgentOutput,
+    _agent,
+    related=("actor_model__fallback__fallback", *(f"{role}_model" for role in Agent.MODEL_ROLES)),
+)
 MODEL = Rows(
     MODELS,
     "model",
@@ -188,6 +197,7 @@ MODEL = Rows(
     shapes.ModelSettings,
     _model,
     of_project=False,
+    related=("fallback",),
 )
 RULE = Rows(
     ACCESS_RULES,

@@ -120,10 +120,12 @@ class Kind:
         what = str(self.model._meta.verbose_name_plural)
         if held := secrets.refused(actor, what, {**given, "reason": reason}):
             raise Unfit(dict.fromkeys(held, LEAVE_OUT))
-        self._read(row, given, reason)
+        self._fill(row, given, reason)
         self._check(row)
         answered_for = self.permit(actor, row, allow=allow)
         is_new = row._state.adding
+        if not (is_new or given or allow):
+            return row
         try:
             with transaction.atomic():
                 if not is_new and not self.model._default_manager.select_for_update().filter(pk=row.pk):
@@ -136,7 +138,7 @@ class Kind:
             raise
         return row
 
-    def _read(self, row: Any, given: Mapping[str, Any], reason: str) -> None:
+    def _fill(self, row: Any, given: Mapping[str, Any], reason: str) -> None:
         faults = {}
         if self.wants_reason and not reason.strip():
             faults["reason"] = SAY_WHY

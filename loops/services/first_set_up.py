@@ -120,5 +120,5 @@ def _first_model(fields: Mapping[str, str], environ: Mapping[str, str]) -> str:
 def _free(wanted: str, taken: Any) -> str:
     """A name that nothing has yet."""
     slug = NOT_IN_A_NAME.sub("-", wanted.lower()).strip("-")[: LONGEST_NAME - 4].strip("-") or "own"
-    names = [slug, *(f"{slug}-{number}" for number in range(2, 1000))]
-    return next(name for name in names if name not in set(taken))
+    known = set(taken)
+    return next(name for name in (slug, *(f"{slug}-{number}" for number in range(2, 1000))) if name not in known)

@@ -16,9 +16,9 @@ from loops.engine.people.stop_phrases import sounds_like_stop
 from loops.management import first_steps, set_up
 from loops.management.lookup import one, user
 from loops.management.lookup import run as run_of
+from loops.management.orders import wait
 from loops.management.run_follower import RunFollower
 from loops.management.terminal import TerminalCommand
-from loops.management.waiting import wait
 from loops.models import Agent, Preflight, Project, Run, Workspace
 from loops.printable.text import printable
 from loops.services import access, delivery, forks, people, preflight, steering, tasks

@@ -1,4 +1,4 @@
-"""Waiting at a terminal for what a worker was asked to do."""
+"""What a person at a terminal ordered of a worker, and waits for."""
 
 from __future__ import annotations
 
