@@ -52,7 +52,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
     parser.add_argument("--allow", action="store_true", help="answer for the folder and the address, in your name")
     parser.add_argument("--yes", action="store_true", help="ask nothing: take what is found where no option says it")
-    parser.add_argument("--run", metavar="GOAL", default="", help="submit this as a first task, and watch it")
+    parser.add_argument("--run", metavar="GOAL", default="", help="submit this as a first task")
+    parser.add_argument("--watch", action="store_true", help="with --run: follow it to its end")
 
 
 def do(command: TerminalCommand, options: Options) -> None:
@@ -83,7 +84,8 @@ def do(command: TerminalCommand, options: Options) -> None:
             criteria=[criterion] if criterion else [],
         ).run
         command.stdout.write(str(run.pk))
-        RunFollower(run, actor, command.stdout, as_json=False).follow()
+        if options["watch"]:
+            RunFollower(run, actor, command.stdout, as_json=False).follow()
 
 
 def _test_models(command: TerminalCommand) -> None:

@@ -188,7 +188,7 @@ def test_a_worker_tries_the_tests_and_a_first_task_runs_to_its_end(
     said, _ = init(*options(server), "--allow", "--tests", "true")
     assert "Tests: passed true" in said
     assert Preflight.objects.get().workspace == Workspace.objects.get(path=str(shop))
-    init(*options(server), "--tests", "", "--run", "Write a file")
+    init(*options(server), "--tests", "", "--run", "Write a file", "--watch")
     run = Run.objects.get()
     assert (run.task.goal, run.task.workspace.path) == ("Write a file", str(shop))
     assert run.status == Run.Status.COMPLETED
