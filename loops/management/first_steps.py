@@ -59,7 +59,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def do(command: TerminalCommand, options: Options) -> None:
     """Ask, set up, and say what to type next."""
     given = [options[name] for name in ("model", "model_url", "folder", "tests")]
-    if not (sys.stdin.isatty() or options["yes"] or options["run"] or any(one is not None for one in given)):
+    if not (sys.stdin.isatty() or options["yes"] or options["run"] or any(answer is not None for answer in given)):
         _test_models(command)
         return
     answers = _answers(options, asks=sys.stdin.isatty() and not options["yes"])
