@@ -147,7 +147,8 @@ class Models(Kept):
     @extend_schema(request=None, responses={202: shapes.OneModelOutput})
     @action(detail=True, methods=["post"], pagination_class=None)
     def test(self, request: Request, name: Any = None) -> Response:
-        """Have a worker make one call with a tool; ``test_result`` says what came of it once ``tested_at`` is set."""
+        """Have a worker make one call with a tool. Once ``settings.tested_at`` is set, ``test_result`` has what was
+        found."""
         row = self.get_object()
         model_tests.order_test(actor=request.user, row=row)
         row.refresh_from_db()

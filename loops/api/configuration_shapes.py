@@ -186,20 +186,22 @@ class ModelChange(Strict, serializers.ModelSerializer):
 
 
 class ModelSettings(serializers.ModelSerializer):
+    """``test_result`` is what its latest test found; it may name the address."""
+
     fallback = serializers.CharField(source="fallback.name", default=None, allow_null=True)
 
     class Meta:
         model = ModelConfig
-        fields = OF_MODEL
+        fields = (*OF_MODEL, "tested_at", "test_result")
 
 
 class OneModelOutput(ModelOutput):
-    """With what was set, and what its latest test found."""
+    """With what was set up, and what its latest test found."""
 
     settings = serializers.SerializerMethodField(help_text="As it was set up; null for who may not see that in Admin.")
 
     class Meta(ModelOutput.Meta):
-        fields = [*ModelOutput.Meta.fields, "tested_at", "test_result", "settings"]
+        fields = [*ModelOutput.Meta.fields, "settings"]
 
     @extend_schema_field(ModelSettings(allow_null=True))
     def get_settings(self, model: ModelConfig) -> Any:

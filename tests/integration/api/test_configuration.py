@@ -169,7 +169,9 @@ def test_a_superuser_answers_for_an_address(world: Any, api: Any, chief: Any) ->
 
 @pytest.mark.spec("S3")
 def test_addresses_and_variables_are_shown_to_whom_admin_shows_them(world: Any, api: Any, chief: Any) -> None:
-    ModelConfig.objects.create(name="own", provider="openai", model_id="m", base_url="http://one.example/v1")
+    where = "http://one.example/v1"
+    found = {"base_url": where, "test_result": f"It did not answer: {where}"}
+    ModelConfig.objects.create(name="own", provider="openai", model_id="m", **found)
     for client, sees in ((api(world.root), True), (chief, True), (api(world.operator), False)):
         answer = client.get("/api/v1/models/own/")
         assert (answer.json()["settings"] is not None) is sees
@@ -195,7 +197,7 @@ def test_a_worker_tests_a_model(world: Any, api: Any, chief: Any, settings: Any)
     assert chief.post(address).status_code == 403
     assert not dispatched.app.jobs
     answer = api(world.root).post(address)
-    assert (answer.status_code, answer.json()["tested_at"]) == (202, None)
+    assert (answer.status_code, answer.json()["settings"]["tested_at"]) == (202, None)
     assert dispatched.app.jobs == [("loops.test_model", {"model": str(model.pk)})]
 
 
