@@ -16,7 +16,8 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from loops import models as m
 from loops.masking import LEAVE_OUT, known
 from loops.querysets import ADMINISTER
-from loops.services import audit, policies
+from loops.services import audit, policies, secrets
+from loops.services.configuration import LONGEST_REASON, SAY_WHY, Kind
 
 LONGEST_KEPT = 100
 """Characters of a value that was not offered, in the audit row."""
@@ -53,10 +54,9 @@ class Unguessable(ModelAdmin):
 
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """A form that keeps no known secret, and does not repeat it; whoever typed one is in the audit log."""
-        what = f"keep a secret of the installation in {self.model._meta.verbose_name_plural}"
 
         def tried(fields: list[str]) -> None:
-            audit.record("access.refused", actor=request.user, detail={"what": what, "fields": fields})
+            secrets.record_refusal(request.user, str(self.model._meta.verbose_name_plural), fields)
 
         form = super().get_form(request, *args, **kwargs)
         return type(form)(form.__name__, (_Secretless, form), {"tried": staticmethod(tried)})
@@ -172,16 +172,28 @@ class OfTheInstallation(Unguessable):
             raise PermissionDenied
 
 
+class Checked(forms.ModelForm):
+    """A form by the rules of every door, in ``loops.services.configuration``."""
+
+    kind: Kind
+
+    def _post_clean(self) -> None:
+        super()._post_clean()  # type: ignore[misc]
+        for field, fault in {} if self.errors else self.kind.faults(self.instance).items():
+            self.add_error(field if field in self.fields else None, fault)
+
+
 class RequireReasonMixin(forms.ModelForm):
     """A change of policy says why: the reason stands in the version it makes."""
 
-    reason = forms.CharField(
-        max_length=300, widget=UnfoldAdminTextInputWidget, help_text="Why? Kept with the version that this makes."
-    )
+    reason = forms.CharField(max_length=LONGEST_REASON, widget=UnfoldAdminTextInputWidget, help_text=SAY_WHY)
 
 
 class VersionedAdmin(ProjectScopedAdmin):
     """Whatever is saved or deleted here decides for runs, so each request that does makes one version a project."""
+
+    kind: Kind | None = None
+    """What it has in common with the API and the command line."""
 
     def affected(self, row: Any) -> QuerySet:
         """Projects for which ``row`` decides."""
@@ -190,17 +202,22 @@ class VersionedAdmin(ProjectScopedAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save, and remember whose policy that changes."""
         super().save_model(request, obj, form, change)
+        if self.kind:
+            allow = getattr(form, "is_answered_for", False)
+            self.kind.recorded(request.user, obj, form.changed_data, allow=allow)
         self._touch(request, obj, form.cleaned_data.get("reason", ""))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         """Delete, and remember whose policy that changes."""
         self._touch(request, obj, f"Deleted: {obj}")
+        self._forget(request, obj)
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
         """Delete many, and remember whose policies that changes."""
         for row in queryset:
             self._touch(request, row, f"Deleted {len(queryset)} {self.model._meta.verbose_name_plural}")
+            self._forget(request, row)
         super().delete_queryset(request, queryset)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -214,6 +231,10 @@ class VersionedAdmin(ProjectScopedAdmin):
     def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """One row less."""
         return self._versioned(request, super().delete_view, *args, **kwargs)
+
+    def _forget(self, request: HttpRequest, row: Any) -> None:
+        if self.kind:
+            self.kind.forgotten(request.user, row)
 
     def _touch(self, request: Any, row: Any, reason: str) -> None:
         if not hasattr(request, "policy_changes"):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html_join
@@ -16,25 +14,23 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanWidget
 
 from loops import models as m
-from loops.admin.base import GlobalAdmin, OfTheInstallation, RequireReasonMixin, VersionedAdmin
+from loops.admin.base import Checked, GlobalAdmin, OfTheInstallation, RequireReasonMixin, VersionedAdmin
 from loops.agents import packages
 from loops.engine import strategies
 from loops.engine.state.limits import FIELD_OF
-from loops.engine.values import Access
-from loops.llm import providers
-from loops.llm.endpoints import keys
-from loops.services import audit, model_tests, models
 from loops.services import keys as pairing
-from loops.services.submission import InvalidTask, clean_limits
-from loops.storage import dispatch
-from loops.tools.policy import AccessRule, may_allow
+from loops.services import model_tests, models
+from loops.services.access_rules import ACCESS_RULES
+from loops.services.agents import AGENTS
+from loops.services.configuration import Unfit
+from loops.services.model_configs import MODELS
+from loops.services.people import NotPossible
+from loops.services.policy_settings import POLICIES
 
-ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
-THINKING = re.compile(r"off|adaptive|[1-9][0-9]{2,6}")
-LOOKS_LIKE_NO_PATH = ("..", "~", "\\", "\0")
 
+class PolicyForm(Checked, RequireReasonMixin):
+    kind = POLICIES
 
-class PolicyForm(RequireReasonMixin):
     class Meta:
         labels: ClassVar = {
             "gate_expiry_minutes": "Expires after (minutes)",
@@ -55,25 +51,11 @@ class PolicyForm(RequireReasonMixin):
             ),
         }
 
-    def clean_task_limits(self) -> dict[str, int]:
-        """Limits that there are, within what is possible at all; money in the unit of a run."""
-        try:
-            return clean_limits(self.cleaned_data["task_limits"])
-        except InvalidTask as error:
-            names = [f"{field.removeprefix('limits.')} {fault}" for field, fault in error.errors.items()]
-            raise ValidationError(names) from error
-
-    def clean(self) -> dict[str, Any]:
-        """Late before it is lost, never after."""
-        given = super().clean() or {}
-        if (given.get("sla_minutes") or 0) > (given.get("gate_expiry_minutes") or 0):
-            raise ValidationError({"sla_minutes": "A gate must become late before it expires."})
-        return given
-
 
 @admin.register(m.Policy)
 class PolicyAdmin(VersionedAdmin):
     form = PolicyForm
+    kind = POLICIES
     list_display = ("project", "final_review", "gate_expiry_minutes", "expiry_outcome", "own_approval_allowed")
 
     def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
@@ -99,36 +81,30 @@ class ProfileAdmin(GlobalAdmin):
         return obj is not None and obj.name not in m.Task.Complexity.values
 
 
-class AccessRuleForm(RequireReasonMixin):
-    def clean_paths(self) -> list[str]:
-        """Globs inside the workspace, nothing else."""
-        paths = self.cleaned_data["paths"] or []
-        if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
-            raise ValidationError('Write a list of globs, like ["src/**", "*.md"].')
-        if bad := [path for path in paths if path.startswith("/") or any(sign in path for sign in LOOKS_LIKE_NO_PATH)]:
-            raise ValidationError(f"{bad[0]!r} does not name something inside the workspace.")
-        return paths
+class AccessRuleForm(Checked, RequireReasonMixin):
+    kind = ACCESS_RULES
 
-    def clean(self) -> dict[str, Any]:
-        """What is allowed is named; the matrix would read anything else as ask."""
-        given = super().clean() or {}
-        allows = given.get("access") == m.AccessRule.Access.ALLOW
-        rule = AccessRule(Access.ALLOW, tool=given.get("tool") or "*", operation=given.get("operation") or "*")
-        if allows and not may_allow(rule):
-            raise ValidationError({"operation": "Name a tool or an operation: what no rule names is asked for."})
-        return given
+
+class AccessRuleOfList(Checked):
+    kind = ACCESS_RULES
 
 
 @admin.register(m.AccessRule)
 class AccessRuleAdmin(VersionedAdmin):
     form = AccessRuleForm
+    kind = ACCESS_RULES
     list_display = ("agent_type", "tool", "operation", "access", "paths", "note", "project")
     list_editable = ("access",)
     list_filter = ("project", "agent_type", "access")
     search_fields = ("agent_type", "tool", "operation", "note")
 
+    def get_changelist_form(self, request: HttpRequest, **kwargs: Any) -> Any:
+        """What is edited in the list has the rules of the form."""
+        return super().get_changelist_form(request, **{"form": AccessRuleOfList, **kwargs})
 
-class AgentForm(forms.ModelForm):
+
+class AgentForm(Checked):
+    kind = AGENTS
     execution_loop = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
     program = forms.ChoiceField(
         required=False,
@@ -146,6 +122,7 @@ class AgentForm(forms.ModelForm):
 @admin.register(m.Agent)
 class AgentAdmin(VersionedAdmin):
     form = AgentForm
+    kind = AGENTS
     list_display = ("name", "project", "agent_type", "execution_loop", "models_in_order", "is_active")
     list_filter = ("project", "is_active")
     list_select_related = ("project", "actor_model__fallback__fallback")
@@ -157,7 +134,9 @@ class AgentAdmin(VersionedAdmin):
         return ", then ".join(model.name for model in agent.actor_model.chain())
 
 
-class ModelForm(forms.ModelForm):
+class ModelForm(Checked):
+    kind = MODELS
+    is_answered_for = False
     provider = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
     send_there = forms.BooleanField(
         required=False,
@@ -182,58 +161,31 @@ class ModelForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        names = dict(providers.choices())
-        gone = {self.instance.provider: self.instance.provider}  # as long as its package is, it can be read, not asked
-        self.fields["provider"].choices = [*({"": "---------"} | gone | names).items()]  # type: ignore[attr-defined]
+        names = MODELS.providers(self.instance)
+        self.fields["provider"].choices = [("", "---------"), *names.items()]  # type: ignore[attr-defined]
 
     def _get_validation_exclusions(self) -> set[str]:
         return super()._get_validation_exclusions() | {"provider"}  # type: ignore[misc,no-any-return]
 
-    def clean_api_key_env(self) -> str:
-        """The name of a variable; who pastes the key itself is told before it is stored."""
-        name: str = self.cleaned_data["api_key_env"]
-        if name and not ENVIRONMENT_NAME.fullmatch(name):
-            raise ValidationError("Give the name of an environment variable, like ANTHROPIC_API_KEY, not the key.")
-        return name
-
-    def clean_thinking(self) -> str:
-        """Off, adaptive, or a budget."""
-        thinking: str = self.cleaned_data["thinking"]
-        if not THINKING.fullmatch(thinking):
-            raise ValidationError('Write "off", "adaptive" or a number of tokens.')
-        return thinking
-
-    def clean_base_url(self) -> str:
-        """Nothing that is no server's address."""
-        url: str = self.cleaned_data["base_url"]
-        if not url:
-            return url
-        try:
-            keys.origin_of(url)
-        except ValueError as error:
-            raise ValidationError(str(error)) from error
-        return url
-
-    def clean(self) -> dict[str, Any]:
-        """What is sent where nobody allowed it yet takes a tick."""
-        given = super().clean() or {}
+    def _post_clean(self) -> None:
+        super()._post_clean()
         if self.errors:
-            return given
-        names = ("provider", "api_key_env", "base_url")
-        row = m.ModelConfig(vetted=self.instance.vetted, **{name: given.get(name, "") for name in names})
+            return
         try:
-            asked = pairing.has_to_be_allowed(row)
-        except ValueError as error:
-            raise ValidationError({"api_key_env": str(error)}) from error
-        if asked and not given.get("send_there"):
-            raise ValidationError({"send_there": f"{asked} Tick “Allow this address” if that is meant."})
-        self.has_to_be_allowed = bool(asked)
-        return given
+            asked = MODELS.to_allow(self.instance)
+        except Unfit as error:
+            for field, fault in error.errors.items():
+                self.add_error(field, fault)
+            return
+        self.is_answered_for = bool(asked)
+        if asked and not self.cleaned_data.get("send_there"):
+            self.add_error("send_there", f"{asked} Tick “Allow this address” if that is meant.")
 
 
 @admin.register(m.ModelConfig)
 class ModelConfigAdmin(GlobalAdmin):
     form = ModelForm
+    kind = MODELS
     readonly_fields = ("window", "latest_test")
     actions_submit_line = ("save_and_test",)
     list_display = (
@@ -252,15 +204,6 @@ class ModelConfigAdmin(GlobalAdmin):
     list_select_related = ("fallback",)
     search_fields = ("name", "model_id")
 
-    def save_model(self, request: HttpRequest, obj: m.ModelConfig, form: Any, change: bool) -> None:
-        """With who allowed its address, in the same transaction."""
-        obj.vetted = True
-        if form.has_to_be_allowed:
-            pairing.allow(obj, actor=request.user)
-        super().save_model(request, obj, form, change)
-        detail = {"model": obj.name, "changed": form.changed_data, "key": obj.api_key_env, "address": obj.base_url}
-        audit.record("model.changed", actor=request.user, detail=detail)
-
     @admin.display(description="window")
     def window(self, row: m.ModelConfig) -> str:
         """With its source."""
@@ -277,11 +220,10 @@ class ModelConfigAdmin(GlobalAdmin):
     @action(description="Save and test this model", permissions=["change"])
     def save_and_test(self, request: HttpRequest, row: m.ModelConfig) -> None:
         """One call with a tool, by a worker."""
-        model_tests.begin_test(row)
         try:
-            dispatch.dispatch("loops.test_model", model=str(row.pk))
-        except Exception as error:  # any transport's error
-            messages.error(request, f"No worker can be told to test it: {error}")
+            model_tests.order_test(actor=request.user, row=row)
+        except NotPossible as error:
+            messages.error(request, str(error))
 
     def response_change(self, request: HttpRequest, obj: m.ModelConfig) -> HttpResponse:
         """Who tests a model wants to see what comes of it."""

@@ -13,6 +13,7 @@ from loops import models as m
 from loops.admin.base import ProjectScopedAdmin
 from loops.tools.workspace_roots import plain
 from loops.workspaces import access, copies
+from loops.workspaces.configured import WORKSPACES
 
 
 class WorkspaceForm(forms.ModelForm):
@@ -105,9 +106,19 @@ class WorkspaceAdmin(ProjectScopedAdmin):
         """Say at once what would keep runs out of the folder; it may lie on other machines, so that refuses nothing."""
         super().save_model(request, obj, form, change)
         opened = bool(form.cleaned_data.get("allow"))
-        if {"path", "copy_for_each_run"} & set(form.changed_data):
+        if set(form.changed_data) - {"allow"}:
             access.record(request.user, obj, open_to_agents=opened)
         elif opened and obj.path:
             access.allow(request.user, obj)
         if said := copies.obstacle(obj):
             messages.warning(request, said)
+
+    def delete_model(self, request: HttpRequest, obj: m.Workspace) -> None:
+        """Who did is kept."""
+        WORKSPACES.forgotten(request.user, obj)
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        """Each is said."""
+        for row in queryset:
+            self.delete_model(request, row)

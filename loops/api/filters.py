@@ -8,7 +8,7 @@ import django_filters as filters
 from django.db import models
 
 from loops.engine.ends.reasons import EXPLANATIONS
-from loops.models import Agent, Run, Task
+from loops.models import AccessRule, Agent, Policy, Run, Task, Workspace
 from loops.querysets import RunQuerySet
 
 
@@ -34,6 +34,30 @@ class AgentFilter(ScopedFilter):
     class Meta:
         model = Agent
         fields = ("project", "agent_type", "is_active")
+
+
+class WorkspaceFilter(ScopedFilter):
+    """``?project=...&name=...``."""
+
+    class Meta:
+        model = Workspace
+        fields = ("project", "name")
+
+
+class AccessRuleFilter(ScopedFilter):
+    """``?project=...&agent_type=...&access=ask``."""
+
+    class Meta:
+        model = AccessRule
+        fields = ("project", "agent_type", "tool", "operation", "access")
+
+
+class PolicyFilter(ScopedFilter):
+    """``?project=...``."""
+
+    class Meta:
+        model = Policy
+        fields = ("project",)
 
 
 class RunFilter(ScopedFilter):

@@ -15,6 +15,7 @@ from rest_framework.views import exception_handler
 
 from loops.engine.encoding.canonical import clean_json
 from loops.services import access, audit
+from loops.services.configuration import Unfit
 from loops.services.forks import ForkConflict
 from loops.services.people import NotPossible as PeopleNotPossible
 from loops.services.steering import InvalidMessage, NotPossible
@@ -58,7 +59,7 @@ def handler(error: Exception, context: dict[str, Any]) -> Response | None:
 
 def _translated(error: Exception) -> Exception:
     """Domain exceptions, and Django's, in the terms of REST framework."""
-    if isinstance(error, InvalidTask):
+    if isinstance(error, InvalidTask | Unfit):
         return exceptions.ValidationError(error.errors)
     if isinstance(error, InvalidMessage):
         return exceptions.ValidationError({"text": str(error)})

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from django.urls import path
 
-from loops.api import breakers, conversations, forks, patches, preflights, tokens, views
+from loops.api import breakers, configuration, conversations, forks, patches, preflights, tokens, views
 from loops.api.endpoint import Router
 
 router = Router(root=True)
 router.register("projects", views.Projects, basename="project")
-router.register("agents", views.Agents, basename="agent")
-router.register("models", views.Models, basename="model")
+router.register("agents", configuration.Agents, basename="agent")
+router.register("models", configuration.Models, basename="model")
+router.register("workspaces", configuration.Workspaces, basename="workspace")
+router.register("access-rules", configuration.AccessRules, basename="access-rule")
+router.register("policies", configuration.Policies, basename="policy")
 router.register("tasks", views.Tasks, basename="task")
 router.register("runs", views.Runs, basename="run")
 router.register("breakers", breakers.Breakers, basename="breaker")

@@ -17,7 +17,7 @@ from loops.api import filters, inputs, outputs, pagination
 from loops.api.endpoint import Endpoint
 from loops.api.schema import refused
 from loops.engine.encoding import canonical
-from loops.models import Agent, ModelConfig, Project, ProvenanceRecord, Run, Task, Workspace
+from loops.models import Agent, Project, ProvenanceRecord, Run, Task, Workspace
 from loops.services.rollback import preview, roll_back_run
 from loops.services.steering import STEERING, send_message
 from loops.services.submission import InvalidTask
@@ -41,29 +41,6 @@ class Projects(Endpoint, viewsets.ReadOnlyModelViewSet):
     def get_queryset(self) -> Any:
         """Only yours."""
         return self.visible(Project.objects)
-
-
-class Agents(Endpoint, viewsets.ReadOnlyModelViewSet):
-    """Agents of your projects."""
-
-    serializer_class = outputs.AgentOutput
-    lookup_value_converter = "uuid"
-    pagination_class = pagination.ByName
-    filterset_class = filters.AgentFilter
-
-    def get_queryset(self) -> Any:
-        """With the names of their models."""
-        return self.visible(Agent.objects).select_related(*(f"{role}_model" for role in Agent.MODEL_ROLES))
-
-
-class Models(Endpoint, viewsets.ReadOnlyModelViewSet):
-    """Configured models. Keys are never shown; they are not even stored."""
-
-    queryset = ModelConfig.objects.select_related("fallback")
-    serializer_class = outputs.ModelOutput
-    pagination_class = pagination.ByName
-    lookup_field = "name"
-    lookup_value_converter = "slug"
 
 
 class Tasks(Endpoint, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):

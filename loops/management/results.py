@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from loops.management.orders import wait
 from loops.models import Delivery, Run
 from loops.printable.text import printable
 from loops.services import delivery
 from loops.workspaces import pull_requests
 
 ORDER_S = 60
-Wait = Callable[[Delivery, float], None]
 _KIND = Delivery.Kind
 
 
@@ -31,7 +30,7 @@ def declare(verbs: Any) -> None:
     text.add_argument("run", type=uuid.UUID)
 
 
-def take_over(command: BaseCommand, actor: Any, run: Run, kind: Delivery.Kind, *, yes: bool, wait: Wait) -> None:
+def take_over(command: BaseCommand, actor: Any, run: Run, kind: Delivery.Kind, *, yes: bool) -> None:
     """Raises CommandError, NotAllowed or NotPossible."""
     now = delivery.preview(actor, run, kind)
     for line in now.left_out:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 AUDIT_KINDS: dict[str, str] = {
     "access.refused": "Refused: no permission",
+    "agent.changed": "Agent changed",
+    "agent.deleted": "Agent deleted",
     "api.refused": "Refused: a request to the API that does not fit",
     "backup.made": "Backup made",
     "breaker.reset": "Breaker reset",
@@ -25,6 +27,7 @@ AUDIT_KINDS: dict[str, str] = {
     "model.address_allowed": "Key allowed for an address",
     "model.address_refused": "Refused: a key for an address",
     "model.changed": "Model changed",
+    "model.deleted": "Model deleted",
     "monitor.detected": "The monitor found something in a run",
     "monitor.embeddings": "Embeddings of the monitor",
     "policy.changed": "Policy changed",
@@ -34,6 +37,8 @@ AUDIT_KINDS: dict[str, str] = {
     "project.created": "Project created",
     "request.refused": "Refused: requests",
     "retention.changed": "Retention changed",
+    "rule.changed": "Access rule changed",
+    "rule.deleted": "Access rule deleted",
     "run.applied": "Result applied to the folder",
     "run.apply": "Result to be applied to the folder",
     "run.apply_refused": "Refused: to apply a result to the folder",
@@ -76,6 +81,7 @@ AUDIT_KINDS: dict[str, str] = {
     "tool.planted": "Taken away: what a command left",
     "workspace.allowed": "Workspace allowed",
     "workspace.changed": "Workspace changed",
+    "workspace.deleted": "Workspace deleted",
     "workspace.network": "Hosts for a workspace's set-up",
     "workspace.refused": "Refused: a workspace",
     "workspace.setup": "Set-up of a workspace ordered",

@@ -10,6 +10,7 @@ from django.db import models
 from loops.engine.state.limits import DEFAULTS, LIMITS
 from loops.ids import new_id
 from loops.models.people import Project
+from loops.querysets import ProjectScoped
 
 MOST_OPEN_RUNS = 100
 """Of one person in one project, until an admin says otherwise."""
@@ -105,6 +106,8 @@ class Policy(models.Model):
         help_text="How many runs of one person may be queued, at work or waiting at the same time.",
     )
 
+    objects = ProjectScoped.as_manager()
+
     class Meta:
         verbose_name_plural = "policies"
 
@@ -128,6 +131,8 @@ class AccessRule(models.Model):
     access = models.CharField(max_length=10, choices=Access)
     paths = models.JSONField(default=list, blank=True, help_text="Globs inside the workspace; empty means any path.")
     note = models.CharField(max_length=200, blank=True)
+
+    objects = ProjectScoped.as_manager()
 
     class Meta:
         ordering = ["agent_type", "tool", "operation"]

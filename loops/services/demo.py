@@ -15,19 +15,13 @@ from django.db import transaction
 from loops.llm.scripted.scripts import find_script
 from loops.models import AccessRule, Agent, Membership, ModelConfig, Project, Workspace
 from loops.services import models, policies
+from loops.services.first_set_up import ENGINEER, INSTRUCTIONS
 from loops.services.steering import STEERING
 from loops.services.tasks import Submission, submit_task
 
 REPOSITORY = Path(__file__).resolve().parent.parent / "demo" / "repository"
 NOT_COPIED = shutil.ignore_patterns(".*_cache", "__pycache__", ".git")
 SLUG = "demo"
-ENGINEER = (
-    "Read the README and the code around a change before you make it, and keep to the conventions that you find there. "
-    "Run the project's own tests before and after. Change as little as the task needs. Never change, skip or remove a "
-    "test to make it pass, unless the task is about that test. At the end say what you changed, what you checked and "
-    "how, and what you could not check."
-)
-"""Instructions of the agent for people's own repositories."""
 CAUTIOUS = "cautious"
 """The agent type that may not delete; the rules of all others ask first."""
 
@@ -98,7 +92,7 @@ def seed() -> Project:
         _agent(project, example.agent, model, example.instructions, example.agent_type)
     preferred = models.preferred()
     if not preferred.is_scripted:
-        _agent(project, "Engineer", preferred, ENGINEER)
+        _agent(project, ENGINEER, preferred, INSTRUCTIONS)
     Workspace.objects.get_or_create(project=project, name="Invoices", defaults={"path": str(_repository())})
     for root in get_user_model()._default_manager.filter(is_superuser=True):
         Membership.objects.get_or_create(project=project, user=root, role=Membership.Role.ADMIN)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from django.utils import timezone
 
@@ -22,7 +23,10 @@ from loops.llm.config import ModelConfig as Config
 from loops.llm.endpoints.context_window_discovery import ask_window
 from loops.llm.registry import ModelService
 from loops.models import ModelConfig
+from loops.services import access
 from loops.services.models import config_of, keep_window, key_is_present, window_in_words, window_of
+from loops.services.people import NotPossible
+from loops.storage import dispatch
 from loops.storage.journal import raw_connection
 from loops.storage.turns import busy
 
@@ -62,6 +66,16 @@ def try_model(row: ModelConfig, environ: Mapping[str, str] = os.environ) -> Trie
         tried = Tried(False, (f"It did not answer: {said}", *crowd, *_key(row, environ), *_window(row)))
     ModelConfig.objects.filter(pk=row.pk).update(tested_at=timezone.now(), test_result="\n".join(tried.lines))
     return tried
+
+
+def order_test(*, actor: Any, row: ModelConfig) -> None:
+    """Have a worker test it. Raises NotAllowed or NotPossible."""
+    access.require_superuser(actor, None, what="test models")
+    begin_test(row)
+    try:
+        dispatch.dispatch("loops.test_model", model=str(row.pk))
+    except Exception as error:  # any transport's error
+        raise NotPossible(f"No worker can be told to test it: {error}") from error
 
 
 def begin_test(row: ModelConfig) -> None:

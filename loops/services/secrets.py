@@ -6,6 +6,7 @@ forms of the admin refuse the whole; what comes to a row by another way is maske
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db import models
@@ -13,6 +14,7 @@ from django.db.models import Expression, Value
 from django.db.models.signals import pre_save
 
 from loops.masking import known
+from loops.services import audit
 
 TEXTS = (models.CharField, models.TextField, models.JSONField)
 ENCODED = frozenset({"sessions.Session", "contenttypes.ContentType", "auth.Permission"})
@@ -22,6 +24,20 @@ ENCODED = frozenset({"sessions.Session", "contenttypes.ContentType", "auth.Permi
 def watch_rows() -> None:
     """Mask what Django's models save, from now on."""
     pre_save.connect(_mask, dispatch_uid="loops.secrecy")
+
+
+def refused(actor: Any, what: str, given: Mapping[str, Any]) -> list[str]:
+    """Names of the fields of ``given`` that hold a known secret, with an audit event where there are any."""
+    held = [name for name, value in given.items() if known().is_in(value)]
+    if held:
+        record_refusal(actor, what, held)
+    return held
+
+
+def record_refusal(actor: Any, what: str, fields: Iterable[str]) -> None:
+    """Whoever typed one is in the audit log, and what they typed is not."""
+    detail = {"what": f"keep a secret of the installation in {what}", "fields": list(fields)}
+    audit.record("access.refused", actor=actor, detail=detail)
 
 
 def _mask(sender: type[models.Model], instance: models.Model, raw: bool = False, **_: Any) -> None:

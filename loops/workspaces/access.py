@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.exceptions import ValidationError
-from django.db import transaction
 from django.utils import timezone
 
-from loops.masking import LEAVE_OUT, known
 from loops.models import Project, Workspace
-from loops.querysets import ADMINISTER
 from loops.runs.composition import ONLY_A_SUPERUSER, roots
 from loops.services import audit
-from loops.services.access import require
-from loops.services.people import NotPossible
 from loops.tools.workspace_roots import overlap, plain
 from loops.workspaces.copies import REFUSED, beside, refusal
 
@@ -33,26 +27,6 @@ def refusal_to_save(actor: Any, draft: Workspace, *, allow: bool) -> str:
         detail = {"path": draft.path, "in_place": not draft.copy_for_each_run, "why": said}
         audit.record(REFUSED, actor=actor, project=draft.project, detail=detail)
     return said
-
-
-def make(
-    *, actor: Any, project: Project, name: str, path: str, in_place: bool = False, open_to_agents: bool = False
-) -> Workspace:
-    """A workspace of a folder, as the form of the admin makes it. Raises NotAllowed or NotPossible."""
-    require(actor, project, ADMINISTER, what="make workspaces")
-    if known().is_in([name, path]):
-        raise NotPossible(LEAVE_OUT)
-    workspace = Workspace(project=project, name=name.strip(), path=plain(path), copy_for_each_run=not in_place)
-    try:
-        workspace.full_clean()
-    except ValidationError as error:
-        raise NotPossible(" ".join(error.messages)) from error
-    if refused := refusal_to_save(actor, workspace, allow=open_to_agents):
-        raise NotPossible(refused)
-    with transaction.atomic():
-        workspace.save()
-        record(actor, workspace, open_to_agents=open_to_agents)
-    return workspace
 
 
 def record(actor: Any, workspace: Workspace, *, open_to_agents: bool) -> None:

@@ -13,7 +13,7 @@ from django.test import Client
 
 from gates.models import Decision, Gate
 from gates.services.disclosure import whole_proof
-from loops.models import Policy, Run
+from loops.models import Agent, ModelConfig, Policy, Run
 from tests import decisions, fakes
 from tests.addresses import addresses
 from tests.integration.gates.builders import open_gate
@@ -23,6 +23,8 @@ from tests.integration.storage import forks
 from tests.integration.storage.forks import Ledger
 from tests.web.decision_doors import by_api, by_fragment, by_page
 from tests.web.test_disclosure import ACTIONS
+from tests.wire.say import Say
+from tests.wire.server import WireServer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q6")]
 JSON = "application/json"
@@ -71,6 +73,16 @@ def submitted_through_the_api(world: people.World, folder: Path) -> Run:
 def submitted_by_command(world: people.World, folder: Path) -> Run:
     run = agentops("--as", "admin", "submit", GOAL, "--project", "invoices", "--agent", "Mender")
     return Run.objects.get(pk=run)
+
+
+def submitted_by_init(world: people.World, folder: Path) -> Run:
+    with WireServer(lambda seen: Say(calls=[("report", {"text": "ready"})])) as server:
+        where = {"provider": "openai", "model_id": "m", "base_url": server.openai_url}
+        model = ModelConfig.objects.create(name="own", **where)
+        Agent.objects.create(project=world.project, name="Engineer", actor_model=model)
+        given = ("--model-url", server.openai_url, "--folder", "", "--run", GOAL)
+        agentops("--as", "admin", "init", "--project", "invoices", *given)
+    return Run.objects.get(task__goal=GOAL)
 
 
 def forked_on_the_page(world: people.World, folder: Path) -> Run:
@@ -136,6 +148,7 @@ SHAPING: dict[str, tuple[Callable[[people.World, Path], Run], ...]] = {
     "review/<uuid:gate_id>/decide/": (answered_on_the_page, answered_in_the_run),
     "api/v1/gates/<uuid:pk>/decide/": (answered_through_the_api,),
     "submit": (submitted_by_command,),
+    "init": (submitted_by_init,),
     "fork": (forked_by_command,),
     "message": (told_by_command,),
 }
@@ -158,6 +171,11 @@ SHAPE_NOTHING = {
     "tasks/new/preview/": "reads",
     "tasks/new/try/": "is about no run yet",
     "api/v1/preflights/": "the same for programs",
+    "api/v1/workspaces/": "sets up what later runs begin with, as Admin does",
+    "api/v1/agents/": "the same",
+    "api/v1/models/": "the same",
+    "api/v1/models/<slug:name>/test/": "is about a model",
+    "api/v1/access-rules/": "the same as Admin: who may do what, for all runs",
     "system/breakers/reset/": "is about a tool or model of all runs",
     "api/v1/breakers/<uuid:pk>/reset/": "the same for programs",
     "api/v1/me/token/": "is about the person",
@@ -167,8 +185,8 @@ SHAPE_NOTHING = {
     "logout/": "is about the person",
 }
 VERBS_THAT_SHAPE_NOTHING = {
-    "watch", "stop", "pause", "resume", "retry", "check_confidence", "runs", "init", "test-model", "token",
-    "diff", "patch", "apply", "commit", "pull-request", "try", "workspace",
+    "watch", "stop", "pause", "resume", "retry", "check_confidence", "runs", "test-model", "token",
+    "diff", "patch", "apply", "commit", "pull-request", "try", "workspace", "agent", "model", "rule", "policy",
 }  # fmt: skip
 EACH = pytest.mark.parametrize("shape", [way for ways in SHAPING.values() for way in ways])
 

@@ -23,7 +23,9 @@ from rest_framework.serializers import BaseSerializer
 
 from agentops.urls import admin
 from gates.api import serializers
+from loops.api import configuration_shapes as shapes
 from loops.api import forks, inputs, tokens
+from loops.models import AccessRule, Policy, Workspace
 from tests import factories as make
 from tests.addresses import Address, addresses
 
@@ -76,7 +78,14 @@ def everything(house: Any, settings: Any) -> dict[str, Any]:
     gate = make.gate(house.run)
     client = Client(raise_request_exception=False)
     client.force_login(house.admin)
-    return {"client": client, "run": house.run.pk, "gate": gate.pk, "digest": gate.digest, "house": house}
+    rows = {
+        "workspace": Workspace.objects.create(project=house.project, name="w").pk,
+        "agent": house.run.agent_id,
+        "model": house.run.agent.actor_model.name,
+        "rule": AccessRule.objects.filter(project=house.project)[0].pk,
+        "policy": Policy.objects.get(project=house.project).pk,
+    }
+    return {**rows, "client": client, "run": house.run.pk, "gate": gate.pk, "digest": gate.digest, "house": house}
 
 
 def names_read(address: Address) -> list[str]:
@@ -201,8 +210,21 @@ def test_fields_of_what_is_sent_to_pages(everything: dict[str, Any]) -> None:
     assert not tried.wrong
 
 
+def changers() -> Iterator[tuple[str, type[BaseSerializer[Any]]]]:
+    """Addresses of the API that take a change of a row, with its shape."""
+    yield "/api/v1/workspaces/{workspace}/", shapes.WorkspaceChange
+    yield "/api/v1/agents/{agent}/", shapes.AgentChange
+    yield "/api/v1/models/{model}/", shapes.ModelChange
+    yield "/api/v1/access-rules/{rule}/", shapes.AccessRuleChange
+    yield "/api/v1/policies/{policy}/", shapes.PolicyChange
+
+
 def takers() -> Iterator[tuple[str, type[BaseSerializer[Any]]]]:
     """Addresses of the API that take a body, with its shape."""
+    yield "/api/v1/workspaces/", shapes.WorkspaceInput
+    yield "/api/v1/agents/", shapes.AgentInput
+    yield "/api/v1/models/", shapes.ModelChange
+    yield "/api/v1/access-rules/", shapes.AccessRuleInput
     yield "/api/v1/tasks/", inputs.TaskInput
     yield "/api/v1/runs/{run}/steer/", inputs.SteerInput
     yield "/api/v1/runs/{run}/rollback/", inputs.RollbackInput
@@ -213,14 +235,18 @@ def takers() -> Iterator[tuple[str, type[BaseSerializer[Any]]]]:
 
 
 def test_every_shape_that_is_taken_is_among_them() -> None:
-    shaped = {shape for _, shape in takers()} | {inputs.Strict, inputs.CriterionInput, inputs.LimitsInput}
+    shaped = {shape for _, shape in (*takers(), *changers())} | {
+        inputs.Strict,
+        inputs.CriterionInput,
+        inputs.LimitsInput,
+    }
     found = {
         each
-        for module in (inputs, forks, tokens, serializers)
+        for module in (inputs, forks, tokens, serializers, shapes)
         for each in vars(module).values()
         if inspect.isclass(each)
     }
-    assert {each for each in found if each.__name__.endswith("Input")} <= shaped
+    assert {each for each in found if each.__name__.endswith(("Input", "Change"))} <= shaped
 
 
 def test_fields_of_what_is_sent_to_the_api(everything: dict[str, Any]) -> None:
@@ -228,17 +254,21 @@ def test_fields_of_what_is_sent_to_the_api(everything: dict[str, Any]) -> None:
     house = everything["house"]
     sane: dict[str, Any] = {"project": house.project.pk, "agent": house.run.agent_id, "goal": "x", "text": "Hello"}
     sane |= {"verdict": "approve", "digest": everything["digest"], "action": "pause", "step": 0}
-    for path, shape in takers():
+    sane |= {"name": "n", "agent_type": "a", "models": {"actor": everything["model"]}, "reason": "r", "access": "ask"}
+    sane |= {"provider": "anthropic", "model_id": "m", "operation": "read"}
+    asked = [(path, shape, "POST") for path, shape in takers()]
+    asked += [(path, shape, "PATCH") for path, shape in changers()]
+    for path, shape, method in asked:
         where = path.format(**everything)
         fields = list(shape().fields)
         for name in fields:
             for value in VALUES:
                 body = {**{field: sane[field] for field in fields if field in sane}, name: value}
                 sent = json.dumps(body).encode()
-                tried.ask(f"{name}={value!r:.20}", where, sent, "POST", "application/json")
+                tried.ask(f"{name}={value!r:.20}", where, sent, method, "application/json")
         for body in BODIES:
             for media_type in TYPES:
-                tried.ask(f"{body[:9]!r} as {media_type}", where, body, "POST", media_type)
+                tried.ask(f"{body[:9]!r} as {media_type}", where, body, method, media_type)
     assert not tried.wrong
 
 

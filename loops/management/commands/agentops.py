@@ -5,25 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 import uuid
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 
 from loops.engine.encoding import strict_json
 from loops.engine.people.stop_phrases import sounds_like_stop
-from loops.management import results
+from loops.management import first_steps, results, set_up
+from loops.management.lookup import one, user
+from loops.management.lookup import run as run_of
+from loops.management.orders import wait
 from loops.management.run_follower import RunFollower
 from loops.management.terminal import TerminalCommand
-from loops.models import Agent, Delivery, ModelConfig, Preflight, Project, Run, Workspace
+from loops.models import Agent, Delivery, Preflight, Project, Run, Workspace
 from loops.printable.text import printable
-from loops.services import access, forks, model_tests, models, people, preflight, steering, tasks, tokens
+from loops.services import access, forks, people, preflight, steering, tasks
+from loops.services.configuration import Unfit
 from loops.web import formatting, open_gates
-from loops.workspaces import access as workspace_access
-from loops.workspaces import copies, patch
+from loops.workspaces import patch
 
 REFUSALS = (
     access.NotAllowed,
@@ -34,6 +35,11 @@ REFUSALS = (
     steering.NotPossible,
     tasks.IdempotencyConflict,
 )
+VERBS = {
+    "init": set_up.Verb("set up a model, your folder and an agent, and try them", first_steps.declare, first_steps.do),
+    **set_up.VERBS,
+}
+"""Those that stand in a module of their own."""
 CALLED = {"agentops agentops": "agentops", "__main__.py agentops": "python -m agentops"}
 """What people typed, where `agentops.command_line` put the name of this command before the verb."""
 
@@ -67,11 +73,8 @@ class Command(TerminalCommand):
         carried.add_argument("run", type=uuid.UUID)
         results.declare(verbs)
         _declare_try(verbs.add_parser("try", help="run the commands of criteria once, before a task is submitted"))
-        _declare_workspace(verbs.add_parser("workspace", help="let agents work on a folder of yours, or list those"))
-        verbs.add_parser("init", help="set up a model for each provider that the environment names, and test it")
-        test = verbs.add_parser("test-model", help="make one call with a tool, and say what the model can do")
-        test.add_argument("name", help="of the configured model")
-        _declare_token(verbs.add_parser("token", help="make an API token, list those that work, or end one"))
+        for name, verb in VERBS.items():
+            verb.declare(verbs.add_parser(name, help=verb.help))
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it, or say in one line why not."""
@@ -79,23 +82,25 @@ class Command(TerminalCommand):
         try:
             if verb in steering.STEERING:
                 self._steer(verb, options)
+            elif verb in VERBS:
+                VERBS[verb].do(self, options)
             else:
                 getattr(self, f"_{verb.replace('-', '_')}")(options)
-        except tasks.InvalidTask as error:
+        except (tasks.InvalidTask, Unfit) as error:
             raise CommandError("\n".join(f"{field}: {fault}" for field, fault in error.errors.items())) from error
         except REFUSALS as error:
             raise CommandError(str(error)) from error
 
     def _submit(self, options: dict[str, Any]) -> None:
-        actor = _user(options["actor"])
-        project = _one(Project.objects.visible_to(actor), "project", options["project"], "slug")
+        actor = user(options["actor"])
+        project = one(Project.objects.visible_to(actor), "project", options["project"], "slug")
         scope = {"project": project}
         folder = options["workspace"]
         made = tasks.submit_task(
             actor=actor,
             project=project,
-            agent=_one(Agent.objects.filter(**scope), "agent", options["agent"], "name"),
-            workspace=_one(Workspace.objects.filter(**scope), "workspace", folder, "name") if folder else None,
+            agent=one(Agent.objects.filter(**scope), "agent", options["agent"], "name"),
+            workspace=one(Workspace.objects.filter(**scope), "workspace", folder, "name") if folder else None,
             goal=sys.stdin.read() if options["goal"] == "-" else options["goal"],
             criteria=[_criterion(text) for text in options["criterion"]],
             limits={name: int(amount) for name, amount in options["limit"]},
@@ -108,10 +113,10 @@ class Command(TerminalCommand):
             RunFollower(made.run, actor, self.stdout, as_json=options["json"]).follow()
 
     def _fork(self, options: dict[str, Any]) -> None:
-        actor = _user(options["actor"])
+        actor = user(options["actor"])
         made = forks.fork_run(
             actor=actor,
-            run=_run(actor, options["run"]),
+            run=run_of(actor, options["run"]),
             step=options["step"],
             message=options["message"],
             model=options["model"],
@@ -123,24 +128,24 @@ class Command(TerminalCommand):
             RunFollower(made.run, actor, self.stdout, as_json=options["json"]).follow()
 
     def _watch(self, options: dict[str, Any]) -> None:
-        actor = _user(options["actor"])
-        RunFollower(_run(actor, options["run"]), actor, self.stdout, as_json=options["json"]).follow()
+        actor = user(options["actor"])
+        RunFollower(run_of(actor, options["run"]), actor, self.stdout, as_json=options["json"]).follow()
 
     def _steer(self, verb: str, options: dict[str, Any]) -> None:
-        actor = _user(options["actor"])
-        steering.STEERING[verb](actor=actor, run=_run(actor, options["run"]))
+        actor = user(options["actor"])
+        steering.STEERING[verb](actor=actor, run=run_of(actor, options["run"]))
         self.stdout.write(f"{verb}: asked")
 
     def _message(self, options: dict[str, Any]) -> None:
-        actor = _user(options["actor"])
-        item = steering.send_message(actor=actor, run=_run(actor, options["run"]), text=options["text"])
+        actor = user(options["actor"])
+        item = steering.send_message(actor=actor, run=run_of(actor, options["run"]), text=options["text"])
         continues = item.kind == steering.Kind.MESSAGE and sounds_like_stop(options["text"])
         self.stdout.write(
             f"{item.kind}: asked{'; the run continues: `agentops stop` or /stop stops it' if continues else ''}"
         )
 
     def _runs(self, options: dict[str, Any]) -> None:
-        rows = Run.objects.visible_to(_user(options["actor"])).with_names()
+        rows = Run.objects.visible_to(user(options["actor"])).with_names()
         rows = open_gates.with_questions(rows.live() if options["live"] else rows)
         for run in rows[: max(options["limit"], 0)]:
             if options["json"]:
@@ -155,7 +160,7 @@ class Command(TerminalCommand):
                 self.stdout.write(" ".join(row.split("\n")))
 
     def _diff(self, options: dict[str, Any]) -> None:
-        result = patch.of(_run(_user(options["actor"]), options["run"]))
+        result = patch.of(run_of(user(options["actor"]), options["run"]))
         for line in result.left_out:
             self.stderr.write(f"not shown: {line}")
         self.stdout.write(result.diff.decode(errors="backslashreplace"), ending="")
@@ -163,7 +168,7 @@ class Command(TerminalCommand):
     def _patch(self, options: dict[str, Any]) -> None:
         if sys.stdout.isatty():
             raise CommandError("The patch is for git: agentops patch RUN | git am, or > FILE. `diff` shows it here.")
-        result = patch.of(_run(_user(options["actor"]), options["run"]))
+        result = patch.of(run_of(user(options["actor"]), options["run"]))
         for line in result.left_out:
             self.stderr.write(f"not in the patch: {line}")
         sys.stdout.buffer.write(result.message)
@@ -176,92 +181,32 @@ class Command(TerminalCommand):
         self._take_over(options, Delivery.Kind.BRANCH)
 
     def _take_over(self, options: dict[str, Any], kind: Delivery.Kind) -> None:
-        actor = _user(options["actor"])
-        results.take_over(self, actor, _run(actor, options["run"]), kind, yes=options["yes"], wait=_wait)
+        actor = user(options["actor"])
+        results.take_over(self, actor, run_of(actor, options["run"]), kind, yes=options["yes"])
 
     def _pull_request(self, options: dict[str, Any]) -> None:
-        results.pull_request(self, _run(_user(options["actor"]), options["run"]))
+        results.pull_request(self, run_of(user(options["actor"]), options["run"]))
 
     def _try(self, options: dict[str, Any]) -> None:
-        actor = _user(options["actor"])
-        project = _one(Project.objects.visible_to(actor), "project", options["project"], "slug")
+        actor = user(options["actor"])
+        project = one(Project.objects.visible_to(actor), "project", options["project"], "slug")
         scope, folder = {"project": project}, options["workspace"]
         asked = preflight.ask(
             actor=actor,
             project=project,
-            agent=_one(Agent.objects.filter(**scope), "agent", options["agent"], "name"),
-            workspace=_one(Workspace.objects.filter(**scope), "workspace", folder, "name") if folder else None,
+            agent=one(Agent.objects.filter(**scope), "agent", options["agent"], "name"),
+            workspace=one(Workspace.objects.filter(**scope), "workspace", folder, "name") if folder else None,
             criteria=[{"text": command, "command": command} for command in options["command"]],
         )
-        _wait(asked, (asked.until - asked.asked_at).total_seconds())
+        wait(asked, (asked.until - asked.asked_at).total_seconds())
         if asked.state != Preflight.State.DONE:
             raise CommandError("The worker that ran them was lost, or none runs. Try them again.")
-        for one in asked.results:
-            self.stdout.write(printable(f"{one['status']:<7} {one['command']}: {one['said']}"))
-            if one["status"] != "passed" and one["output"]:
-                self.stdout.write("".join(f"    {printable(line)}\n" for line in one["output"].splitlines()))
-        if any(one["status"] not in ("passed", "failed") for one in asked.results):
+        for tried in asked.results:
+            self.stdout.write(printable(f"{tried['status']:<7} {tried['command']}: {tried['said']}"))
+            if tried["status"] != "passed" and tried["output"]:
+                self.stdout.write("".join(f"    {printable(line)}\n" for line in tried["output"].splitlines()))
+        if any(tried["status"] not in ("passed", "failed") for tried in asked.results):
             raise CommandError("Not every command can judge something here.")
-
-    def _workspace(self, options: dict[str, Any]) -> None:
-        actor = _user(options["actor"])
-        project = _one(Project.objects.visible_to(actor), "project", options["project"], "slug")
-        if not options["name"]:
-            for row in Workspace.objects.filter(project=project):
-                self.stdout.write(_described(row))
-            return
-        if not options["folder"]:
-            raise CommandError(f"Which folder? agentops workspace {options['name']} FOLDER")
-        workspace = workspace_access.make(
-            actor=actor,
-            project=project,
-            name=options["name"],
-            path=str(Path(options["folder"]).expanduser().resolve()),
-            in_place=options["in_place"],
-            open_to_agents=options["allow"],
-        )
-        self.stdout.write(_described(workspace))
-        if obstacle := copies.obstacle(workspace) or copies.missing(workspace.path):
-            self.stderr.write(obstacle)
-
-    def _init(self, options: dict[str, Any]) -> None:
-        rows = [row for row in models.ensure_default_models() if not row.is_scripted]
-        if not rows:
-            self.stdout.write("No model of a provider: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL first.")
-        tested = [self._tested(row) for row in rows]
-        if not all(tested):
-            raise CommandError("Not every model can be used by an agent yet.")
-
-    def _test_model(self, options: dict[str, Any]) -> None:
-        if not self._tested(_one(ModelConfig.objects.all(), "model", options["name"], "name")):
-            raise CommandError("An agent cannot work with it yet.")
-
-    def _tested(self, row: ModelConfig) -> bool:
-        self.stdout.write(f"{row.name} ({row.model_id}{f' at {row.base_url}' if row.base_url else ''})")
-        tried = model_tests.try_model(row)
-        for line in tried.lines:
-            self.stdout.write(f"  {line}")
-        return tried.works
-
-    def _token(self, options: dict[str, Any]) -> None:
-        user = _user(options["username"])
-        if options["list"]:
-            for row in tokens.tokens_of(user):
-                used = f"{row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never"
-                self.stdout.write(f"{row.pk}  until {row.expires_at:%Y-%m-%d}  last used {used}  {row.name}")
-        elif options["end"]:
-            if not tokens.end_token(actor=None, user=user, token_id=options["end"]):
-                raise CommandError(f"{user} has no such token.")
-        else:
-            made = tokens.new_token(actor=None, user=user, name=options["name"], days=options["days"])
-            self.stdout.write(made[0])
-
-
-def _wait(ordered: Delivery | Preflight, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while ordered.is_open and time.monotonic() < deadline:
-        time.sleep(0.2)
-        ordered.refresh_from_db()
 
 
 def _why_it_rests(run: Run) -> str:
@@ -272,33 +217,11 @@ def _why_it_rests(run: Run) -> str:
     return f" ({open_gates.standing(run)})" if run.status == Run.Status.WAITING_FOR_RESOURCE else ""
 
 
-def _described(workspace: Workspace) -> str:
-    how = "runs work on copies of it" if workspace.copy_for_each_run else "runs change it in place"
-    return f"{workspace.name}: {f'{workspace.path}, {how}' if workspace.path else 'an empty folder for each run'}"
-
-
-def _declare_workspace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", default="", help="for `submit --workspace` and pages; none lists all")
-    parser.add_argument("folder", nargs="?", default="", help="with your project in it")
-    parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
-    parser.add_argument("--in-place", action="store_true", help="let runs change the folder itself, not copies of it")
-    parser.add_argument("--allow", action="store_true", help="open a folder outside the roots to agents, in your name")
-
-
 def _declare_try(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", nargs="+", help="as in a criterion, in quotes")
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
     parser.add_argument("--agent", required=True, help="name or id: whose access rules hold")
     parser.add_argument("--workspace", default="", help="name or id (default: an empty folder)")
-
-
-def _declare_token(token: argparse.ArgumentParser) -> None:
-    token.add_argument("username")
-    token.add_argument("--name", default="", help="what it is for; one of the same name ends")
-    token.add_argument("--days", type=int, default=tokens.DAYS, help="how long it works (default: %(default)s)")
-    what = token.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="those that work")
-    what.add_argument("--end", type=uuid.UUID, metavar="ID", help="end one at once")
 
 
 def _declare_submit(parser: argparse.ArgumentParser) -> None:
@@ -340,26 +263,3 @@ def _schema(path: str) -> Any:
 def _criterion(text: str) -> dict[str, str]:
     words, _, command = text.partition(" :: ")
     return {"text": words.strip(), "command": command.strip()}
-
-
-def _user(username: str) -> Any:
-    users = get_user_model()._default_manager.filter(is_active=True)
-    found = users.filter(username=username) if username else users.filter(is_superuser=True).order_by("pk")
-    if (user := found.first()) is None:
-        raise CommandError(f"There is no user {username}." if username else "There is no superuser; use --as.")
-    return user
-
-
-def _run(actor: Any, run_id: uuid.UUID) -> Run:
-    run: Run | None = Run.objects.visible_to(actor).with_names().filter(pk=run_id).first()
-    if run is None:
-        raise CommandError(f"There is no run {run_id}.")
-    return run
-
-
-def _one(rows: Any, what: str, reference: str, name: str) -> Any:
-    found = next((row for row in rows if reference in (str(row.pk), getattr(row, name))), None)
-    if found is None:
-        known = ", ".join(sorted(getattr(row, name) for row in rows)) or "none"
-        raise CommandError(f"There is no {what} {reference}. There are: {known}")
-    return found

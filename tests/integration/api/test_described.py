@@ -35,7 +35,19 @@ from loops.api import views
 from loops.engine import facts as f
 from loops.engine.encoding import canonical
 from loops.ids import new_id
-from loops.models import Artifact, Blob, Breaker, BreakerEvent, Detection, Preflight, ProvenanceRecord, Run
+from loops.models import (
+    AccessRule,
+    Artifact,
+    Blob,
+    Breaker,
+    BreakerEvent,
+    Detection,
+    Policy,
+    Preflight,
+    ProvenanceRecord,
+    Run,
+    Workspace,
+)
 from loops.services.tokens import new_token
 from tests import factories as make
 from tests.integration.api.test_conversations import stored
@@ -154,15 +166,20 @@ def known(world: Any, caplog: pytest.LogCaptureFixture) -> dict[str, dict[str, A
     task = {"id": run.task_id, "project": world.project.slug, "agent": world.agent.name, "workspace": "", "goal": "x"}
     tried = Preflight.objects.create(project=world.project, agent_type="general", asked_by=world.root, until=now)
     criteria = [{"text": "It holds", "command": "true"}]
+    mine = {"project": world.project.slug, "reason": "r"}
+    of_model = {"name": world.agent.actor_model.name, "provider": "anthropic", "fallback": None}
     return {
+        "/api/v1/workspaces/": {**mine, "id": str(Workspace.objects.create(project=world.project, name="w").pk)},
+        "/api/v1/access-rules/": {**mine, "id": str(AccessRule.objects.filter(project=world.project)[0].pk)},
+        "/api/v1/policies/": {**mine, "id": str(Policy.objects.get(project=world.project).pk)},
         "/api/v1/preflights/": {**task, "id": str(tried.pk), "criteria": criteria},
         "/api/v1/runs/": {key: str(value) if key in ("id", "other") else value for key, value in told.items()},
         "/api/v1/gates/": {"id": str(gate.pk), "digest": gate.digest},
         "/api/v1/decisions/": {"id": str(decision.pk)},
         "/api/v1/breakers/": {"id": str(breaker.pk)},
-        "/api/v1/models/": {"name": world.agent.actor_model.name},
+        "/api/v1/models/": of_model,
         "/api/v1/projects/": {"id": str(world.project.pk)},
-        "/api/v1/agents/": {"id": str(world.agent.pk)},
+        "/api/v1/agents/": {**mine, "id": str(world.agent.pk)},
         "/api/v1/tasks/": {**task, "id": str(run.task_id)},
         "/api/v1/me/": {"id": str(new_token(actor=world.root, user=world.root)[1].pk)},
     }
@@ -192,7 +209,8 @@ def test_every_operation_answers_as_it_is_described(cases: list[Any], asking: An
     if who:
         unreached = [label for label, found in tried.statuses.items() if label.startswith("GET") and 200 not in found]
         about_files = ["/gates/{id}/file/", "/runs/{id}/patch/", "/runs/{id}/pull-request/", "/runs/{id}/rollback/"]
-        operators = ["/runs/{id}/apply/", "/runs/{id}/commit/", "/preflights/{id}/"] if who == "viewer" else []
+        operators = ["/runs/{id}/apply/", "/runs/{id}/commit/", "/preflights/{id}/", "/workspaces/{id}/"]
+        operators = operators if who == "viewer" else []
         assert set(unreached) == {f"GET /api/v1{path}" for path in [*about_files, *operators]}, "need changed files"
 
 

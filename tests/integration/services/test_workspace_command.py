@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
 
 from loops.models import AuditEvent, Workspace
+from loops.services import people
 from tests.integration.services.world import World
 
 pytestmark = pytest.mark.spec("I7", "T3")
@@ -22,12 +24,16 @@ def agentops(*arguments: object) -> tuple[str, str]:
 
 
 @pytest.fixture
-def mine(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+def mine(world: World, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
     settings.WORKSPACE_ROOTS = [str(tmp_path / "roots")]
     for name in ("src/shop", "roots/shop"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "src")
+    people.ensure_groups()
+    world.admin.groups.add(Group.objects.get(name="admin"))
+    world.admin.is_staff = True
+    world.admin.save()
     return tmp_path / "src" / "shop"
 
 
@@ -55,7 +61,8 @@ def test_an_admin_of_the_project_chooses_below_a_root(world: World, mine: Path) 
     ("person", "folder", "more", "why"),
     [
         ("root", "shop", [], "tick “Allow this folder”"),
-        ("admin", "shop", ["--allow"], "a superuser can allow it"),
+        ("admin", "shop", [], "a superuser can allow it"),
+        ("admin", "../roots/shop", ["--allow"], "need to be a superuser"),
         ("operator", "../roots/shop", [], "you need the role admin"),
         ("root", "/etc", ["--allow"], "belongs to the system"),
         ("root", "", [], "Which folder"),

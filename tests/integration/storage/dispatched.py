@@ -8,12 +8,15 @@ from typing import Any
 class Bells:
     def __init__(self) -> None:
         self.rung: list[str] = []
+        self.jobs: list[tuple[str, dict[str, Any]]] = []
         self.broken = False
 
     def send_task(self, name: str, kwargs: dict[str, Any], **options: Any) -> None:
         if self.broken:
             raise OSError("the broker is away")
-        self.rung.append(kwargs["run_id"])
+        self.jobs.append((name, kwargs))
+        if "run_id" in kwargs:
+            self.rung.append(kwargs["run_id"])
 
 
 app = Bells()
