@@ -79,7 +79,7 @@ def preflight(preflight: str, **_: Any) -> bool:
 @shared_task(name="loops.setup")
 def set_up(setup: str, **_: Any) -> bool:
     """Run the set-up command of a workspace."""
-    from loops.workspaces.building import carry_out
+    from loops.workspaces.installation import carry_out
 
     return carry_out(uuid.UUID(setup))
 

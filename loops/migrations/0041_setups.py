@@ -37,12 +37,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='workspace',
             name='setup_command',
-            field=models.TextField(blank=True, help_text='Makes what the tests need, such as python3 -m venv .venv && .venv/bin/pip install -e . && npm ci. It runs once for each state of the files that name dependencies, on a copy; runs get what it made.', max_length=4000, verbose_name='set-up command'),
+            field=models.TextField(blank=True, editable=False),
         ),
         migrations.AddField(
             model_name='workspace',
             name='test_command',
-            field=models.CharField(blank=True, help_text='What a new task is judged by, such as python3 -m pytest -q.', max_length=2000),
+            field=models.CharField(blank=True, editable=False, max_length=2000),
         ),
         migrations.CreateModel(
             name='Setup',

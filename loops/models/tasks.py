@@ -17,8 +17,8 @@ class Workspace(models.Model):
     """A folder that the tools of a task may work in. ``path`` is absolute and lies on every worker machine.
 
     ``allowed_*`` say which folder outside the roots a superuser opened to the project, and in which use (ADR 0036).
-    ``network_*`` say which hosts a superuser let the set-up reach; that ends when its command or the folder changes,
-    whoever changes it (ADR 0067).
+    ``setup_command`` and ``test_command`` are stated on the workspace's page; ``network_*`` say which hosts a superuser
+    let the set-up reach, which ends when its command or the folder changes, whoever changes it (ADR 0067).
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -34,16 +34,8 @@ class Workspace(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.PROTECT, related_name="+"
     )
     allowed_at = models.DateTimeField(null=True, blank=True, editable=False)
-    setup_command = models.TextField(
-        "set-up command",
-        max_length=4000,
-        blank=True,
-        help_text="Makes what the tests need, such as python3 -m venv .venv && .venv/bin/pip install -e . && npm ci. "
-        "It runs once for each state of the files that name dependencies, on a copy; runs get what it made.",
-    )
-    test_command = models.CharField(
-        max_length=2000, blank=True, help_text="What a new task is judged by, such as python3 -m pytest -q."
-    )
+    setup_command = models.TextField(blank=True, editable=False)
+    test_command = models.CharField(max_length=2000, blank=True, editable=False)
     network_hosts = models.JSONField(default=list, editable=False)
     network_for = models.CharField(max_length=64, blank=True, editable=False)
     network_by = models.ForeignKey(

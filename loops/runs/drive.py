@@ -57,7 +57,7 @@ from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.storage.turns import PgTurns
 from loops.workspaces.copies import missing, prepare
-from loops.workspaces.copying import WorkspaceElsewhere, WorkspaceUnusable
+from loops.workspaces.folder_copy import WorkspaceElsewhere, WorkspaceUnusable
 
 log = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ from loops.services.tasks import run_spec
 from loops.storage import reader
 from loops.storage.journal import PgJournal
 from loops.workspaces.copies import copy_at, copy_present, prepare_with
-from loops.workspaces.copying import WorkspaceUnusable
+from loops.workspaces.folder_copy import WorkspaceUnusable
 
 BATCH = 200
 """Facts in one transaction: few enough that their bytes, made for the conversation, are still at hand for the journal;

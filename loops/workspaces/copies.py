@@ -21,7 +21,7 @@ from loops.storage import journal
 from loops.tools.workspace import SKIPPED
 from loops.tools.workspace_roots import nested, plain
 from loops.workspaces import permissions, setups, snapshots
-from loops.workspaces.copying import Copy, WorkspaceElsewhere, WorkspaceUnusable
+from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 REFUSED = "workspace.refused"
 

@@ -20,7 +20,7 @@ from loops.runs.composition import LiveTools, rules_of
 from loops.storage import blobs, journal
 from loops.tools.output import sha256_hex
 from loops.workspaces import copies
-from loops.workspaces.copying import WorkspaceElsewhere, WorkspaceUnusable
+from loops.workspaces.folder_copy import WorkspaceElsewhere, WorkspaceUnusable
 
 OUTPUT_CHARS = 8_000
 STRAY_S = 86_400

@@ -1,7 +1,7 @@
 """What the set-up command of a workspace installs: kept by what it depends on, and added to the copies of runs.
 
 Tests need packages, and a repository names them without holding them. The command runs once on a copy
-(``building.py``); runs get what was new afterwards, such as ``.venv`` and ``node_modules`` (SPEC J4, ADR 0067).
+(``installation.py``); runs get what was new afterwards, such as ``.venv`` and ``node_modules`` (SPEC J4, ADR 0067).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from loops.storage.dispatch import hand_over, ring
 from loops.tools.sandbox.capability import FULL
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.command import WORKSPACE as INSIDE
-from loops.workspaces.copying import CHUNK, Copy, WorkspaceElsewhere, WorkspaceUnusable
+from loops.workspaces.folder_copy import CHUNK, Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 JOB = "loops.setup"
 INSTALLED = frozenset({ENVIRONMENT, "node_modules"})

@@ -176,6 +176,8 @@ SHAPE_NOTHING = {
     "api/v1/models/": "the same",
     "api/v1/models/<slug:name>/test/": "is about a model",
     "api/v1/access-rules/": "the same as Admin: who may do what, for all runs",
+    "workspaces/<uuid:workspace_id>/": "the same as Admin: what the copies of later runs begin with",
+    "workspaces/<uuid:workspace_id>/setup/": "runs that, or stops it",
     "system/breakers/reset/": "is about a tool or model of all runs",
     "api/v1/breakers/<uuid:pk>/reset/": "the same for programs",
     "api/v1/me/token/": "is about the person",

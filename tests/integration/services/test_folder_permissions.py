@@ -12,7 +12,7 @@ import pytest
 from agentops.embedded.process import nobody
 from agentops.embedded.root.user_access import User, _asked_as
 from loops.models import Project, Run, Workspace
-from loops.workspaces import copies, copying, permissions
+from loops.workspaces import copies, folder_copy, permissions
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as somebody else")
 
@@ -73,8 +73,8 @@ def test_what_cannot_be_read_is_never_left_out_of_a_copy(folder: Path, closed: s
 
     def copied() -> str:
         try:
-            copying.Copy(folder, folder.parent / "copy").run()
-        except copying.WorkspaceUnusable as error:
+            folder_copy.Copy(folder, folder.parent / "copy").run()
+        except folder_copy.WorkspaceUnusable as error:
             return str(error)
         return "copied"
 
@@ -95,5 +95,5 @@ def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.spec("I7", "X5")
 def test_a_run_in_such_a_folder_ends_with_that_sentence(closed: Path) -> None:
     workspace = Workspace(name="Shop", path=str(closed), copy_for_each_run=False, project=Project(slug="p"))
-    with pytest.raises(copying.WorkspaceUnusable, match="who may not write in"):
-        copies._existing(workspace, Run())
+    with pytest.raises(folder_copy.WorkspaceUnusable, match="who may not write in"):
+        copies.existing(workspace, Run())

@@ -22,7 +22,7 @@ from loops.runs.drive import drive
 from loops.services import forks, models, people, preflight
 from loops.services.steering import NotPossible
 from loops.services.submission import InvalidTask
-from loops.workspaces import access, copies, copying
+from loops.workspaces import access, copies, folder_copy
 from tests.decisions import decide
 from tests.integration.services.world import World
 
@@ -155,7 +155,7 @@ def test_a_row_that_came_by_another_door_opens_nothing(world: World, place: Path
         old.refresh_from_db()
         run = world.submit(workspace=old, idempotency_key=str(copied)).run
         Workspace.objects.update(path=path)
-        with pytest.raises((copying.WorkspaceElsewhere, copying.WorkspaceUnusable)):
+        with pytest.raises((folder_copy.WorkspaceElsewhere, folder_copy.WorkspaceUnusable)):
             copies.prepare(Run.objects.get(pk=run.pk))
         assert Run.objects.get(pk=run.pk).workspace_path == ""
 
@@ -270,10 +270,10 @@ def test_a_folder_that_becomes_a_link_is_not_followed(world: World, place: Path)
     copied, in_place = world.submit(workspace=shop).run, world.submit(workspace=shop).run
     (place / "roots/shop").rmdir()
     (place / "roots/shop").symlink_to(place / "outside/home")
-    with pytest.raises(copying.WorkspaceElsewhere, match="is a link"):
+    with pytest.raises(folder_copy.WorkspaceElsewhere, match="is a link"):
         copies.prepare(Run.objects.get(pk=copied.pk))
     Workspace.objects.update(copy_for_each_run=False)
-    with pytest.raises(copying.WorkspaceElsewhere, match="is a link"):
+    with pytest.raises(folder_copy.WorkspaceElsewhere, match="is a link"):
         copies.prepare(Run.objects.get(pk=in_place.pk))
 
 
@@ -346,7 +346,7 @@ def test_a_run_that_is_refused_its_folder_waits_and_goes_on_when_somebody_allows
     assert not Fact.objects.filter(run=run).exists()
     refused = AuditEvent.objects.filter(kind="workspace.refused", run=run)
     assert refused.count() == 1
-    with pytest.raises(copying.WorkspaceElsewhere):
+    with pytest.raises(folder_copy.WorkspaceElsewhere):
         copies.prepare(Run.objects.get(pk=run.pk))
     assert refused.count() == 1, "said once"
     page = f"/admin/loops/workspace/{shop.pk}/change/"
@@ -416,7 +416,7 @@ def test_a_run_that_was_queued_waits_while_they_lie_in_each_other(
     Workspace.objects.filter(pk=outer.pk).update(copy_for_each_run=True)
     run = world.submit(workspace=Workspace.objects.get(pk=inner.pk)).run
     Workspace.objects.filter(pk=outer.pk).update(copy_for_each_run=False)
-    with pytest.raises(copying.WorkspaceElsewhere, match="Inner and Outer lie in each other"):
+    with pytest.raises(folder_copy.WorkspaceElsewhere, match="Inner and Outer lie in each other"):
         copies.prepare(Run.objects.get(pk=run.pk))
 
 
@@ -462,7 +462,7 @@ def test_a_fork_takes_nothing_out_of_a_folder_that_is_not_open(world: World, pla
     with pytest.raises(InvalidTask, match="superuser"):
         forks.fork_run(actor=world.operator, run=run, step=0)
     (place / "copy").mkdir()
-    with pytest.raises(copying.WorkspaceElsewhere, match="superuser"):
+    with pytest.raises(folder_copy.WorkspaceElsewhere, match="superuser"):
         copies.copy_present(run, place / "copy")
     assert not list((place / "copy").iterdir())
 

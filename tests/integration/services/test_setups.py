@@ -25,9 +25,9 @@ from loops.services.people import NotPossible
 from loops.services.tasks import submit_task
 from loops.storage import facts_by_kind, journal
 from loops.tools.sandbox import capability
-from loops.workspaces import building, copies
+from loops.workspaces import copies, installation
 from loops.workspaces import setups as kept
-from loops.workspaces.copying import WorkspaceElsewhere
+from loops.workspaces.folder_copy import WorkspaceElsewhere
 from tests import factories as make
 from tests.unit.tools.harness import reachable
 
@@ -79,7 +79,7 @@ def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     found = capability.probe()
     assert found.level == capability.FULL, found.warning
     weaker = capability.SandboxLevel(request.param, "as asked")
-    for module in ("loops.runs.composition", "loops.workspaces.building", "loops.workspaces.setups"):
+    for module in ("loops.runs.composition", "loops.workspaces.installation", "loops.workspaces.setups"):
         monkeypatch.setattr(f"{module}.sandbox_level", lambda: weaker)
     return request.param
 
@@ -205,8 +205,8 @@ def test_an_environment_finds_the_code_of_each_copy(shop: Shop, level: int) -> N
     ],
 )
 def test_what_cannot_be_kept_is_said(shop: Shop, monkeypatch: pytest.MonkeyPatch, command: str, why: str) -> None:
-    limits = building.replace(building.LIMITS, command_max_s=3.0, workspace_bytes=20 * 1024**2)
-    monkeypatch.setattr(building, "LIMITS", limits)
+    limits = installation.replace(installation.LIMITS, command_max_s=3.0, workspace_bytes=20 * 1024**2)
+    monkeypatch.setattr(installation, "LIMITS", limits)
     made = shop.runs_setup(command)
     assert made.state == "failed"
     assert why in made.why_not

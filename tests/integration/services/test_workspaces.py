@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loops.models import Run, Workspace
-from loops.workspaces import copies, copying
+from loops.workspaces import copies, folder_copy
 from tests.integration.services.world import closing_connections
 
 
@@ -64,7 +64,7 @@ def test_a_copy_is_made_once_and_found_again(world, source):
 def test_links_that_lead_out_are_refused(world, source, links):
     for name, target in links.items():
         (source / name).symlink_to(target)
-    with pytest.raises(copying.WorkspaceUnusable, match="leads out"):
+    with pytest.raises(folder_copy.WorkspaceUnusable, match="leads out"):
         copies.prepare(run_in(world, source))
     assert not list(copies.root().iterdir())
 
@@ -81,7 +81,7 @@ def test_scripts_outside_of_the_copy_stay_as_they_are(world, source, tmp_path, w
     if way == ".venv/bin":
         (source / ".venv/pyvenv.cfg").touch()
     (source / way).symlink_to(elsewhere)
-    with contextlib.suppress(copying.WorkspaceUnusable):
+    with contextlib.suppress(folder_copy.WorkspaceUnusable):
         copies.prepare(run_in(world, source))
     assert (programs / "tell").read_text() == was
 
@@ -89,19 +89,19 @@ def test_scripts_outside_of_the_copy_stay_as_they_are(world, source, tmp_path, w
 @pytest.mark.spec("I7")
 def test_a_pipe_is_refused_at_once(world, source):
     os.mkfifo(source / "pipe")
-    with pytest.raises(copying.WorkspaceUnusable, match="pipe"):
+    with pytest.raises(folder_copy.WorkspaceUnusable, match="pipe"):
         copies.prepare(run_in(world, source))
 
 
 @pytest.mark.parametrize("path", ["relative/folder", "{source}/sub/tool.sh"])
 def test_a_path_that_is_no_folder_is_refused(world, source, path):
-    with pytest.raises(copying.WorkspaceUnusable, match="workspace W"):
+    with pytest.raises(folder_copy.WorkspaceUnusable, match="workspace W"):
         copies.prepare(run_in(world, path.format(source=source)))
 
 
 @pytest.mark.spec("J4")
 def test_a_folder_that_is_not_here_may_be_elsewhere(world, source):
-    with pytest.raises(copying.WorkspaceElsewhere, match=r"/nowhere/at/all is not on worker .*workspace W"):
+    with pytest.raises(folder_copy.WorkspaceElsewhere, match=r"/nowhere/at/all is not on worker .*workspace W"):
         copies.prepare(run_in(world, source / "nowhere/at/all"))
 
 
@@ -123,14 +123,14 @@ def test_two_makers_agree_on_one_folder(committed_world, source):
 
 @pytest.mark.spec("X5")
 def test_a_folder_that_is_too_much_to_be_copied_is_refused_with_the_figure(world, source, monkeypatch):
-    monkeypatch.setattr(copying, "MAX_FILES", 2)
-    monkeypatch.setattr(copying, "MAX_BYTES", 3 * 1024**2)
+    monkeypatch.setattr(folder_copy, "MAX_FILES", 2)
+    monkeypatch.setattr(folder_copy, "MAX_BYTES", 3 * 1024**2)
     (source / "large").write_bytes(b"x" * (3 * 1024**2 - len("echo hi")))
     copies.prepare(run_in(world, source))
     (source / "large").write_bytes(b"x" * 3 * 1024**2)
-    with pytest.raises(copying.WorkspaceUnusable, match="The workspace is larger than 3 MB"):
+    with pytest.raises(folder_copy.WorkspaceUnusable, match="The workspace is larger than 3 MB"):
         copies.prepare(world.submit(workspace=Workspace.objects.get(path=str(source))).run)
     (source / "large").write_bytes(b"x")
     (source / "one_more").touch()
-    with pytest.raises(copying.WorkspaceUnusable, match="The workspace has more than 2 files"):
+    with pytest.raises(folder_copy.WorkspaceUnusable, match="The workspace has more than 2 files"):
         copies.prepare(world.submit(workspace=Workspace.objects.get(path=str(source))).run)

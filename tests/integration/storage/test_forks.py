@@ -26,7 +26,7 @@ from loops.services.forks import ForkConflict, fork_run, point_of
 from loops.services.submission import InvalidTask
 from loops.storage import chain, journal, reader
 from loops.storage.rebuild import rebuild
-from loops.workspaces.copying import WorkspaceElsewhere
+from loops.workspaces.folder_copy import WorkspaceElsewhere
 from tests import factories as make
 from tests import fakes
 from tests.integration.services.world import closing_connections

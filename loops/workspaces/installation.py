@@ -33,7 +33,7 @@ from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome, run_inside
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import CACHES, Workspace
 from loops.workspaces import copies, setups
-from loops.workspaces.copying import Copy, WorkspaceElsewhere, WorkspaceUnusable
+from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 logger = logging.getLogger(__name__)
 LIMITS = replace(Limits(), tmp_bytes=GIB, memory_bytes=4 * GIB)
