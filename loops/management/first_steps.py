@@ -15,10 +15,11 @@ from loops.management.lookup import one, user
 from loops.management.orders import wait
 from loops.management.run_follower import RunFollower
 from loops.management.set_up import Options, described, tested
+from loops.management.setups import follow
 from loops.management.terminal import TerminalCommand
 from loops.models import Agent, Preflight, Project, Workspace
 from loops.printable.text import printable
-from loops.services import first_set_up, models, preflight, tasks
+from loops.services import first_set_up, models, preflight, setups, tasks
 from loops.services.configuration import Unfit
 from loops.services.people import NotPossible
 from loops.services.steering import NotPossible as NotPossibleNow
@@ -49,8 +50,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model-id", default="", help="the provider's own name of the model")
     parser.add_argument("--folder", help="your repository; runs work on copies of it")
     parser.add_argument("--tests", help="the command that runs its tests")
+    parser.add_argument("--setup", help="the command that installs the packages its tests need, once for all runs")
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
-    parser.add_argument("--allow", action="store_true", help="answer for the folder and the address, in your name")
+    parser.add_argument(
+        "--allow",
+        action="store_true",
+        help="answer for the folder, the address and the hosts of packages, in your name",
+    )
     parser.add_argument("--yes", action="store_true", help="ask nothing: take what is found where no option says it")
     parser.add_argument("--run", metavar="GOAL", default="", help="submit this as a first task")
     parser.add_argument("--watch", action="store_true", help="with --run: follow it to its end")
@@ -67,6 +73,8 @@ def do(command: TerminalCommand, options: Options) -> None:
     project: Project = one(Project.objects.visible_to(actor), "project", options["project"], "slug")
     agent, works = _agent(command, actor, project, answers.model, options)
     workspace = _workspace(command, actor, project, answers.folder, allow=options["allow"])
+    if workspace is not None:
+        _install(command, actor, workspace, answers, options)
     if answers.tests and workspace is not None:
         _try(command, actor, agent, workspace, answers.tests)
     criterion = {"text": "Tests pass", "command": answers.tests} if answers.tests else None
@@ -164,12 +172,40 @@ def _workspace(command: TerminalCommand, actor: Any, project: Project, folder: s
     return workspace.row
 
 
+def _install(command: TerminalCommand, actor: Any, row: Workspace, answers: Answers, options: Options) -> None:
+    """State how the folder is tested, and install the packages that it names where somebody answers for their hosts.
+    What was stated before stays."""
+    found = detection.look(answers.folder)
+    line = found.setup if options["setup"] is None else options["setup"]
+    hosts = list(found.hosts) if line == found.setup else []
+    tests = row.test_command or answers.tests
+    if row.setup_command or not line:
+        setups.state(actor=actor, workspace=row, command=row.setup_command, tests=tests)
+        return
+    words = ["agentops", "setup", row.name, "--command", line, *(word for host in hosts for word in ("--host", host))]
+    later = f"{shlex.join([*words, '--run'])}{_in(options)}"
+    question = f"Install its packages ({line}), reaching {', '.join(hosts)} and no other host? [y/N]"
+    if hosts and not (options["allow"] or (sys.stdin.isatty() and _says_yes(question))):
+        setups.state(actor=actor, workspace=row, command="", tests=tests)
+        command.stderr.write(f"The packages that it names are not installed. To do that: {later}")
+        return
+    try:
+        setups.state(actor=actor, workspace=row, command=line, tests=tests, allowed=hosts)
+        follow(command, setups.run(actor=actor, workspace=row), WORKER_S)
+    except (NotPossible, CommandError) as error:
+        command.stderr.write(f"The set-up: {error} Try it again: {later}")
+
+
+def _says_yes(question: str) -> bool:
+    return _ask(question, "", asks=True).lower() in ("y", "yes")
+
+
 def _agrees(error: Unfit) -> bool:
     """Does the person at the terminal answer for the folder? What nobody can allow is not asked."""
     place, outside, _ = error.errors.get("path", "").partition(OUTSIDE)
     if not outside:
         return False
-    return _ask(f"Let agents read {place} and work on copies of it? [y/N]", "", asks=True).lower() in ("y", "yes")
+    return _says_yes(f"Let agents read {place} and work on copies of it? [y/N]")
 
 
 def _refusal(error: Unfit) -> CommandError:

@@ -1,4 +1,4 @@
-"""What a folder says of itself: the command that runs its tests, found by reading a few files of it.
+"""What a folder says of itself: the commands that set it up and that run its tests, found by reading a few files of it.
 
 Whoever wrote the folder may be hostile. Nothing of it is run here, no link is followed and only a little is read; what
 is found is one of the commands that stand below, a suggestion for a person.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 import stat
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loops.engine.encoding import strict_json
@@ -37,20 +38,69 @@ NPM_TEST_OF_NOBODY = "no test specified"
 MAKE_TARGET = re.compile(r"^test[ \t]*:(?!=)", re.MULTILINE)
 
 
+REQUIREMENTS = re.compile(r"requirements[\w.-]{0,40}\.txt")
+TEST_EXTRAS = ("test", "tests", "testing", "dev")
+"""Names under which projects list what their tests need."""
+PYPI = ("pypi.org", "files.pythonhosted.org")
+NPM = ("registry.npmjs.org",)
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``tests`` is the command, "" where nothing suggests one; ``why`` names what does, for people."""
+    """``tests`` is the command, "" where nothing suggests one; ``why`` names what does, for people. ``setup`` installs
+    the packages that the folder names, from ``hosts``; "" where it names none, or has them."""
 
     tests: str = ""
     why: str = ""
+    setup: str = ""
+    hosts: tuple[str, ...] = ()
 
 
 def look(folder: str | Path) -> Found:
     """What the folder suggests. Never raises."""
     top = Path(folder)
     with suppress(OSError):
-        return next((found for way in WAYS if (found := way(top)).tests), Found())
+        found = next((found for way in WAYS if (found := way(top)).tests), Found())
+        ways = [_python_packages(top, found.tests), _node_packages(top)]
+        commands = [command for command, _ in ways if command]
+        hosts = tuple(host for command, needed in ways if command for host in needed)
+        return replace(found, setup=" && ".join(commands), hosts=hosts)
     return Found()
+
+
+def _python_packages(top: Path, tests: str) -> tuple[str, tuple[str, ...]]:
+    """(the command that installs them into an environment of their own, the hosts that it needs)."""
+    if (top / ".venv").exists():
+        return "", ()
+    words = [f"-r {name}" for name in _names(top) if REQUIREMENTS.fullmatch(name)]
+    pyproject = _toml(_text(top, "pyproject.toml") or "")
+    if "project" in pyproject or "build-system" in pyproject or _text(top, "setup.py") is not None:
+        project = pyproject.get("project")
+        extras = project.get("optional-dependencies") if isinstance(project, dict) else None
+        extra = next((name for name in TEST_EXTRAS if isinstance(extras, dict) and name in extras), "")
+        words.insert(0, f"-e '.[{extra}]'" if extra else "-e .")
+    words += ["pytest"] if tests == PYTEST else []
+    return (f"python3 -m venv .venv && .venv/bin/pip install {' '.join(words)}", PYPI) if words else ("", ())
+
+
+def _node_packages(top: Path) -> tuple[str, tuple[str, ...]]:
+    if (top / "node_modules").exists() or (text := _text(top, "package.json")) is None:
+        return "", ()
+    if _text(top, "package-lock.json") is not None:
+        return "npm ci", NPM
+    try:
+        package = strict_json.read(text)
+    except strict_json.NotJson:
+        return "", ()
+    names = ("dependencies", "devDependencies")
+    needs = isinstance(package, dict) and any(package.get(name) for name in names)
+    return ("npm install --no-package-lock", NPM) if needs else ("", ())
+
+
+def _toml(text: str) -> dict[str, object]:
+    with suppress(tomllib.TOMLDecodeError, RecursionError):
+        return tomllib.loads(text)
+    return {}
 
 
 def _python(top: Path) -> Found:

@@ -178,6 +178,7 @@ SHAPE_NOTHING = {
     "api/v1/access-rules/": "the same as Admin: who may do what, for all runs",
     "workspaces/<uuid:workspace_id>/": "the same as Admin: what the copies of later runs begin with",
     "workspaces/<uuid:workspace_id>/setup/": "runs that, or stops it",
+    "api/v1/workspaces/<uuid:pk>/setup/": "the same for programs",
     "system/breakers/reset/": "is about a tool or model of all runs",
     "api/v1/breakers/<uuid:pk>/reset/": "the same for programs",
     "api/v1/me/token/": "is about the person",
@@ -188,7 +189,7 @@ SHAPE_NOTHING = {
 }
 VERBS_THAT_SHAPE_NOTHING = {
     "watch", "stop", "pause", "resume", "retry", "check_confidence", "runs", "test-model", "token",
-    "diff", "patch", "apply", "commit", "pull-request", "try", "workspace", "agent", "model", "rule", "policy",
+    "diff", "patch", "apply", "commit", "pull-request", "try", "workspace", "setup", "agent", "model", "rule", "policy",
 }  # fmt: skip
 EACH = pytest.mark.parametrize("shape", [way for ways in SHAPING.values() for way in ways])
 

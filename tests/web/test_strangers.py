@@ -97,7 +97,7 @@ def town(house: Any) -> Town:
 def at(address: Address, ids: dict[str, Any]) -> str:
     """The address with ids where it wants some; a number is the first of its kind."""
     whole = {"pk": ids["run"], "one_id": ids["run"], **{f"{kind}_id": one for kind, one in ids.items()}}
-    for kind in ("gate", "decision", "task", "project", "agent"):
+    for kind in ("gate", "decision", "task", "project", "agent", "workspace"):
         if re.match(rf"api/v1/{kind}s/", address.path):
             whole["pk"] = ids[kind]
     other = {"other": ids["run"], "other_id": ids["run"], "sha256": SHA, "token": "once", "name": "none"}

@@ -13,7 +13,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from loops.engine.encoding import strict_json
 from loops.engine.people.stop_phrases import sounds_like_stop
-from loops.management import first_steps, results, set_up
+from loops.management import first_steps, results, set_up, setups
 from loops.management.lookup import one, user
 from loops.management.lookup import run as run_of
 from loops.management.orders import wait
@@ -37,6 +37,7 @@ REFUSALS = (
 )
 VERBS = {
     "init": set_up.Verb("set up a model, your folder and an agent, and try them", first_steps.declare, first_steps.do),
+    "setup": set_up.Verb("say how a workspace is set up and tested, and run that", setups.declare, setups.do),
     **set_up.VERBS,
 }
 """Those that stand in a module of their own."""

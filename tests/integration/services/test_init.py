@@ -199,3 +199,48 @@ def test_the_demonstration_has_the_same_agent(db: None, monkeypatch: pytest.Monk
     monkeypatch.setenv("AGENTOPS_OPENAI_MODEL", "tiny")
     project: Project = demo.seed()
     assert Agent.objects.get(project=project, name="Engineer").instructions
+
+
+@pytest.fixture
+def packaged(shop: Path) -> Path:
+    (shop / "requirements.txt").write_text("six\n")
+    return shop
+
+
+INSTALL = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
+HOSTS = ["files.pythonhosted.org", "pypi.org"]
+
+
+@pytest.mark.spec("J4")
+def test_packages_are_installed_where_somebody_answers_for_their_hosts(
+    world: World, server: WireServer, packaged: Path
+) -> None:
+    init(*options(server), "--yes", "--allow")
+    row = Workspace.objects.get(path=str(packaged))
+    assert (row.setup_command, row.granted_hosts) == (INSTALL, HOSTS)
+    assert row.test_command == "python3 -m unittest"
+    assert row.setups.get().hosts == HOSTS
+    before = kept()
+    init(*options(server), "--yes", "--allow")
+    assert (kept(), row.setups.count()) == (before, 1), "and nothing twice"
+
+
+@pytest.mark.spec("J4")
+def test_else_the_line_that_does_it_is_printed(world: World, server: WireServer, packaged: Path, settings: Any) -> None:
+    settings.WORKSPACE_ROOTS = [str(packaged.parent)]
+    _, told = init(*options(server), "--yes")
+    row = Workspace.objects.get(path=str(packaged))
+    assert (row.setup_command, row.granted_hosts, row.test_command) == ("", [], "python3 -m unittest")
+    assert f"agentops setup {row.name} --command '{INSTALL}' --host pypi.org --host files.pythonhosted.org" in told
+    assert "--run --project invoices" in told
+
+
+@pytest.mark.spec("J4")
+@pytest.mark.parametrize(("answer", "hosts"), [("y", HOSTS), ("", []), ("no", [])])
+def test_a_person_at_a_terminal_is_asked(
+    world: World, server: WireServer, packaged: Path, settings: Any, typed: Any, answer: str, hosts: list[str]
+) -> None:
+    settings.WORKSPACE_ROOTS = [str(packaged.parent)]
+    typed(answer)
+    init(*options(server), "--folder", str(packaged), "--tests", "true")
+    assert Workspace.objects.get(path=str(packaged)).granted_hosts == hosts

@@ -47,7 +47,8 @@ def fill(folder: Path, files: dict[str, str]) -> Path:
 @pytest.mark.spec("T3")
 @pytest.mark.parametrize(("files", "found"), FOLDERS)
 def test_what_a_folder_suggests(tmp_path: Path, files: dict[str, str], found: Found) -> None:
-    assert look(fill(tmp_path, files)) == found
+    suggested = look(fill(tmp_path, files))
+    assert (suggested.tests, suggested.why) == (found.tests, found.why)
 
 
 @pytest.mark.spec("X7")
@@ -86,3 +87,46 @@ def test_what_stands_in_a_file_is_never_the_command(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_suggests_nothing(tmp_path: Path) -> None:
     assert look(tmp_path / "none") == Found()
+
+
+PYPI = ("pypi.org", "files.pythonhosted.org")
+NPM = ("registry.npmjs.org",)
+INSTALL = "python3 -m venv .venv && .venv/bin/pip install"
+
+
+@pytest.mark.spec("T3", "J4")
+@pytest.mark.parametrize(
+    ("files", "setup", "hosts"),
+    [
+        ({"test_it.py": "import unittest"}, "", ()),
+        ({"test_it.py": "import pytest"}, f"{INSTALL} pytest", PYPI),
+        ({"pyproject.toml": "[project]\nname = 'x'"}, f"{INSTALL} -e .", PYPI),
+        ({"pyproject.toml": "[tool.ruff]\n"}, "", ()),
+        (
+            {"pyproject.toml": "[project]\nname='x'\n[project.optional-dependencies]\ntests = ['a']\n[tool.pytest]\n"},
+            f"{INSTALL} -e '.[tests]' pytest",
+            PYPI,
+        ),
+        ({"setup.py": "", "requirements-dev.txt": ""}, f"{INSTALL} -e . -r requirements-dev.txt", PYPI),
+        ({"requirements.txt": "six"}, f"{INSTALL} -r requirements.txt", PYPI),
+        ({"requirements; rm -rf x.txt": ""}, "", ()),
+        ({"requirements.txt": "six", ".venv/pyvenv.cfg": ""}, "", ()),
+        ({"package.json": "{}"}, "", ()),
+        ({"package.json": '{"devDependencies": {"tape": "5"}}'}, "npm install --no-package-lock", NPM),
+        ({"package.json": "{}", "package-lock.json": "{}"}, "npm ci", NPM),
+        ({"package.json": "{}", "package-lock.json": "{}", "node_modules/x": ""}, "", ()),
+        (
+            {"requirements.txt": "", "package.json": "{}", "package-lock.json": "{}"},
+            f"{INSTALL} -r requirements.txt && npm ci",
+            (*PYPI, *NPM),
+        ),
+        ({"pyproject.toml": "[[[[", "package.json": "["}, "", ()),
+        ({"pyproject.toml": "x = " + "[" * 100_000}, "", ()),
+    ],
+    ids=str,
+)
+def test_the_packages_that_a_folder_names_are_a_set_up(
+    tmp_path: Path, files: dict[str, str], setup: str, hosts: tuple[str, ...]
+) -> None:
+    found = look(fill(tmp_path, files))
+    assert (found.setup, found.hosts) == (setup, hosts)
