@@ -55,6 +55,8 @@ UNHEARD = timedelta(seconds=60)
 """A worker says that it is at work more often than that."""
 COMES_WITHIN = timedelta(minutes=10)
 NAME_CHARS = 60
+MOST_LOST = 5
+"""Workers for one run: then it is the set-up that they die of."""
 KEPT = 2
 """Of one workspace: the one in use, and the one before it, which may still be in the middle of a copy."""
 _FORMAT = b"1"
@@ -77,19 +79,27 @@ def ready(workspace: Workspace, source: Path, run: Run | None = None) -> Setup:
             )
     if under_way(workspace):
         raise WorkspaceElsewhere(f"The set-up of {shortened(workspace.name, NAME_CHARS)} is under way")
-    failed = rows.filter(key=key, state__in=[State.FAILED, State.STOPPED]).first()
-    if failed is not None and failed.ended_at and run is not None and failed.ended_at > run.task.created_at:
+    failed = _failure(rows, key, run) if run is not None else None
+    if failed is not None:
         why = f"The set-up of workspace {shortened(workspace.name, NAME_CHARS)} did not succeed: {failed.why_not}"
         raise WorkspaceUnusable(f"{why} Its log is under Workspaces. Put it right, and submit the task again.")
     order(workspace, key)
     raise WorkspaceElsewhere(f"The set-up of {shortened(workspace.name, NAME_CHARS)} begins")
 
 
+def _failure(rows: Any, key: str, run: Run) -> Setup | None:
+    """The one that keeps ``run`` from a set-up; a worker that was lost is no fault of it, unless it always is."""
+    since = rows.filter(ended_at__gt=run.task.created_at)
+    lost = since.filter(state=State.STOPPED, key="")
+    failed: Setup | None = since.filter(key=key, state__in=[State.FAILED, State.STOPPED]).first()
+    return failed or (lost.first() if lost.count() >= MOST_LOST else None)
+
+
 def under_way(workspace: Workspace) -> Setup | None:
     """The one that waits or runs; one whose worker was lost is ended here."""
     found = Setup.objects.filter(workspace=workspace, state__in=Setup.OPEN).first()
     if found is not None and found.is_lost:
-        end(found, State.STOPPED, "Its worker was lost.")
+        end(found, State.STOPPED, "Its worker was lost.", key="")
         return None
     return found
 

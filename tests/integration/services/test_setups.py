@@ -301,6 +301,19 @@ def test_one_at_a_time_and_a_lost_one_is_no_obstacle(shop: Shop) -> None:
     assert list(Setup.objects.values_list("state", flat=True)) == ["ready", "stopped"]
 
 
+def test_a_lost_worker_is_no_fault_of_the_set_up_unless_it_always_is(shop: Shop) -> None:
+    shop.says(MAKE)
+    run = shop.submit()
+    for _ in range(kept.MOST_LOST):
+        assert drive(run.pk, "one") == "folder"
+        Setup.objects.filter(state="waiting").update(state="running", until=timezone.now() - timedelta(seconds=1))
+        Run.objects.filter(pk=run.pk).update(lease_until=None, wake_at=timezone.now())
+    drive(run.pk, "one")
+    run.refresh_from_db()
+    assert (run.status, run.end_reason) == ("failed", "workspace_unusable")
+    assert Setup.objects.filter(state="stopped", why_not="Its worker was lost.").count() == kept.MOST_LOST
+
+
 @contextlib.contextmanager
 def building_aside(setup: Setup) -> Iterator[threading.Thread]:
     def work() -> None:
