@@ -1,4 +1,4 @@
-"""The set-up of a workspace, for programs: its command, the hosts it may reach, run and follow it (SPEC J4, T2)."""
+"""The set-up of a workspace, for programs: its command, variables and grants, run and follow it (SPEC J4, T2)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from loops.api.endpoint import Endpoint
 from loops.models import Setup, Workspace
 from loops.querysets import OPERATE
 from loops.services import setups as service
+from loops.workspaces.variables import LONGEST_NAME
 
 ACTIONS = ("run", "stop")
 
@@ -24,8 +25,16 @@ class SetupChange(inputs.Strict):
 
     command = inputs.RawText(required=False, allow_blank=True, max_length=service.LONGEST_COMMAND)
     tests = inputs.RawText(required=False, allow_blank=True, max_length=service.LONGEST_TESTS)
+    variables = serializers.DictField(
+        child=inputs.RawText(allow_blank=True), required=False, help_text="By name. Replaces the others."
+    )
     hosts = serializers.ListField(
         child=serializers.CharField(max_length=300), required=False, help_text="Superusers only. Replaces the others."
+    )
+    secrets = serializers.ListField(
+        child=serializers.CharField(max_length=LONGEST_NAME),
+        required=False,
+        help_text="Names of variables of the worker. Superusers only. Replaces the others.",
     )
 
 
@@ -53,8 +62,8 @@ class SetupRunOutput(serializers.ModelSerializer):
     class Meta:
         model = Setup
         fields = (
-            *("id", "state", "why_not", "command", "hosts", "log", "requests", "files", "size", "machine"),
-            *("ordered_at", "until", "ended_at"),
+            *("id", "state", "why_not", "command", "variables", "hosts", "secrets", "log", "requests", "files", "size"),
+            *("machine", "ordered_at", "until", "ended_at"),
         )
         read_only_fields = fields
 
@@ -64,7 +73,9 @@ class SetupOutput(serializers.Serializer):
 
     command = serializers.CharField()
     tests = serializers.CharField()
+    variables = serializers.DictField(child=serializers.CharField(allow_blank=True))
     hosts = serializers.ListField(child=serializers.CharField())
+    secrets = serializers.ListField(child=serializers.CharField())
     latest = SetupRunOutput(allow_null=True)
 
 
@@ -78,18 +89,11 @@ class WorkspaceSetup(Endpoint):
 
     @extend_schema(request=SetupChange, responses={200: SetupOutput}, operation_id="workspaces_setup_change")
     def patch(self, request: Request, pk: Any) -> Response:
-        """Change it. Admins of the project only; hosts for superusers only."""
+        """Change it. Admins of the project only; hosts and secrets for superusers only."""
         row = self._row(request, pk)
         cleaned = SetupChange(data=request.data)
         cleaned.is_valid(raise_exception=True)
-        given = dict(cleaned.validated_data)
-        service.state(
-            actor=request.user,
-            workspace=row,
-            command=given.get("command", row.setup_command),
-            tests=given.get("tests", row.test_command),
-            allowed=given.get("hosts"),
-        )
+        service.state(actor=request.user, workspace=row, stated=service.Stated(**cleaned.validated_data))
         return _answer(row)
 
     @extend_schema(request=SetupAction, responses={202: SetupOutput}, operation_id="workspaces_setup_act")
@@ -110,5 +114,6 @@ class WorkspaceSetup(Endpoint):
 
 
 def _answer(row: Workspace, status: int = 200) -> Response:
-    about = {"command": row.setup_command, "tests": row.test_command, "hosts": row.granted_hosts}
+    about = {"command": row.setup_command, "tests": row.test_command, "variables": row.variables}
+    about |= {"hosts": row.granted_hosts, "secrets": row.granted_secrets}
     return Response(SetupOutput({**about, "latest": row.setups.first()}).data, status=status)

@@ -180,17 +180,17 @@ def _install(command: TerminalCommand, actor: Any, row: Workspace, answers: Answ
     hosts = list(found.hosts) if line == found.setup else []
     tests = row.test_command or answers.tests
     if row.setup_command or not line:
-        setups.state(actor=actor, workspace=row, command=row.setup_command, tests=tests)
+        setups.state(actor=actor, workspace=row, stated=setups.Stated(tests=tests))
         return
     words = ["agentops", "setup", row.name, "--command", line, *(word for host in hosts for word in ("--host", host))]
     later = f"{shlex.join([*words, '--run'])}{_in(options)}"
     question = f"Install its packages ({line}), reaching {', '.join(hosts)} and no other host? [y/N]"
     if hosts and not (options["allow"] or (sys.stdin.isatty() and _says_yes(question))):
-        setups.state(actor=actor, workspace=row, command="", tests=tests)
+        setups.state(actor=actor, workspace=row, stated=setups.Stated(tests=tests))
         command.stderr.write(f"The packages that it names are not installed. To do that: {later}")
         return
     try:
-        setups.state(actor=actor, workspace=row, command=line, tests=tests, allowed=hosts)
+        setups.state(actor=actor, workspace=row, stated=setups.Stated(line, tests, hosts=hosts))
         follow(command, setups.run(actor=actor, workspace=row), WORKER_S)
     except (NotPossible, CommandError) as error:
         command.stderr.write(f"The set-up: {error} Try it again: {later}")

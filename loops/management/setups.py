@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 from django.core.management.base import CommandError
 
@@ -13,7 +14,7 @@ from loops.management.terminal import TerminalCommand
 from loops.models import Project, Setup, Workspace
 from loops.printable.text import prose
 from loops.services import setups as service
-from loops.workspaces import setups
+from loops.workspaces import setups, variables
 
 NO_WORKER = "No worker has taken it. It goes on as soon as one does; agentops setup shows what became of it."
 WORKER_S = 60
@@ -25,14 +26,23 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
     parser.add_argument("--command", help="runs once on a copy; runs get what it installs")
     parser.add_argument("--tests", help="what new tasks are judged by")
+    parser.add_argument("--variable", action="append", metavar="NAME=value", help="of all commands; once for each")
+    parser.add_argument("--no-variables", action="store_true", help="take them away")
     parser.add_argument("--host", action="append", help="the set-up may reach it; once for each. Superusers only")
     parser.add_argument("--no-hosts", action="store_true", help="it may reach none")
+    parser.add_argument(
+        "--secret",
+        action="append",
+        metavar="NAME",
+        help="a variable of the worker, by name, for the set-up alone; once for each. Superusers only",
+    )
+    parser.add_argument("--no-secrets", action="store_true", help="it gets none")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--run", action="store_true", help="run it now, and follow its log")
     what.add_argument("--stop", action="store_true", help="stop the one that is under way")
 
 
-def do(command: TerminalCommand, options: dict[str, object]) -> None:
+def do(command: TerminalCommand, options: dict[str, Any]) -> None:
     """Change it, run it or stop it; without any of these say how it stands."""
     actor = user(str(options["actor"]))
     project: Project = one(Project.objects.visible_to(actor), "project", str(options["project"]), "slug")
@@ -42,9 +52,9 @@ def do(command: TerminalCommand, options: dict[str, object]) -> None:
         str(options["workspace"]),
         "name",
     )
-    changed = [options["command"], options["tests"], options["host"]]
-    if options["no_hosts"] or any(each is not None for each in changed):
-        _state(command, actor, row, options)
+    if (stated := _stated(options)) != service.Stated():
+        for line in service.state(actor=actor, workspace=row, stated=stated):
+            command.stderr.write(line)
     if options["stop"]:
         command.stdout.write("Stopped." if service.stop(actor=actor, workspace=row) else "None is under way.")
     elif options["run"]:
@@ -53,24 +63,30 @@ def do(command: TerminalCommand, options: dict[str, object]) -> None:
         _show(command, row)
 
 
-def _state(command: TerminalCommand, actor: object, row: Workspace, options: dict[str, object]) -> None:
-    hosts = options["host"]
-    allowed = [str(host) for host in hosts] if isinstance(hosts, list) else [] if options["no_hosts"] else None
-    words, tests = options["command"], options["tests"]
-    for line in service.state(
-        actor=actor,
-        workspace=row,
-        command=row.setup_command if words is None else str(words),
-        tests=row.test_command if tests is None else str(tests),
-        allowed=allowed,
-    ):
-        command.stderr.write(line)
+def _stated(options: dict[str, Any]) -> service.Stated:
+    try:
+        given = _several(options, "variable", "no_variables")
+        named = None if given is None else variables.parse(given)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    hosts, secrets = _several(options, "host", "no_hosts"), _several(options, "secret", "no_secrets")
+    return service.Stated(options["command"], options["tests"], named, hosts, secrets)
+
+
+def _several(options: dict[str, Any], name: str, none: str) -> list[str] | None:
+    """Those that are named instead of all others; None for what stays as it is."""
+    found: list[str] | None = options[name]
+    return [] if found is None and options[none] else found
 
 
 def _show(command: TerminalCommand, row: Workspace) -> None:
     command.stdout.write(f"set-up: {row.setup_command or 'none'}")
     command.stdout.write(f"tests: {row.test_command or 'none'}")
+    for line in variables.lines(row.variables):
+        command.stdout.write(f"variable: {line}")
     command.stdout.write(f"hosts: {', '.join(row.granted_hosts) or 'none'}")
+    if row.granted_secrets:
+        command.stdout.write(f"secrets: {', '.join(row.granted_secrets)}")
     if (latest := row.setups.first()) is not None:
         command.stdout.write(f"latest: {_outcome(latest)}")
 

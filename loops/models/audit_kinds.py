@@ -82,7 +82,7 @@ AUDIT_KINDS: dict[str, str] = {
     "workspace.allowed": "Workspace allowed",
     "workspace.changed": "Workspace changed",
     "workspace.deleted": "Workspace deleted",
-    "workspace.network": "Hosts for a workspace's set-up",
+    "workspace.network": "Hosts and secrets for a workspace's set-up",
     "workspace.refused": "Refused: a workspace",
     "workspace.setup": "Set-up of a workspace ordered",
     "workspace.setup_ended": "Set-up of a workspace ended",

@@ -16,9 +16,10 @@ class ThroughWorkspace(ProjectScoped):
 
 
 class Setup(models.Model):
-    """One time that the set-up command of a workspace ran. ``key`` is the hash of the command and of the files in which
-    dependencies are named, ``built_at`` where the command saw its folder. ``requests`` has for each host that was asked
-    for: its ``host``, ``count``, ``sent`` and ``received`` in bytes, and ``why_not``, where it was not let through."""
+    """One time that the set-up command of a workspace ran. ``key`` is the hash of the command, of its variables and of
+    the files in which dependencies are named; ``secrets`` names variables of the worker that it got. ``built_at`` is
+    where the command saw its folder. ``requests`` has for each host that was asked for: its ``host``, ``count``,
+    ``sent`` and ``received`` in bytes, and ``why_not``, where it was not let through."""
 
     class State(models.TextChoices):
         WAITING = "waiting", "Waiting for a worker"
@@ -33,7 +34,9 @@ class Setup(models.Model):
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="setups")
     key = models.CharField(max_length=64)
     command = models.TextField()
+    variables = models.JSONField(default=dict)
     hosts = models.JSONField(default=list)
+    secrets = models.JSONField(default=list)
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
     log = models.TextField(blank=True)
     why_not = models.TextField(blank=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 from django.conf import settings
 from django.db import models
@@ -17,8 +18,9 @@ class Workspace(models.Model):
     """A folder that the tools of a task may work in. ``path`` is absolute and lies on every worker machine.
 
     ``allowed_*`` say which folder outside the roots a superuser opened to the project, and in which use (ADR 0036).
-    ``setup_command`` and ``test_command`` are stated on the workspace's page; ``network_*`` say which hosts a superuser
-    let the set-up reach, which ends when its command or the folder changes, whoever changes it (ADR 0067).
+    ``setup_command``, ``test_command`` and ``variables`` are stated on the workspace's page; ``network_*`` say which
+    hosts a superuser let the set-up reach, and ``secret_names`` which variables of the worker it gets. Both end when
+    its command, its variables or the folder change, whoever changes them (ADR 0067).
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -36,7 +38,9 @@ class Workspace(models.Model):
     allowed_at = models.DateTimeField(null=True, blank=True, editable=False)
     setup_command = models.TextField(blank=True, editable=False)
     test_command = models.CharField(max_length=2000, blank=True, editable=False)
+    variables = models.JSONField(default=dict, editable=False)
     network_hosts = models.JSONField(default=list, editable=False)
+    secret_names = models.JSONField(default=list, editable=False)
     network_for = models.CharField(max_length=64, blank=True, editable=False)
     network_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.PROTECT, related_name="+"
@@ -53,15 +57,24 @@ class Workspace(models.Model):
         return self.name
 
     @property
-    def what_may_reach_hosts(self) -> str:
-        """The hash of what a grant is for: this command, in this folder."""
-        return hashlib.sha256(f"{self.path}\0{self.setup_command}".encode()).hexdigest()
+    def what_a_grant_is_for(self) -> str:
+        """The hash of it: this command, with these variables, in this folder."""
+        variables = f"\0{json.dumps(self.variables, sort_keys=True)}" if self.variables else ""
+        return hashlib.sha256(f"{self.path}\0{self.setup_command}{variables}".encode()).hexdigest()
+
+    @property
+    def _is_granted(self) -> bool:
+        return bool(self.network_by_id) and self.network_for == self.what_a_grant_is_for
 
     @property
     def granted_hosts(self) -> list[str]:
         """Those that its set-up may reach now."""
-        is_for_this = bool(self.network_by_id) and self.network_for == self.what_may_reach_hosts
-        return list(self.network_hosts) if is_for_this else []
+        return list(self.network_hosts) if self._is_granted else []
+
+    @property
+    def granted_secrets(self) -> list[str]:
+        """Names of the variables of its worker that its set-up gets now."""
+        return list(self.secret_names) if self._is_granted else []
 
 
 class Task(models.Model):

@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -129,12 +130,14 @@ class SystemClock:
 ReadRules = Callable[[], tuple[AccessRule, ...]]
 Audit = Callable[[Mapping[str, Json]], None]
 Refused = Callable[[str], str]
+ReadVariables = Callable[[], Mapping[str, str]]
 
 
 class LiveTools:
-    """Port Tools with the project's access rules as they are now, re-read every ``RULES_FRESH_S`` seconds."""
+    """Port Tools with the project's access rules and the workspace's variables as they are now, re-read every
+    ``RULES_FRESH_S`` seconds. Every call gets the variables here, whoever describes it: an approval binds them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # wired in two places
         self,
         agent_type: str,
         read_rules: ReadRules,
@@ -142,12 +145,14 @@ class LiveTools:
         stored: blobs.Stored,
         save_blob: Callable[[bytes], str],
         refused: Refused = lambda path: "",
+        read_variables: ReadVariables = dict,
     ) -> None:
         self._agent_type, self._read_rules, self._audit = agent_type, read_rules, audit
-        self._refused = refused
+        self._refused, self._read_variables = refused, read_variables
         self._stored, self._save_blob = stored, save_blob
         self._read_at = 0.0
         self._rules: tuple[AccessRule, ...] | None = None
+        self._variables: Mapping[str, str] = {}
         self._level: SandboxLevel | None = None
         self._service = self._fresh()
 
@@ -155,38 +160,41 @@ class LiveTools:
         return self._service.specs()
 
     async def judge(self, call: ToolCall, context: p.CallContext) -> p.Judgement:
-        return await self._fresh().judge(call, context)
+        return await self._fresh().judge(call, self._with_variables(context))
 
     async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
-        return await self._service.execute(call, context, on_output)
+        return await self._service.execute(call, self._with_variables(context), on_output)
 
     async def look(self, call: ToolCall, context: p.CallContext) -> Mapping[str, Json]:
-        return await self._service.look(call, context)
+        return await self._service.look(call, self._with_variables(context))
 
     def obeyed(self, context: p.CallContext) -> str:
-        return self._service.obeyed(context)
+        return self._service.obeyed(self._with_variables(context))
 
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
-        return await self._service.verify(call, context)
+        return await self._service.verify(call, self._with_variables(context))
 
     async def plan_undo(self, call: ToolCall, context: p.CallContext) -> Compensation | None:
-        return await self._service.plan_undo(call, context)
+        return await self._service.plan_undo(call, self._with_variables(context))
 
     def access_of(self, call: ToolCall, context: p.CallContext, agent_type: str) -> Access:
         """See ``ToolGateway.access_of``."""
-        return self._fresh().access_of(call, context, agent_type)
+        return self._fresh().access_of(call, self._with_variables(context), agent_type)
 
     def snapshot(self, context: p.CallContext) -> str:
         """Keep the workspace as it is (SPEC O3); see ``ToolGateway.snapshot``."""
-        return self._service.snapshot(context)
+        return self._service.snapshot(self._with_variables(context))
 
     async def learn_undo(self, call: ToolCall, context: p.CallContext, planned: Compensation) -> Compensation | None:
-        return await self._service.learn_undo(call, context, planned)
+        return await self._service.learn_undo(call, self._with_variables(context), planned)
+
+    def _with_variables(self, context: p.CallContext) -> p.CallContext:
+        return replace(context, environment=self._variables)
 
     def _fresh(self) -> ToolGateway:
         if time.monotonic() - self._read_at < RULES_FRESH_S:
             return self._service
-        rules, level = self._read_rules(), sandbox_level()
+        rules, level, self._variables = self._read_rules(), sandbox_level(), self._read_variables()
         self._read_at = time.monotonic()
         if (rules, level) != (self._rules, self._level):
             self._rules, self._level = rules, level
@@ -209,6 +217,10 @@ _RULES = (
     "SELECT access, agent_type, tool, operation, paths, note FROM loops_accessrule WHERE project_id = %s ORDER BY id"
 )
 _COLLEAGUES = "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AND id <> %s AND is_active ORDER BY name"
+_VARIABLES = (
+    "SELECT w.variables FROM loops_task t JOIN loops_workspace w ON w.id = t.workspace_id "
+    "WHERE t.id = %s AND w.variables <> '{}'"
+)
 _IN_PLACE = (
     "SELECT name, path, NOT copy_for_each_run, "
     "allowed_path = %(path)s AND allowed_in_place AND allowed_by_id IS NOT NULL FROM loops_workspace "
@@ -231,7 +243,18 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] | None
 
     stored, refused = blobs.Stored(connection), refusing(run, connection)
     rules = rules_of(run.project_id, connection)
-    return LiveTools(run.agent.agent_type, rules, audit, stored, save_blob or stored.save, refused)
+    variables = variables_of(run.task_id, connection)
+    return LiveTools(run.agent.agent_type, rules, audit, stored, save_blob or stored.save, refused, variables)
+
+
+def variables_of(task_id: str, connection: Any) -> ReadVariables:
+    """The variables of a task's workspace, read whenever they are asked for."""
+
+    def read_variables() -> Mapping[str, str]:
+        found = connection.execute(_VARIABLES, [task_id]).fetchone()
+        return dict(journal.from_jsonb(found[0])) if found else {}
+
+    return read_variables
 
 
 def rules_of(project_id: str, connection: Any) -> ReadRules:

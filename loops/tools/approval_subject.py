@@ -16,6 +16,7 @@ from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.workspace import Workspace
 
 VERSION = 1
+VARIABLES = "the variables of the workspace"
 
 
 def build_subject(  # noqa: PLR0913  # each is one part of the binding
@@ -43,13 +44,18 @@ def build_subject(  # noqa: PLR0913  # each is one part of the binding
         "schema_sha256": found.schema_sha256,
         "arguments": arguments,
         "cwd": {"path": workspace.beneath.root, "inode": workspace.beneath.inode, "directory": operands.directory},
-        "environment_sha256": digest(dict(environment(context.environment))),
+        "environment_sha256": environment_sha256(context),
         "operands": {name: _hash(workspace, name) for name in names},
         "destination": {"hosts": list(operands.hosts), "method": operands.method},
         "server": {"identity": spec.server, "tool_sha256": found.schema_sha256 if spec.server else ""},
         "policy_version": policy_version,
         "sandbox_level": sandbox_level,
     }
+
+
+def environment_sha256(context: CallContext) -> str:
+    """Of all that a command of this call finds in its environment."""
+    return digest(environment(context.environment))
 
 
 def touched(operands: Operands) -> list[str]:

@@ -27,8 +27,8 @@ from loops.engine.values import (
 )
 from loops.tools import command_inputs, snapshots
 from loops.tools.alternatives import alternatives
-from loops.tools.approval_subject import build_subject, changed_scripts, touched
-from loops.tools.canonical import canonical, problems
+from loops.tools.approval_subject import VARIABLES, build_subject, changed_scripts, environment_sha256, touched
+from loops.tools.canonical import canonical, digest, problems
 from loops.tools.diffs import DiffError
 from loops.tools.execution import perform
 from loops.tools.fence import Fence
@@ -145,7 +145,8 @@ class ToolGateway:
     def obeyed(self, context: CallContext) -> str:
         """SHA-256 over all that a command would obey now; "" where that cannot be told whole."""
         with suppress(PathRefused, OSError), self._workspace(context) as workspace:
-            return command_inputs.whole(workspace)
+            stands = command_inputs.whole(workspace)
+            return digest([stands, dict(context.environment)]) if stands and context.environment else stands
         return ""
 
     async def verify(self, call: ToolCall, context: CallContext) -> Verified:
@@ -334,7 +335,8 @@ class ToolGateway:
         if bound is None:
             return None
         scripts = changed_scripts(bound, found.tool.operands(call.arguments, run).scripts, run.workspace)
-        if not (changed := scripts or command_inputs.changed(bound, run)):
+        others = [] if bound["environment_sha256"] == environment_sha256(context) else [VARIABLES]
+        if not (changed := scripts or command_inputs.changed(bound, run) or others):
             return None
         return _failed(f"changed since it was approved: {', '.join(changed)}; ask again", FailureKind.CRITICAL)
 

@@ -19,7 +19,7 @@ from loops.services import setups as service
 from loops.services.access import NotAllowed
 from loops.services.people import NotPossible
 from loops.web import access
-from loops.workspaces import copies
+from loops.workspaces import copies, variables
 
 EARLIER = 5
 LOOKS = {"ready": "good", "failed": "bad", "stopped": "bad", "waiting": "wait", "running": "wait"}
@@ -46,17 +46,17 @@ def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
     draft = {
         "command": row.setup_command,
         "tests": row.test_command,
+        "variables": "\n".join(variables.lines(row.variables)),
         "hosts": "\n".join(row.granted_hosts),
+        "secrets": "\n".join(row.granted_secrets),
     }
     status = 200
     if request.method == "POST":
-        draft = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in draft}
-        allowed = draft["hosts"].split() if "hosts" in request.POST else None
+        posted = {name: request.POST[name].replace("\r\n", "\n") for name in draft if name in request.POST}
+        draft |= posted
         try:
-            warnings = service.state(
-                actor=request.user, workspace=row, command=draft["command"], tests=draft["tests"], allowed=allowed
-            )
-        except (NotAllowed, NotPossible) as refusal:
+            warnings = service.state(actor=request.user, workspace=row, stated=_stated(posted))
+        except (NotAllowed, NotPossible, ValueError) as refusal:
             messages.error(request, str(refusal))
             status = 422
         else:
@@ -67,6 +67,13 @@ def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
     context = {**_live(request, row), "draft": draft, "refused": copies.refusal(row)}
     context["may_change"] = access.roles(request).may(row.project_id, ADMINISTER)
     return render(request, "loops/workspace.html", context, status=status)
+
+
+def _stated(posted: dict[str, str]) -> service.Stated:
+    """What is not sent stays as it is. Raises ValueError."""
+    named = variables.parse(posted["variables"].split("\n")) if "variables" in posted else None
+    hosts, secrets = (posted[name].split() if name in posted else None for name in ("hosts", "secrets"))
+    return service.Stated(posted.get("command"), posted.get("tests"), named, hosts, secrets)
 
 
 @login_required

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import mmap
 import os
 import shutil
 import socket
 import time
 import uuid
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -21,7 +23,7 @@ from django.utils import timezone
 
 from loops.engine.text.truncation import shortened
 from loops.llm.endpoints.addresses import is_never_a_model, is_of_this_machine
-from loops.masking import known
+from loops.masking import StreamMasker, known
 from loops.models import Setup
 from loops.runs.composition import command_records, sandbox_level
 from loops.tools.limits import GIB, Limits
@@ -32,7 +34,7 @@ from loops.tools.sandbox.network.proxy import Proxy, Request
 from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome, run_inside
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import CACHES, Workspace
-from loops.workspaces import copies, setups
+from loops.workspaces import copies, setups, variables
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 logger = logging.getLogger(__name__)
@@ -44,6 +46,9 @@ STRAY_S = 86_400
 MOST_HOSTS = 100
 MOST_TAKEN = 50
 HOST_CHARS = 253
+NO_SECRETS = (
+    "a secret needs a set-up that no other command can look into, which this machine cannot give it (bubblewrap)"
+)
 _NAME = "setup-"
 _VARIABLES = {"PIP_NO_CACHE_DIR": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_cache": "/tmp/npm"}  # noqa: S108
 _VARIABLES |= {"UV_CACHE_DIR": "/tmp/uv", "npm_config_update_notifier": "false", "npm_config_fund": "false"}  # noqa: S108
@@ -60,9 +65,18 @@ class _Log:
 
     text: str = ""
     requests: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    streams: defaultdict[str, StreamMasker] = field(default_factory=lambda: defaultdict(StreamMasker))
 
     def hear(self, stream: str, chunk: bytes) -> None:
-        self.text = (self.text + clean_text(chunk))[-LOG_CHARS:]
+        self._add(self.streams[stream].feed(clean_text(chunk)))
+
+    def heard_all(self) -> None:
+        """Nothing comes any more: what might have been the beginning of a secret was none."""
+        for stream in self.streams.values():
+            self._add(stream.finish())
+
+    def _add(self, text: str) -> None:
+        self.text = (self.text + text)[-LOG_CHARS:]
 
     def note(self, request: Request) -> None:
         key = (shortened(request.host, HOST_CHARS), request.why_not)
@@ -127,27 +141,32 @@ def _build(setup: Setup, work: Path, log: _Log) -> None:
         raise Failed(f"Commands are refused here: {level.warning}")
     if setup.hosts and level.level < FULL:
         raise Failed(f"It may reach {', '.join(setup.hosts)}, but {NO_NETWORK}.")
+    if setup.secrets and level.level < FULL:
+        raise Failed(f"It gets {', '.join(setup.secrets)}, but {NO_SECRETS}.")
+    secrets = variables.secret_values(setup.secrets)
     source = copies.existing(workspace)
-    key = setups.key_of(workspace, source)
+    key = setups.key_of(setup.command, setup.variables, source)
     copies.fill_for_setup(source, work)
     before = set(_paths(work))
-    outcome = asyncio.run(_run(setup, work, log))
+    outcome = asyncio.run(_run(setup, work, log, {**setup.variables, **secrets}))
     for one in outcome.taken[:MOST_TAKEN]:
         log.hear("stderr", f"{'not as it was' if one.stays else 'taken away'}: {one.path}: {one.why}\n".encode())
+    log.heard_all()
     if outcome.finished.exit_code:
         why = outcome.finished.killed or f"exit code {outcome.finished.exit_code}"
         raise Failed(f"The command ended with {why}.")
     _tell(setup, log, setups.COMES_WITHIN)  # copying takes a while
-    kept = _keep(setup, work, before)
+    kept = _keep(setup, work, before, secrets)
     if not setups.end(setup, State.READY, key=key, built_at=setups.seen_at(work), **kept, **log.shown()):
         shutil.rmtree(setups.folder(setup), ignore_errors=True)
     setups.forget_older(setup)
 
 
-async def _run(setup: Setup, work: Path, log: _Log) -> Outcome:
+async def _run(setup: Setup, work: Path, log: _Log, variables: Mapping[str, str]) -> Outcome:
     network = str(_network(work)) if setup.hosts else ""
     words = ("/bin/bash", "-c", setup.command)
-    job = Job(words, LIMITS.command_max_s, environment=_VARIABLES, network=network, run=f"setup {setup.pk}")
+    environment = _VARIABLES | variables
+    job = Job(words, LIMITS.command_max_s, environment=environment, network=network, run=f"setup {setup.pk}")
     proxy = Proxy(hosts(setup.hosts), is_never_reached, log.note)
     with Workspace(str(work), LIMITS, made=True, records=command_records()) as workspace:
         async with proxy.listening(str(_network(work))):
@@ -157,6 +176,7 @@ async def _run(setup: Setup, work: Path, log: _Log) -> Outcome:
             while not (await asyncio.wait([running], timeout=EVERY_S))[0]:
                 if not await asyncio.to_thread(_tell_aside, setup, log):
                     running.cancel()
+    log.heard_all()
     try:
         return running.result()
     except asyncio.CancelledError:
@@ -188,7 +208,7 @@ def _paths(work: Path) -> Iterator[str]:
         yield from (os.path.normpath(f"{here}/{name}") for name in (*folders, *files))
 
 
-def _keep(setup: Setup, work: Path, before: set[str]) -> dict[str, int]:
+def _keep(setup: Setup, work: Path, before: set[str], secrets: Mapping[str, str]) -> dict[str, int]:
     """Copy what is new to where it stays; how many files, and their size in bytes."""
     draft, place = _made(work), setups.folder(setup)
     for folder, folders, files in os.walk(work):
@@ -207,7 +227,22 @@ def _keep(setup: Setup, work: Path, before: set[str]) -> dict[str, int]:
         copy.run()
         if not copy.files:
             raise Failed("The command succeeded, but no new file lies in the folder.")
+        if secrets and (held := _holding(place, secrets)):
+            raise Failed(f"{held}, and runs would read it. Have the command leave it out.")
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
     return {"files": copy.files, "size": copy.bytes}
+
+
+def _holding(place: Path, secrets: Mapping[str, str]) -> str:
+    """The first file with a secret in it, in words."""
+    for folder, _, files in os.walk(place):
+        for file in (Path(folder, name) for name in files):
+            if file.is_symlink() or not file.stat().st_size:
+                continue
+            with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                for name, value in secrets.items():
+                    if data.find(value.encode()) >= 0:
+                        return f"{file.relative_to(place)} holds the value of {name}"
+    return ""

@@ -33,7 +33,10 @@ def measure(asked: Preflight) -> list[dict[str, Any]]:
         with _folder(asked) as folder:
             connection = journal.raw_connection()
             rules, stored = rules_of(asked.project_id, connection), blobs.Stored(connection)
-            tools = LiveTools(asked.agent_type, rules, lambda event: None, stored, sha256_hex)
+            variables = asked.workspace.variables if asked.workspace is not None else {}
+            tools = LiveTools(
+                asked.agent_type, rules, lambda event: None, stored, sha256_hex, read_variables=lambda: variables
+            )
             return asyncio.run(_run(tools, asked, folder))
     except (WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
         return [_result(asked.commands[0], "error", str(error))]

@@ -7,11 +7,12 @@ Tests need packages, and a repository names them without holding them. The comma
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shlex
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
@@ -67,7 +68,7 @@ State = Setup.State
 def ready(workspace: Workspace, source: Path, run: Run | None = None) -> Setup:
     """The set-up for the folder as it is now. Raises WorkspaceElsewhere while there is none, and orders it; raises
     WorkspaceUnusable where it failed since ``run`` was submitted."""
-    key = key_of(workspace, source)
+    key = key_of(workspace.setup_command, workspace.variables, source)
     rows = Setup.objects.filter(workspace=workspace)
     found = rows.filter(key=key, state=State.READY).first()
     if found is not None:
@@ -112,11 +113,14 @@ def order(workspace: Workspace, key: str = "", actor: Any = None) -> Setup | Non
                 workspace=workspace,
                 key=key,
                 command=workspace.setup_command,
+                variables=workspace.variables,
                 hosts=workspace.granted_hosts,
+                secrets=workspace.granted_secrets,
                 ordered_by=actor,
                 until=timezone.now() + COMES_WITHIN,
             )
-            detail = {"workspace": workspace.name, "command": setup.command, "hosts": setup.hosts}
+            granted = {"hosts": setup.hosts, "secrets": setup.secrets}
+            detail = {"workspace": workspace.name, "command": setup.command, **granted}
             audit.record("workspace.setup", actor=actor, project=workspace.project, detail=detail)
             hand_over(JOB, setup=str(setup.pk))
             return setup
@@ -194,11 +198,14 @@ def _naming_their_place(target: Path) -> Iterator[Path]:
                 yield file
 
 
-def key_of(workspace: Workspace, source: Path) -> str:
-    """The hash of what a set-up depends on: its words, and the files that name dependencies or that it names."""
+def key_of(command: str, variables: Mapping[str, str], source: Path) -> str:
+    """The hash of what a set-up depends on: its words, its variables, and the files that name dependencies or that it
+    names."""
     digest = hashlib.sha256(_FORMAT)
-    digest.update(workspace.setup_command.encode())
-    named = {word.removeprefix("./") for word in _words(workspace.setup_command)}
+    digest.update(command.encode())
+    if variables:
+        digest.update(b"\0" + json.dumps(variables, sort_keys=True).encode() + b"\0")
+    named = {word.removeprefix("./") for word in _words(command)}
     with roots().opened(str(source)) as top:
         for path, content in islice(_files(top, named), MOST_FILES):
             digest.update(b"\0" + os.fsencode(path) + b"\0" + content)

@@ -211,7 +211,7 @@ def test_from_the_source_distribution_to_the_patch(factory: Any, project: Publis
         project=where, name=project.name, path=str(source), allowed_by=boss, allowed_path=str(source)
     )
     hosts = NODE if project.is_node else PYTHON
-    setups.state(actor=boss, workspace=workspace, command=project.setup, tests=project.tests, allowed=hosts)
+    setups.state(actor=boss, workspace=workspace, stated=setups.Stated(project.setup, project.tests, hosts=hosts))
     first, took = delivered(boss, where, agent, workspace, project)
     second, again = delivered(boss, where, agent, workspace, project)
     built = Setup.objects.get(workspace=workspace)

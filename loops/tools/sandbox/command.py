@@ -25,6 +25,7 @@ ENVIRONMENT = ".venv"
 _PROGRAMS = "/usr/local/bin:/usr/bin:/bin"
 _PIPE = 32_768
 _NEVER_PASSED = ("LD_", "PYTHON", "GIT_", "BASH_", "PERL5", "RUBY", "NODE_", "DYLD_", "GLIBC_", "MALLOC_", "PYTEST_")
+_PASSED = frozenset({"NODE_ENV", "NODE_AUTH_TOKEN"})
 _NEVER_PASSED_NAMES = frozenset({"PATH", "ENV", "IFS", "HOME", "SHELL", "SHELLOPTS", "PS4", "PROMPT_COMMAND", "TMPDIR"})
 
 
@@ -102,8 +103,12 @@ class Prepared:
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of a command: fixed names plus the project's allow-list, less names that run code."""
-    fixed = {
+    """The whole environment of a command: fixed names plus those of its workspace, less names that run code."""
+    return {name: value for name, value in extra.items() if passable(name) and "\0" not in value} | _fixed()
+
+
+def _fixed() -> dict[str, str]:
+    return {
         "PATH": ":".join((f"{WORKSPACE}/{ENVIRONMENT}/bin", _PROGRAMS, *_more_programs())),
         "HOME": HOME,
         "TMPDIR": TMP,
@@ -122,7 +127,6 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
         "GIT_COMMITTER_NAME": "agent",
         "GIT_COMMITTER_EMAIL": "agent@localhost",
     }
-    return {name: value for name, value in extra.items() if passable(name) and "\0" not in value} | fixed
 
 
 def _more_programs() -> list[str]:
@@ -131,5 +135,12 @@ def _more_programs() -> list[str]:
 
 def passable(name: str) -> bool:
     """False for names by which an environment runs code or changes what a command means."""
+    if name in _PASSED:
+        return True
     plain = name.isascii() and name.replace("_", "a").isalnum()
     return plain and name not in _NEVER_PASSED_NAMES and not name.startswith(_NEVER_PASSED)
+
+
+def settable(name: str) -> bool:
+    """May a person set it for the commands of a workspace: is it passed, and not set by the sandbox itself?"""
+    return passable(name) and name not in {*_fixed(), REPORTS}

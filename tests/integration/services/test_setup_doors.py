@@ -21,6 +21,8 @@ from tests.unit.tools.harness import reachable
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4", "S4", "T2", "T3")]
 MAKE = "mkdir .venv && echo installed | tee .venv/it"
 
+NOTHING = {"variables": {}, "hosts": [], "secrets": []}
+
 
 class Shop:
     def __init__(self, folder: Path) -> None:
@@ -77,7 +79,7 @@ def by_a_worker(setup_id: str) -> bool:
 
 def test_by_the_api_from_the_command_to_the_log(shop: Shop) -> None:
     admin = shop.client("admin")
-    assert admin.get(shop.address).json() == {"command": "", "tests": "", "hosts": [], "latest": None}
+    assert admin.get(shop.address).json() == {"command": "", "tests": "", "latest": None} | NOTHING
     answer = admin.patch(shop.address, {"command": MAKE, "tests": "make test"}, format="json")
     assert (answer.status_code, answer.json()["command"]) == (200, MAKE)
     answer = shop.client("operator").post(shop.address, {"action": "run"}, format="json")

@@ -22,6 +22,7 @@ from loops.services import preflight, setups
 from loops.services.access import NotAllowed
 from loops.services.models import ensure_script
 from loops.services.people import NotPossible
+from loops.services.setups import Stated
 from loops.services.tasks import submit_task
 from loops.storage import facts_by_kind, journal
 from loops.tools.sandbox import capability
@@ -52,7 +53,10 @@ class Shop:
         self.agent = make.agent(self.project, name="E", actor_model=ensure_script("asks_a_question", pace=0))
 
     def says(self, command: str, hosts: list[str] | None = None) -> None:
-        setups.state(actor=self.boss, workspace=self.workspace, command=command, tests="tool", allowed=hosts)
+        self.states(self.boss, command=command, tests="tool", hosts=hosts)
+
+    def states(self, actor: Any, **stated: Any) -> list[str]:
+        return setups.state(actor=actor, workspace=self.workspace, stated=Stated(**stated))
 
     def runs_setup(self, command: str, hosts: list[str] | None = None) -> Setup:
         self.says(command, hosts)
@@ -121,9 +125,9 @@ def test_what_it_depends_on(shop: Shop, name: str) -> None:
     file.parent.mkdir(exist_ok=True)
     file.write_text("true\n")
     shop.says("sh scripts/bootstrap.sh")
-    before = kept.key_of(shop.workspace, shop.folder)
+    before = kept.key_of(shop.workspace.setup_command, {}, shop.folder)
     file.write_text("true # and more\n")
-    assert kept.key_of(shop.workspace, shop.folder) != before
+    assert kept.key_of(shop.workspace.setup_command, {}, shop.folder) != before
 
 
 def test_a_run_waits_for_it_and_goes_on(shop: Shop) -> None:
@@ -222,10 +226,10 @@ def test_what_would_act_on_others_is_taken_away_and_said(shop: Shop) -> None:
 
 class TestWhoMay:
     def test_say_what_runs(self, shop: Shop) -> None:
-        setups.state(actor=shop.admin, workspace=shop.workspace, command=MAKE, tests="make test")
+        shop.states(shop.admin, command=MAKE, tests="make test")
         assert (shop.workspace.setup_command, shop.workspace.test_command) == (MAKE, "make test")
         with pytest.raises(NotAllowed):
-            setups.state(actor=shop.operator, workspace=shop.workspace, command="true", tests="")
+            shop.states(shop.operator, command="true", tests="")
         with pytest.raises(NotAllowed):
             setups.run(actor=make.user("vera", viewer=shop.project), workspace=shop.workspace)
         shop.workspace.refresh_from_db()
@@ -233,15 +237,13 @@ class TestWhoMay:
 
     def test_let_it_reach_hosts(self, shop: Shop) -> None:
         with pytest.raises(NotPossible, match="for a superuser to say"):
-            setups.state(actor=shop.admin, workspace=shop.workspace, command=MAKE, tests="", allowed=["pypi.org"])
+            shop.states(shop.admin, command=MAKE, tests="", hosts=["pypi.org"])
         assert AuditEvent.objects.filter(kind="access.refused", actor=shop.admin).exists()
         shop.says(MAKE, ["PyPI.org", "files.pythonhosted.org"])
         assert shop.workspace.granted_hosts == ["files.pythonhosted.org", "pypi.org"]
         granted = AuditEvent.objects.get(kind="workspace.network")
         assert (granted.actor, granted.detail["hosts"]) == (shop.boss, ["files.pythonhosted.org", "pypi.org"])
-        setups.state(
-            actor=shop.admin, workspace=shop.workspace, command=MAKE, tests="t", allowed=shop.workspace.granted_hosts
-        )
+        shop.states(shop.admin, command=MAKE, tests="t", hosts=shop.workspace.granted_hosts)
         assert shop.workspace.granted_hosts, "as it was is no change"
 
     @pytest.mark.parametrize("what", ["setup_command", "path"])
@@ -257,8 +259,10 @@ class TestWhoMay:
 
     def test_who_ends_it_by_another_command_is_told(self, shop: Shop) -> None:
         shop.says(MAKE, ["pypi.org"])
-        told = setups.state(actor=shop.admin, workspace=shop.workspace, command="make", tests="")
-        assert told == ["The set-up may not reach pypi.org any more: a superuser allowed it for another command."]
+        told = shop.states(shop.admin, command="make", tests="")
+        assert told == [
+            "The set-up may not reach pypi.org any more: a superuser allowed it for another command or other variables."
+        ]
 
     @pytest.mark.parametrize(
         ("command", "tests", "why"),
@@ -266,12 +270,12 @@ class TestWhoMay:
     )
     def test_what_is_no_command(self, shop: Shop, command: str, tests: str, why: str) -> None:
         with pytest.raises(NotPossible, match=why):
-            setups.state(actor=shop.boss, workspace=shop.workspace, command=command, tests=tests)
+            shop.states(shop.boss, command=command, tests=tests)
 
     def test_it_is_for_copies(self, shop: Shop) -> None:
         shop.workspace.copy_for_each_run = False
         with pytest.raises(NotPossible, match="A set-up is for copies"):
-            setups.state(actor=shop.boss, workspace=shop.workspace, command=MAKE, tests="")
+            shop.states(shop.boss, command=MAKE, tests="")
 
     def test_nothing_to_run(self, shop: Shop) -> None:
         with pytest.raises(NotPossible, match="no set-up command"):
