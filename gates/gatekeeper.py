@@ -139,7 +139,7 @@ def _what(cursor: Any, gate_id: str, fresh: bytes) -> list[str]:
     files = command_inputs.differences(
         *(command_inputs.states_of(each.get("workspace"), _reader(cursor)) for each in (approved, now))
     )
-    named = [part.replace("_", " ") for part in parts if part != "workspace" or not files]
+    named = [part.removesuffix("_sha256").replace("_", " ") for part in parts if part != "workspace" or not files]
     return [*named, *command_inputs.in_words(files)] if files and "workspace" in parts else named
 
 

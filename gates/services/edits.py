@@ -40,10 +40,9 @@ def judged_edit(gate: Gate, arguments: dict[str, Any]) -> bytes:
 
 def _as_shown(edited: bytes, shown: bytes) -> bytes:
     """``edited`` with all that the call would find as it stood when the card was made: whoever edited the words of a
-    call has not seen what became of its files meanwhile, and is asked again."""
+    call has not seen what became of its files and variables meanwhile, and is asked again."""
     new, old = json.loads(edited), json.loads(shown)
-    if "workspace" in new and "workspace" in old:
-        new["workspace"] = old["workspace"]
+    new |= {part: old[part] for part in ("workspace", "environment_sha256") if part in new and part in old}
     new["operands"] |= {name: state for name, state in old.get("operands", {}).items() if name in new["operands"]}
     return canonical.encode(new)
 

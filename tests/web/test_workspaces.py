@@ -60,6 +60,45 @@ def test_an_admin_states_it_and_a_superuser_lets_it_reach_hosts(house: Any, shop
     assert "may not reach nexus:8081, registry.npmjs.org any more" in said
 
 
+def test_an_admin_sets_variables_and_a_superuser_names_secrets(house: Any, shop: Workspace) -> None:
+    chief = Client()
+    chief.force_login(make.user("carla", admin=house.project))
+    assert "Saved." in post(chief, shop, command="npm ci", variables="TZ=UTC\r\nCI=1\r\n").content.decode()
+    answer = post(chief, shop, secrets="SHOP_TOKEN")
+    assert (answer.status_code, "which secrets it gets, is for a superuser" in answer.content.decode()) == (422, True)
+    said = post(house.client("admin"), shop, secrets="SHOP_TOKEN\r\nNPM_TOKEN").content.decode()
+    assert (">CI=1\nTZ=UTC</textarea>" in said, ">NPM_TOKEN\nSHOP_TOKEN</textarea>" in said) == (True, True)
+    shop.refresh_from_db()
+    assert (shop.setup_command, shop.variables) == ("npm ci", {"CI": "1", "TZ": "UTC"}), "what is not sent stays"
+    page = chief.get(reverse("workspace", args=[shop.pk])).content.decode()
+    assert ("NPM_TOKEN, SHOP_TOKEN" in page, 'name="secrets"' in page) == (True, False)
+    assert "may not get NPM_TOKEN, SHOP_TOKEN any more" in post(chief, shop, variables="CI=0").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [("CI=1\nLD_PRELOAD=x.so", "LD_PRELOAD cannot be set"), ("CI=1\nno sign", "is no variable: write NAME=value")],
+)
+def test_refused_variables_come_back_with_every_word(
+    house: Any, shop: Workspace, open_page: Any, variables: str, why: str
+) -> None:
+    page = open_page(reverse("workspace", args=[shop.pk]))
+    page.get_by_label("Set-up command").fill("make all")
+    page.get_by_label("Variables").fill(variables)
+    page.get_by_label("Secrets for the set-up").fill("SHOP_TOKEN")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text(why)).to_be_visible()
+    expect(page.get_by_label("Variables")).to_have_value(variables)
+    expect(page.get_by_label("Set-up command")).to_have_value("make all")
+    expect(page.get_by_label("Secrets for the set-up")).to_have_value("SHOP_TOKEN")
+    page.get_by_label("Variables").fill("CI=1")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    expect(page.get_by_label("Variables")).to_have_value("CI=1")
+    shop.refresh_from_db()
+    assert (shop.variables, shop.granted_secrets) == ({"CI": "1"}, ["SHOP_TOKEN"])
+
+
 def test_what_is_refused_comes_back_with_every_word(house: Any, shop: Workspace) -> None:
     answer = post(house.client("admin"), shop, command="make all", tests="make test", hosts="*.pypi.org")
     said = answer.content.decode()

@@ -90,6 +90,15 @@ def test_by_the_api_from_the_command_to_the_log(shop: Shop) -> None:
     assert (answer.json()["command"], answer.json()["hosts"]) == (MAKE, ["pypi.org"])
 
 
+def test_variables_and_names_of_secrets_by_the_api(shop: Shop) -> None:
+    sent = {"variables": {"TZ": "UTC", "CI": "1"}}
+    assert shop.client("admin").patch(shop.address, sent, format="json").json()["variables"] == sent["variables"]
+    assert shop.client("admin").patch(shop.address, {"tests": "make"}, format="json").json()["variables"], "they stay"
+    answer = shop.client("boss").patch(shop.address, {"secrets": ["SHOP_TOKEN"]}, format="json")
+    assert (answer.json()["secrets"], answer.json()["tests"]) == (["SHOP_TOKEN"], "make")
+    assert shop.client("admin").patch(shop.address, {"variables": {}}, format="json").json()["secrets"] == []
+
+
 @pytest.mark.parametrize(
     ("who", "reads", "changes", "runs"),
     [("admin", 200, 200, 202), ("operator", 200, 403, 202), ("viewer", 404, 404, 404), ("outsider", 404, 404, 404)],
@@ -99,6 +108,10 @@ def test_who_may_by_the_api(shop: Shop, who: str, reads: int, changes: int, runs
     Workspace.objects.update(setup_command=MAKE)
     assert client.get(shop.address).status_code == reads
     assert client.patch(shop.address, {"tests": "true"}, format="json").status_code == changes
+    assert client.patch(shop.address, {"variables": {"CI": "1"}}, format="json").status_code == changes
+    assert client.patch(shop.address, {"secrets": ["SHOP_TOKEN"]}, format="json").status_code == {200: 409}.get(
+        changes, changes
+    )
     assert client.post(shop.address, {"action": "run"}, format="json").status_code == runs
     assert Setup.objects.count() == (runs == 202)
 
@@ -113,6 +126,11 @@ def test_who_may_by_the_api(shop: Shop, who: str, reads: int, changes: int, runs
         ({"hosts": "pypi.org"}, 400, "list"),
         ({"hosts": ["*.org"]}, 409, "is no host"),
         ({"other": 1}, 400, "other"),
+        ({"secrets": ["SHOP_TOKEN"]}, 409, "which secrets it gets, is for a superuser to say"),
+        ({"variables": {"LD_PRELOAD": "x.so"}}, 409, "LD_PRELOAD cannot be set"),
+        ({"variables": {"A": "b\nc"}}, 409, "one line of printable characters"),
+        ({"variables": {"A": 7}}, 400, "Not a valid string"),
+        ({"variables": ["A=1"]}, 400, "dictionary"),
     ],
 )
 def test_what_is_refused_by_the_api(shop: Shop, sent: dict[str, Any], status: int, said: str) -> None:
@@ -140,6 +158,21 @@ def test_at_a_terminal(shop: Shop) -> None:
     assert out.startswith("installed\nready: 1 files in ")
     assert "latest: ready: 1 files" in shop.type("operator")[0]
     assert shop.type("operator", "--stop")[0] == "None is under way.\n"
+
+
+def test_variables_and_names_of_secrets_at_a_terminal(shop: Shop) -> None:
+    out, _ = shop.type("admin", "--variable", "TZ=UTC", "--variable", "CI=1")
+    assert out == "set-up: none\ntests: none\nvariable: CI=1\nvariable: TZ=UTC\nhosts: none\n"
+    with pytest.raises(CommandError, match="for a superuser to say"):
+        shop.type("admin", "--secret", "SHOP_TOKEN")
+    assert shop.type("boss", "--secret", "SHOP_TOKEN")[0].endswith("hosts: none\nsecrets: SHOP_TOKEN\n")
+    assert "secrets" not in shop.type("boss", "--no-secrets")[0]
+    for words, why in (("CI", "write NAME=value"), ("PATH=.", "PATH cannot be set")):
+        with pytest.raises(CommandError, match=why):
+            shop.type("admin", "--variable", words)
+    with pytest.raises(CommandError, match="you need the role admin"):
+        shop.type("operator", "--no-variables")
+    assert shop.type("admin", "--no-variables")[0] == "set-up: none\ntests: none\nhosts: none\n"
 
 
 def test_what_fails_at_a_terminal_is_said(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -364,3 +364,17 @@ def test_a_diff_that_is_cut_says_how_long_the_whole_is(tmp_path: Path) -> None:
     assert isinstance(view["diff_chars"], int)
     assert view["diff_chars"] > len(str(view["diff"])) > 400_000
     assert "diff_chars" not in desk.judge("write_file", path="small", content="x").view
+
+
+@pytest.mark.spec("Q5")
+def test_what_was_judged_with_other_variables_does_not_run(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, ASK_ALL, matrix=(), environment={"MODE": "safe"})
+    desk.judge("run_command", command="echo $MODE")
+    desk.context, judged = replace(desk.context, environment={"MODE": "other"}), desk.context
+    refused = desk.run("run_command", command="echo $MODE")
+    assert (refused.ok, refused.error) == (
+        False,
+        "changed since it was approved: the variables of the workspace; ask again",
+    )
+    desk.context = judged
+    assert desk.run("run_command", command="echo $MODE").content.strip().endswith("safe")
