@@ -63,7 +63,12 @@ def fill(run: Run, user: Any, word: str) -> dict[str, Any]:
     BreakerEvent.objects.create(id=new_id(), at=now, what="opened", kind="tool", name="x", why="timeout", run=run.pk)
     AuditEvent.objects.create(kind="run.steered", actor=user, project=run.project, run=run, detail={"said": word})
     workspace = Workspace.objects.create(
-        project=run.project, name=f"{word} set up", path=f"/srv/{word}", setup_command=word, test_command=word
+        project=run.project,
+        name=f"{word} set up",
+        path=f"/srv/{word}",
+        setup_command=word,
+        test_command=word,
+        variables={"SAID": word},
     )
     Setup.objects.create(workspace=workspace, command=word, log=word, why_not=word, state="failed", until=now)
     ids = {

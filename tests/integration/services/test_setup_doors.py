@@ -116,6 +116,7 @@ def test_who_may_by_the_api(shop: Shop, who: str, reads: int, changes: int, runs
     assert Setup.objects.count() == (runs == 202)
 
 
+@pytest.mark.spec("I7")
 @pytest.mark.parametrize(
     ("sent", "status", "said"),
     [

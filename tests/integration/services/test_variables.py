@@ -215,6 +215,7 @@ class TestWhoMay:
         assert (said.detail["variables"], said.detail["changed"]) == (["A", "B", "C"], ["B", "C"])
         assert "brisk" not in str(said.detail)
 
+    @pytest.mark.spec("S3")
     def test_a_known_secret_is_refused_and_the_way_is_said(self, shop: Shop) -> None:
         with pytest.raises(NotPossible, match=r"leave it out\. Nothing was stored\. A superuser can name the variable"):
             shop.states(shop.boss, variables={"LOGIN": "ana:mellow-otter-41"})
