@@ -17,6 +17,7 @@ from loops import models as m
 from loops.admin.base import Checked, GlobalAdmin, OfTheInstallation, RequireReasonMixin, VersionedAdmin
 from loops.agents import packages
 from loops.engine import strategies
+from loops.engine.state.command_limits import COMMAND_LIMITS
 from loops.engine.state.limits import FIELD_OF
 from loops.services import keys as pairing
 from loops.services import model_tests, models
@@ -42,6 +43,7 @@ class PolicyForm(Checked, RequireReasonMixin):
             "own_approval_allowed": "Allow people to approve their own tasks",
             "try_criteria": "Try criteria before a run begins",
             "open_runs_per_person": "Max open runs per person",
+            **{name: row.form_label for name, row in COMMAND_LIMITS.items()},
         }
         help_texts: ClassVar = {
             "confidence_threshold": (

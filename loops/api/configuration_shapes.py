@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from loops.api.inputs import LimitsInput, RawText, Strict
 from loops.api.outputs import ModelOutput
+from loops.engine.state.command_limits import COMMAND_LIMITS
 from loops.models import AccessRule, Agent, ModelConfig, Policy, Workspace
 from loops.services.configuration import LONGEST_REASON, SAY_WHY
 from loops.services.submission import FINAL_REVIEWS
@@ -136,6 +137,7 @@ class AccessRuleOutput(serializers.ModelSerializer):
 OF_POLICY = (
     *("final_review", "gate_expiry_minutes", "expiry_outcome", "sla_minutes", "own_approval_allowed", "warn_at"),
     *("calls_per_reply", "confidence_every_steps", "confidence_threshold", "task_limits", "open_runs_per_person"),
+    *COMMAND_LIMITS,
 )
 
 

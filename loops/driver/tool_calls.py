@@ -18,6 +18,7 @@ from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.failures.breakers import TOOL, Refusal, told, tool_fault
 from loops.engine.state.clearance import words_of
+from loops.engine.state.command_limits import COMMAND_LIMITS
 from loops.engine.state.spec import test_command
 from loops.engine.values import FailureKind, Json, ToolCall, ToolResult, ToolSpec
 from loops.streams import OutputStream
@@ -31,6 +32,8 @@ def idempotency_key(run_id: str, call: ToolCall) -> str:
 
 LEASE_S = 60.0
 """More than the lease of an owner who was lost, and its clock's error."""
+LONGEST_CRITERION_S = float(COMMAND_LIMITS["criterion_seconds"].high)
+"""Of any project: the tool ends at what its own project gives, which may change meanwhile."""
 
 
 class ToolCalls:
@@ -180,7 +183,7 @@ class ToolCalls:
 
     async def execute(self, call: ToolCall, context: p.CallContext, heeds: frozenset[str]) -> ToolResult:
         """Through the TAS, streaming what it prints. What does not end in its time has failed."""
-        seconds = self._longest(call)
+        seconds = max(LONGEST_CRITERION_S if context.is_criterion else 0.0, self._longest(call))
         stream = OutputStream(self._session.ports.feed, self._session.state.step, call.id)
         try:
             work = self._session.ports.tools.execute(call, context, stream.on_output)

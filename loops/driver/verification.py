@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
@@ -83,7 +84,8 @@ async def _measured(
                 return question
             case "":
                 call = call_of(number, criterion)
-                result = await calls.execute(call, calls.context(call), STOP_OR_PAUSE)
+                context = dataclasses.replace(calls.context(call), is_criterion=True)
+                result = await calls.execute(call, context, STOP_OR_PAUSE)
                 clearing.ran()
                 checks.append(_check(criterion, result, find(session, criterion, result)))
             case why:

@@ -78,6 +78,8 @@ class CallContext:
     """The gate at which a person granted this one call against the matrix, used up with its INTENT (SPEC I4)."""
     lease_ends: Callable[[], float] = lambda: inf
     expects: Mapping[str, Json] = field(default_factory=dict)
+    is_criterion: bool = False
+    """It is the command of an acceptance criterion, which gets the time that the project gives to one (SPEC C6)."""
 
 
 @dataclass(frozen=True, slots=True)

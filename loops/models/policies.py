@@ -7,7 +7,9 @@ from django.contrib.postgres.indexes import BrinIndex
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from loops.engine.state.limits import DEFAULTS, LIMITS
+from loops.engine.state import command_limits
+from loops.engine.state.command_limits import COMMAND_LIMITS, CommandLimits
+from loops.engine.state.limits import DEFAULTS, LIMITS, Limit
 from loops.ids import new_id
 from loops.models.people import Project
 from loops.querysets import ProjectScoped
@@ -18,11 +20,17 @@ MOST_OPEN_RUNS = 100
 
 def _amount(name: str, default: int | None = None) -> models.PositiveIntegerField[int, int]:
     """A field for a limit, with the bounds that hold for everybody who sets it."""
-    row = LIMITS[name]
+    return _within(LIMITS[name], getattr(DEFAULTS, name) if default is None else default)
+
+
+def _of_commands(name: str) -> models.PositiveIntegerField[int, int]:
+    """The same for what a command may use."""
+    return _within(COMMAND_LIMITS[name], getattr(command_limits.DEFAULTS, name))
+
+
+def _within(row: Limit, default: int) -> models.PositiveIntegerField[int, int]:
     bounds = [MinValueValidator(row.low), MaxValueValidator(row.high)]
-    return models.PositiveIntegerField(
-        default=getattr(DEFAULTS, name) if default is None else default, validators=bounds, help_text=row.help
-    )
+    return models.PositiveIntegerField(default=default, validators=bounds, help_text=row.help)
 
 
 class ComplexityProfile(models.Model):
@@ -105,6 +113,13 @@ class Policy(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(10_000)],
         help_text="How many runs of one person may be queued, at work or waiting at the same time.",
     )
+    criterion_seconds = _of_commands("criterion_seconds")
+    command_seconds = _of_commands("command_seconds")
+    command_memory_mib = _of_commands("command_memory_mib")
+    command_processes = _of_commands("command_processes")
+    workspace_mib = _of_commands("workspace_mib")
+    workspace_files = _of_commands("workspace_files")
+    command_output_mib = _of_commands("command_output_mib")
 
     objects = ProjectScoped.as_manager()
 
@@ -113,6 +128,11 @@ class Policy(models.Model):
 
     def __str__(self) -> str:
         return f"Policy of {self.project}"
+
+    @property
+    def command_limits(self) -> CommandLimits:
+        """What a command of this project may use."""
+        return CommandLimits(**{name: getattr(self, name) for name in COMMAND_LIMITS})
 
 
 class AccessRule(models.Model):

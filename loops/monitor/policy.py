@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from loops.engine.state.command_limits import COMMAND_LIMITS
 from loops.engine.state.thresholds import THRESHOLDS, Thresholds
 
 
@@ -20,8 +21,9 @@ class Policy:
     """The owner's lease ran out so long ago, and nobody took the run over."""
     model_s: float = 1860.0
     """Longest silence while a model is asked: its own bound and a minute (``driver.model_calls``)."""
-    tool_s: float = 960.0
-    """Longest silence while a tool runs: the longest command and a minute."""
+    tool_s: float = COMMAND_LIMITS["criterion_seconds"].high + 60.0
+    """Longest silence while a tool runs: the longest command of any project and a minute. One that hangs sooner costs
+    its worker the lease, which is noticed at once."""
     other_s: float = 120.0
     usd_per_minute: float = 2.0
     tokens_per_minute: float = 1_000_000.0

@@ -23,6 +23,7 @@ from loops.engine import strategies
 from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.packages import Broken
+from loops.engine.state.command_limits import COMMAND_LIMITS, CommandLimits
 from loops.engine.state.spec import test_command
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult, ToolSpec
 from loops.llm import providers
@@ -32,6 +33,7 @@ from loops.storage import audit_rows, blobs, journal
 from loops.storage.feed import Publisher
 from loops.tools.alternatives import specialist_for
 from loops.tools.gateway import ToolGateway
+from loops.tools.limits import Limits, within
 from loops.tools.policy import AccessRule
 from loops.tools.registry import ToolRegistry
 from loops.tools.sandbox.capability import SandboxLevel, probe
@@ -40,7 +42,8 @@ from loops.tools.workspace_roots import Folders, Roots, lies_in, nested, plain
 log = logging.getLogger(__name__)
 LONGEST_SHOWN = 60
 RULES_FRESH_S = 2.0
-"""A change of the matrix holds for every call judged this much later, in runs under way too."""
+"""A change of the matrix, or of what commands may use, holds for every call judged this much later, in runs under way
+too."""
 
 
 @cache
@@ -127,15 +130,16 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-ReadRules = Callable[[], tuple[AccessRule, ...]]
+ReadRules = Callable[[], tuple[tuple[AccessRule, ...], Limits]]
 Audit = Callable[[Mapping[str, Json]], None]
 Refused = Callable[[str], str]
 ReadVariables = Callable[[], Mapping[str, str]]
 
 
 class LiveTools:
-    """Port Tools with the project's access rules and the workspace's variables as they are now, re-read every
-    ``RULES_FRESH_S`` seconds. Every call gets the variables here, whoever describes it: an approval binds them."""
+    """Port Tools with the project's access rules and limits of commands, and the workspace's variables, as they are now,
+    re-read every ``RULES_FRESH_S`` seconds. Every call gets the variables here, whoever describes it: an approval binds
+    them."""
 
     def __init__(  # noqa: PLR0913  # wired in two places
         self,
@@ -194,7 +198,8 @@ class LiveTools:
     def _fresh(self) -> ToolGateway:
         if time.monotonic() - self._read_at < RULES_FRESH_S:
             return self._service
-        rules, level, self._variables = self._read_rules(), sandbox_level(), self._read_variables()
+        (rules, limits), level = self._read_rules(), sandbox_level()
+        self._variables = self._read_variables()
         self._read_at = time.monotonic()
         if (rules, level) != (self._rules, self._level):
             self._rules, self._level = rules, level
@@ -210,12 +215,14 @@ class LiveTools:
                 stored_blobs=self._stored.among,
                 folders=Folders(run_folders(), self._refused, command_records()),
             )
+        self._service.limits = limits
         return self._service
 
 
 _RULES = (
     "SELECT access, agent_type, tool, operation, paths, note FROM loops_accessrule WHERE project_id = %s ORDER BY id"
 )
+_LIMITS = f"SELECT {', '.join(COMMAND_LIMITS)} FROM loops_policy WHERE project_id = %s"  # noqa: S608  # names of ours
 _COLLEAGUES = "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AND id <> %s AND is_active ORDER BY name"
 _VARIABLES = (
     "SELECT w.variables FROM loops_task t JOIN loops_workspace w ON w.id = t.workspace_id "
@@ -258,14 +265,16 @@ def variables_of(task_id: str, connection: Any) -> ReadVariables:
 
 
 def rules_of(project_id: str, connection: Any) -> ReadRules:
-    """The access matrix of a project, read whenever it is asked for."""
+    """The access matrix of a project and what its commands may use, read whenever they are asked for."""
 
-    def read_rules() -> tuple[AccessRule, ...]:
+    def read_rules() -> tuple[tuple[AccessRule, ...], Limits]:
         rows = connection.execute(_RULES, [project_id]).fetchall()
-        return tuple(
+        rules = tuple(
             AccessRule(Access(access), agent_type, tool, operation, tuple(journal.from_jsonb(paths)), note=note)
             for access, agent_type, tool, operation, paths, note in rows
         )
+        given = connection.execute(_LIMITS, [project_id]).fetchone()
+        return rules, within(CommandLimits(*given)) if given else Limits()
 
     return read_rules
 

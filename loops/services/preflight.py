@@ -10,13 +10,12 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from loops.models import Agent, Preflight, Project, Workspace
+from loops.models import Agent, Policy, Preflight, Project, Workspace
 from loops.querysets import OPERATE
 from loops.services import access, audit
 from loops.services.steering import NotPossible
 from loops.services.submission import clean_criteria
 from loops.storage.dispatch import hand_over
-from loops.tools.limits import Limits
 from loops.workspaces import copies, preflight
 
 JOB = "loops.preflight"
@@ -41,7 +40,8 @@ def ask(
         mine.filter(asked_at__lt=now - KEPT).delete()
         if mine.select_for_update().filter(state__in=Preflight.OPEN, until__gt=now).exists():
             raise NotPossible(RUNNING)
-        until = now + Preflight.patience(len(commands), Limits().command_s)
+        each_s = Policy.objects.values_list("criterion_seconds", flat=True).get(project=project)
+        until = now + Preflight.patience(len(commands), each_s)
         what = {"project": project, "workspace": workspace, "agent_type": agent.agent_type, "commands": commands}
         asked = Preflight.objects.create(asked_by=actor, until=until, **what)
         detail = {"workspace": workspace.name if workspace is not None else "", "commands": commands}

@@ -64,7 +64,7 @@ def explain(error: BaseException, name: str) -> ToolResult:
 
 
 def _longest(tool: Tool, run: ToolRun) -> float:
-    return run.limits.command_max_s if tool.is_command else tool.spec.timeout_s
+    return run.limits.longest_s if tool.is_command else tool.spec.timeout_s
 
 
 def _sealed(tool: Tool, arguments: Arguments, run: ToolRun, bound: dict[str, Json]) -> dict[str, bytes]:

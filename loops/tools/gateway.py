@@ -60,6 +60,7 @@ class ToolGateway:
     """Implements ``loops.engine.ports.Tools``.
 
     ``rules`` and ``policy_version`` are one snapshot of the matrix; build a new service when it changes.
+    ``limits`` may be exchanged: what approvals bound stays, and a command under way keeps what it began with.
     ``agent_type`` decides which tools ``specs`` lists; a call is judged by its own context's agent type.
     ``on_audit`` gets one event (JSON) for each judgement and each execution; it must not raise. ``read_blob`` and
     ``stored_blobs`` read what ``save_blob`` kept (for undoing); ``folders`` says which workspaces may be used.
@@ -84,7 +85,7 @@ class ToolGateway:
         self._rules, self._policy_version = tuple(rules), policy_version
         self._sandbox = sandbox_level
         self._save_blob = save_blob
-        self._limits = limits or Limits()
+        self.limits = limits or Limits()
         self._agent_type, self._on_audit = agent_type, on_audit
         self._read_blob, self._stored_blobs, self._folders = read_blob, stored_blobs, folders or Folders()
         self._bound: OrderedDict[tuple[str, int, str], dict[str, Json]] = OrderedDict()
@@ -295,11 +296,11 @@ class ToolGateway:
             return [shortened(clean_text(call.error), 500)]
         if not found.tool.internal and (held := masking.signs_in(masking.known().value(call.arguments))):
             return [masking.REFUSED.format(names=", ".join(held))]
-        if reasons := problems(call.arguments, self._limits.arguments_depth):
+        if reasons := problems(call.arguments, self.limits.arguments_depth):
             return [clean_text(reason) for reason in reasons]
         size = len(canonical(call.arguments))
-        if size > self._limits.arguments_bytes and not found.tool.internal:
-            return [f"the arguments have {size} bytes; the limit is {self._limits.arguments_bytes}"]
+        if size > self.limits.arguments_bytes and not found.tool.internal:
+            return [f"the arguments have {size} bytes; the limit is {self.limits.arguments_bytes}"]
         return found.validator.errors(call.arguments)
 
     async def _perform(self, call: ToolCall, context: CallContext, on_output: OnOutput) -> ToolResult:
@@ -357,13 +358,13 @@ class ToolGateway:
     def _workspace(self, context: CallContext) -> Workspace:
         made, fence = self._folders.is_made(context.workspace), Fence(context.lease_ends)
         records = self._folders.records
-        workspace = Workspace(context.workspace, self._limits, fence, made=made, records=records)
+        workspace = Workspace(context.workspace, self.limits, fence, made=made, records=records)
         tidy(workspace.beneath)
         return workspace
 
     def _run(self, context: CallContext, workspace: Workspace, on_output: OnOutput = lambda s, c: None) -> ToolRun:
         read, stored, save = self._read_blob, self._stored_blobs, self._save_blob
-        limits, sandbox = self._limits, self._sandbox
+        limits, sandbox = self.limits, self._sandbox
         return ToolRun(context, workspace, limits, sandbox, save, on_output, read_blob=read, stored_blobs=stored)
 
     def _offered(self, name: str) -> bool:

@@ -12,10 +12,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from loops.engine.encoding import canonical
-from loops.models import Fact, Run
+from loops.models import Fact, Policy, Run
 from loops.services import delivery, lineage
 from loops.storage import reader
-from loops.web import access, lifecycle_diagram, open_gates, progress_chart
+from loops.web import access, command_limits, lifecycle_diagram, open_gates, progress_chart
 from loops.web import timeline as trace
 from loops.web.live import frames
 from loops.web.run_header import heading
@@ -46,6 +46,8 @@ def timeline(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     first = next((card.number for card in cards if card.step), 0)
     more = {"cards": cards, "earlier": first if first > 1 else 0, "report": _report(run), **progress_chart.drawing(run)}
     more["undelivered"] = delivery.undelivered(run)
+    policy = Policy.objects.filter(project=run.project_id).first() or Policy()
+    more["commands"] = list(command_limits.lines(policy.command_limits))
     return render(request, "loops/run.html", page(request, run, "run", **more))
 
 

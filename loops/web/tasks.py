@@ -24,7 +24,7 @@ from loops.services.steering import NotPossible
 from loops.services.submission import MAX_CRITERIA, MAX_GOAL, MICRO, InvalidTask
 from loops.services.tasks import IdempotencyConflict, submit_task
 from loops.services.unpriced_models import CONFIRMED, models_of, unpriced
-from loops.tools.limits import Limits
+from loops.web import command_limits
 from loops.web.limit_ranges import ranges
 from loops.workspaces import copies
 
@@ -190,7 +190,6 @@ def _choices(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
         "reviews": Policy.FinalReview.choices,
         "limit_fields": _limit_fields(request, draft),
         "max_goal": MAX_GOAL,
-        "criterion_s": Limits().command_s,
         **_preview(request, draft),
     }
 
@@ -216,6 +215,8 @@ def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
         "profile": _bounds(profile, policy, draft["limits"]) if profile else [],
         "asks": list(rules),
         "policy": policy,
+        "criterion_s": (policy or Policy()).criterion_seconds,
+        "commands": list(command_limits.lines((policy or Policy()).command_limits)),
         "review": dict(Policy.FinalReview.choices).get(review, review),
         "proved": sum(bool(row["command"].strip()) for row in draft["criteria"]),
         "criteria_count": len(stated),

@@ -24,9 +24,9 @@ from django.utils import timezone
 from loops.engine.text.truncation import shortened
 from loops.llm.endpoints.addresses import is_never_a_model, is_of_this_machine
 from loops.masking import StreamMasker, known
-from loops.models import Setup
+from loops.models import Policy, Project, Setup
 from loops.runs.composition import command_records, sandbox_level
-from loops.tools.limits import GIB, Limits
+from loops.tools.limits import GIB, Limits, within
 from loops.tools.output import clean_text
 from loops.tools.sandbox.capability import FILES_ONLY, FULL
 from loops.tools.sandbox.network.hosts import Address, Host, hosts
@@ -38,7 +38,8 @@ from loops.workspaces import copies, setups, variables
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 logger = logging.getLogger(__name__)
-LIMITS = replace(Limits(), tmp_bytes=GIB, memory_bytes=4 * GIB)
+SECONDS = Limits().command_max_s
+TEMPORARY, MEMORY = GIB, 4 * GIB
 """Package clients unpack in their temporary folder."""
 LOG_CHARS = 200_000
 EVERY_S = 1.0
@@ -162,13 +163,18 @@ def _build(setup: Setup, work: Path, log: _Log) -> None:
     setups.forget_older(setup)
 
 
+def limits_of(project: Project) -> Limits:
+    """Those of the project's commands, which are to work with what it leaves, and room for package clients."""
+    own = within(Policy.objects.get(project=project).command_limits)
+    return replace(own, tmp_bytes=TEMPORARY, memory_bytes=max(own.memory_bytes, MEMORY))
+
+
 async def _run(setup: Setup, work: Path, log: _Log, variables: Mapping[str, str]) -> Outcome:
-    network = str(_network(work)) if setup.hosts else ""
+    network, limits = str(_network(work)) if setup.hosts else "", limits_of(setup.workspace.project)
     words = ("/bin/bash", "-c", setup.command)
-    environment = _VARIABLES | variables
-    job = Job(words, LIMITS.command_max_s, environment=environment, network=network, run=f"setup {setup.pk}")
+    job = Job(words, SECONDS, environment=_VARIABLES | variables, network=network, run=f"setup {setup.pk}")
     proxy = Proxy(hosts(setup.hosts), is_never_reached, log.note)
-    with Workspace(str(work), LIMITS, made=True, records=command_records()) as workspace:
+    with Workspace(str(work), limits, made=True, records=command_records()) as workspace:
         async with proxy.listening(str(_network(work))):
             running = asyncio.ensure_future(
                 run_inside(workspace, job, log.hear, namespaces=sandbox_level().level >= FULL)

@@ -66,7 +66,7 @@ async def _one(tools: LiveTools, asked: Preflight, folder: Path, number: int) ->
     command = asked.commands[number]
     call = ToolCall(f"preflight{number}", "run_tests", {"command": command})
     place = (str(asked.pk), 0, asked.agent_type, str(asked.project_id), str(folder))
-    context = p.CallContext(*place, idempotency_key=f"{asked.pk}-{number}")
+    context = p.CallContext(*place, idempotency_key=f"{asked.pk}-{number}", is_criterion=True)
     judgement = await tools.judge(call, context)
     if judgement.access is Access.DENY:
         return _result(command, "refused", "; ".join(judgement.reasons))

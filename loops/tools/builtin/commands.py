@@ -80,10 +80,9 @@ async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, repo
     """Run ``argv`` with the call's directory and time limit. Refuses without a sandbox, whoever asks."""
     if run.sandbox.level <= FILES_ONLY:
         raise PathRefused(f"commands are refused: {run.sandbox.warning}")
-    seconds = min(float(whole(arguments, "timeout_s", int(run.limits.command_s))), run.limits.command_max_s)
     job = Job(
         argv=tuple(argv),
-        timeout_s=seconds,
+        timeout_s=_seconds(arguments, run),
         directory=text(arguments, "directory", "."),
         environment=run.context.environment,
         sealed=run.sealed,
@@ -92,6 +91,13 @@ async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, repo
         run=run.context.run_id,
     )
     return await run_inside(run.workspace, job, run.on_output, namespaces=run.sandbox.level >= FULL)
+
+
+def _seconds(arguments: Arguments, run: ToolRun) -> float:
+    """A criterion has the time of its project, whatever is asked for."""
+    if run.context.is_criterion:
+        return run.limits.criterion_s
+    return min(float(whole(arguments, "timeout_s", int(run.limits.command_s))), run.limits.command_max_s)
 
 
 def command_result(outcome: Outcome, run: ToolRun, looks_in: Sequence[str]) -> ToolResult:
@@ -267,7 +273,7 @@ def _warnings(operands: Operands, odd: Sequence[Sequence[str]]) -> list[Json]:
 
 
 TIMEOUT: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": int(Limits().command_max_s)}
-TIMEOUT["description"] = f"Seconds; default {Limits().command_s:g}, at most {Limits().command_max_s:g}."
+TIMEOUT["description"] = f"Seconds, at most {Limits().command_max_s:g}; without it, what the project gives a command."
 
 TOOLS = (
     Tool(

@@ -242,6 +242,35 @@ def test_a_project_may_switch_it_off(played: Played) -> None:
     assert (played.tried, len(played.requests)) == ([], 1)
 
 
+@pytest.mark.spec("C6", "S1")
+def test_a_criterion_has_the_time_of_its_project_before_the_work_and_after_it(played: Played) -> None:
+    """Though no command of the agent has as much, and a person who gives more lets the run go on."""
+    policy = Policy.objects.filter(project=played.project)
+    policy.update(command_seconds=1, criterion_seconds=1)
+    played.begin("sleep 1.5", calls=[("run_command", {"command": "sleep 1.5"})])
+    assert played.go() == "gate:checks_not_run"
+    assert played.requests == []
+    card = played.page("gate", Gate.objects.get(run=played.run, status="open").pk)
+    assert "stopped after 1 s (time limit)" in card
+    assert "give criteria more time: Admin, Policies" in card
+    policy.update(criterion_seconds=30)
+    played.decide("approve")
+    assert played.go() == "ended"
+    assert played.run.end_reason == "criteria_met"
+    assert "stopped after 1 s (time limit)" in str(played.requests[1].messages), "that of the agent is no criterion"
+    played.is_sound()
+
+
+@pytest.mark.spec("I7", "X5")
+def test_the_page_of_a_run_shows_what_its_commands_may_use(played: Played) -> None:
+    Policy.objects.filter(project=played.project).update(criterion_seconds=1_200, command_memory_mib=6_144)
+    played.begin(TESTS)
+    page = played.page()
+    assert "What a command may use" in page
+    for amount in ("20 min", "6 GiB", "100,000", "10 MiB"):
+        assert f'<dd class="num">{amount}</dd>' in page
+
+
 @pytest.mark.spec("S3", "I7")
 def test_a_full_disk_is_found_before_the_work(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumption, "is_nearly_full", lambda *_: True)

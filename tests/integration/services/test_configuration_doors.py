@@ -19,6 +19,7 @@ from django.test import Client
 from django.urls import reverse
 
 from loops import masking
+from loops.engine.state.command_limits import COMMAND_LIMITS
 from loops.management import set_up
 from loops.models import AccessRule, Agent, AuditEvent, ModelAddress, ModelConfig, Policy, PolicyVersion, Workspace
 from loops.services import people
@@ -33,6 +34,7 @@ TABLES = {
     "rule": (AccessRule, "access-rules"),
     "policy": (Policy, "policies"),
 }
+ROWS = COMMAND_LIMITS.items()
 SANE: dict[str, dict[str, Any]] = {
     "workspace": {"name": "new", "path": "", "copy_for_each_run": True},
     "agent": {
@@ -98,6 +100,8 @@ REFUSED = [
     Case("policy", {"sla_minutes": 100, "gate_expiry_minutes": 5}, words=("late before it expires",)),
     Case("policy", {"warn_at": 7.0}),
     Case("policy", {"final_review": "sometimes"}),
+    *(Case("policy", {name: row.high + 1}, words=(f"less than or equal to {row.high}",)) for name, row in ROWS),
+    *(Case("policy", {name: row.low - 1}) for name, row in ROWS),
     Case("policy", {"task_limits": {"nothing": 1}}, words=("",)),
     Case("policy", {"task_limits": {"max_steps": -1}}),
     Case("policy", {"final_review": "always"}, who="operator", kept="access.refused"),

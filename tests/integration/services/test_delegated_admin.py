@@ -31,6 +31,8 @@ FIELDS = {
         **dict.fromkeys(("gate_expiry_minutes", "sla_minutes", "own_approval_allowed", "warn_at"), COUNTED),
         **dict.fromkeys(("calls_per_reply", "confidence_every_steps", "confidence_threshold"), COUNTED),
         "open_runs_per_person": COUNTED, "try_criteria": COUNTED, "task_limits": LIMITS,
+        **dict.fromkeys(("criterion_seconds", "command_seconds", "command_memory_mib", "command_processes"), COUNTED),
+        **dict.fromkeys(("workspace_mib", "workspace_files", "command_output_mib"), COUNTED),
         "reason": WORDS,
     },
     "loops.accessrule": {

@@ -16,7 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from loops import jobs
-from loops.models import AccessRule, Agent, AuditEvent, Preflight, Workspace
+from loops.models import AccessRule, Agent, AuditEvent, Policy, Preflight, Workspace
 from loops.services import preflight
 from loops.services.access import NotAllowed
 from loops.services.steering import NotPossible
@@ -98,6 +98,19 @@ def test_it_says_what_is_red_what_is_green_and_what_is_not_there(shop: Shop) -> 
     assert look(shop.folder) == was, "they ran on a copy"
     assert list(shop.folder.parent.glob("runs/*")) == [], "which is gone"
     assert AuditEvent.objects.get(kind="task.preflight").actor == shop.operator
+
+
+@pytest.mark.spec("S1")
+def test_a_command_has_the_time_that_the_project_gives_to_criteria(shop: Shop) -> None:
+    policy = Policy.objects.filter(project=shop.project)
+    policy.update(command_seconds=1, criterion_seconds=1)
+    ((status, why),) = said(shop.ask("sleep 1.5"))
+    assert status == "error"
+    assert "stopped after 1 s" in why
+    policy.update(criterion_seconds=1_200)
+    asked = shop.ask("sleep 1.5")
+    assert said(asked) == [("passed", "It holds already.")]
+    assert asked.until - asked.asked_at > timedelta(seconds=1_200), "it is not given up before that"
 
 
 def test_what_the_matrix_denies_does_not_run(shop: Shop) -> None:

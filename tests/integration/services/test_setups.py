@@ -16,7 +16,7 @@ from django.db import connections
 from django.utils import timezone
 
 from loops import jobs
-from loops.models import AuditEvent, Run, Setup, Workspace
+from loops.models import AuditEvent, Policy, Run, Setup, Workspace
 from loops.runs.drive import drive
 from loops.services import preflight, setups
 from loops.services.access import NotAllowed
@@ -209,8 +209,8 @@ def test_an_environment_finds_the_code_of_each_copy(shop: Shop, level: int) -> N
     ],
 )
 def test_what_cannot_be_kept_is_said(shop: Shop, monkeypatch: pytest.MonkeyPatch, command: str, why: str) -> None:
-    limits = installation.replace(installation.LIMITS, command_max_s=3.0, workspace_bytes=20 * 1024**2)
-    monkeypatch.setattr(installation, "LIMITS", limits)
+    monkeypatch.setattr(installation, "SECONDS", 3.0)
+    Policy.objects.filter(project=shop.project).update(workspace_mib=20)
     made = shop.runs_setup(command)
     assert made.state == "failed"
     assert why in made.why_not

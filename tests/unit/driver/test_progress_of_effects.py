@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loops.driver import drain, interrupts
+from loops.driver import drain, interrupts, tool_calls
 from loops.engine import facts as f
 from loops.engine.ports import ModelError, Verified
 from loops.engine.state.lifecycle import Phase
@@ -40,6 +40,21 @@ def test_a_tool_that_hangs_is_cancelled_and_has_failed() -> None:
     assert completed.result.error == "look did not end within 0.1 s and was stopped"
     assert world.state.phase is Phase.COMMIT
     assert not world.journal.hung
+
+
+@pytest.mark.spec("C6", "J3")
+def test_the_command_of_a_criterion_has_the_time_of_any_project_s_criterion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own project's ends it sooner, inside of the tool; an agent's call of the same tool is cancelled here."""
+    slow = {"run_command": lambda arguments: asyncio.sleep(0.4, "slow but right")}
+    criteria = (("It holds", "suite"),)
+    world = World([says("", ("run_command", {"command": "suite"})), done()], Hasty(slow), criteria=criteria)
+    assert world.drive() == "ended"
+    assert "did not end within 0.1 s" in world.journal.of(f.ToolCompleted)[0].result.error
+    assert [check.status for check in world.journal.of(f.ChecksCompleted)[-1].checks] == ["passed"]
+    monkeypatch.setattr(tool_calls, "LONGEST_CRITERION_S", 0.1)
+    cut = World([done()], Hasty(slow), criteria=criteria)
+    cut.drive()
+    assert "did not end within 0.1 s" in cut.journal.of(f.ChecksCompleted)[0].checks[0].detail
 
 
 async def deaf() -> str:

@@ -44,7 +44,7 @@ WRONG: dict[str, tuple[RunSeen, Memory, str]] = {
     "nobody takes it": (replace(RUN, owned=False, lapsed_s=None, idle_s=61), memory(), "untaken"),
     "its worker is frozen": (replace(RUN, lapsed_s=11), memory(), "hung_worker"),
     "a model call that never ends": (replace(RUN, idle_s=721), memory(), "silent"),
-    "a tool that never ends": (replace(RUN, status="executing_tool", idle_s=961), memory(), "silent"),
+    "a tool that never ends": (replace(RUN, status="executing_tool", idle_s=7_261), memory(), "silent"),
     "between two effects": (replace(RUN, status="initializing", idle_s=121), memory(), "silent"),
     "money": (
         replace(RUN, cost_microusd=2_100_000),
@@ -63,7 +63,7 @@ RIGHT: dict[str, tuple[RunSeen, Memory]] = {
     "just queued": (replace(RUN, owned=False, lapsed_s=None, idle_s=5), memory()),
     "a lease that just ran out": (replace(RUN, lapsed_s=3), memory()),
     "a long model call": (replace(RUN, idle_s=700), memory()),
-    "a long tool call": (replace(RUN, status="executing_tool", idle_s=900), memory()),
+    "the longest criterion": (replace(RUN, status="executing_tool", idle_s=7_200), memory()),
     "a burst that is too short to judge": (replace(RUN, cost_microusd=2_000_000), memory((5, 0, 0))),
     "steady spending": (replace(RUN, cost_microusd=500_000), memory((60, 0, 0))),
     "fast, but hardly begun": (replace(RUN, cost_microusd=1_000_000), memory((30, 0, 0))),
