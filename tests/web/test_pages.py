@@ -122,7 +122,7 @@ def test_a_trace_asks_the_same_however_long_it_is(house, django_assert_max_num_q
         make.step(house.run, number)
         make.tool_call(house.run, number)
     client = house.client("operator")
-    with django_assert_max_num_queries(14 + SESSION_AND_USER):  # two of them draw the curve
+    with django_assert_max_num_queries(15 + SESSION_AND_USER):  # two of them draw the curve, one is the policy
         page = client.get(reverse("run", args=[house.run.pk]))
     assert len(page.content) < 200_000
     numbers = [int(n) for n in re.findall(r'<li id="step-(\d+)"', text_of(page)) if int(n)]

@@ -32,14 +32,17 @@ def test_the_ranges_beside_the_limits_follow_the_project(browsing, house):
     Membership.objects.create(project=other, user=house.operator, role="operator")
     for project, most in ((house.project, 250), (other, 40)):
         make.agent(project, name=f"Engineer of {project}")
-        Policy.objects.update_or_create(project=project, defaults={"task_limits": {"max_steps": most}})
+        given = {"task_limits": {"max_steps": most}, "criterion_seconds": most * 60}
+        Policy.objects.update_or_create(project=project, defaults=given)
     browsing.goto(f"{browsing.site}/tasks/new/")
     browsing.get_by_text("Custom limits").click()
-    said = browsing.locator("#range-max_steps")
-    for project, most in ((other, 40), (house.project, 250)):
+    said, criterion = browsing.locator("#range-max_steps"), browsing.locator("#criterion-time")
+    for project, most, time_each in ((other, 40, "40 min"), (house.project, 250, "4 h 10 min")):
         browsing.select_option("#project", str(project.pk))
         expect(said).to_have_text(f"1 to {most}")
+        expect(criterion).to_have_text(time_each)
     expect(said).to_have_count(1)
+    expect(criterion).to_have_count(1)
 
 
 def test_a_page_without_a_share_says_what_to_do_and_goes_live_when_there_is_one(browsing, house):
