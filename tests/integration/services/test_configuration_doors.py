@@ -235,10 +235,12 @@ def test_control_the_same_without_the_fault_is_saved_and_on_record(house: World,
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_policy_is_changed_with_a_version_of_who_and_why(house: World, door: str) -> None:
-    given = {"final_review": "always", "task_limits": {"max_steps": 70}, "reason": "Two wrong invoices"}
+    most = {name: row.high for name, row in ROWS}
+    given = {"final_review": "always", "task_limits": {"max_steps": 70}, "reason": "Two wrong invoices", **most}
     assert DOORS[door](house, Case("policy", given, who="chief")) == ""
     row = Policy.objects.get(project=house.project)
     assert (row.final_review, row.task_limits) == ("always", {"max_steps": 70})
+    assert {name: getattr(row, name) for name in most} == most
     version = PolicyVersion.objects.filter(project=house.project).first()
     assert version is not None
     assert (version.reason, version.created_by) == ("Two wrong invoices", house.admin)
