@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('loops', '0043_deliveries_by_commit'),
+        ('loops', '0044_workspace_variables'),
     ]
 
     operations = [
