@@ -137,9 +137,9 @@ ReadVariables = Callable[[], Mapping[str, str]]
 
 
 class LiveTools:
-    """Port Tools with the project's access rules and limits of commands, and the workspace's variables, as they are now,
-    re-read every ``RULES_FRESH_S`` seconds. Every call gets the variables here, whoever describes it: an approval binds
-    them."""
+    """Port Tools with the project's access rules and limits of commands, and the workspace's variables, as they are
+    now, re-read every ``RULES_FRESH_S`` seconds. Every call gets the variables here, whoever describes it: an approval
+    binds them."""
 
     def __init__(  # noqa: PLR0913  # wired in two places
         self,
