@@ -17,6 +17,7 @@ from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -59,14 +60,14 @@ KEPT = 2
 """Of one workspace: the one in use, and the one before it, which may still be in the middle of a copy."""
 _FORMAT = b"1"
 MOST_FILES = 500
-State = Setup.State
+State, Kind = Setup.State, Setup.Kind
 
 
 def ready(workspace: Workspace, source: Path, run: Run | None = None) -> Setup:
     """The set-up for the folder as it is now. Raises WorkspaceElsewhere while there is none, and orders it; raises
     WorkspaceUnusable where it failed since ``run`` was submitted."""
     key = key_of(workspace, source)
-    rows = Setup.objects.filter(workspace=workspace)
+    rows = Setup.objects.filter(workspace=workspace, kind=Kind.SETUP)
     found = rows.filter(key=key, state=State.READY).first()
     if found is not None:
         if folder(found).is_dir():
@@ -75,8 +76,9 @@ def ready(workspace: Workspace, source: Path, run: Run | None = None) -> Setup:
             raise WorkspaceElsewhere(
                 f"The set-up of {shortened(workspace.name, NAME_CHARS)} is on worker {found.machine}"
             )
-    if under_way(workspace):
-        raise WorkspaceElsewhere(f"The set-up of {shortened(workspace.name, NAME_CHARS)} is under way")
+    if (other := under_way(workspace)) is not None:
+        what = other.get_kind_display().lower()
+        raise WorkspaceElsewhere(f"The {what} of {shortened(workspace.name, NAME_CHARS)} is under way")
     failed = rows.filter(key=key, state__in=[State.FAILED, State.STOPPED]).first()
     if failed is not None and failed.ended_at and run is not None and failed.ended_at > run.task.created_at:
         why = f"The set-up of workspace {shortened(workspace.name, NAME_CHARS)} did not succeed: {failed.why_not}"
@@ -94,20 +96,27 @@ def under_way(workspace: Workspace) -> Setup | None:
     return found
 
 
-def order(workspace: Workspace, key: str = "", actor: Any = None) -> Setup | None:
+def words_of_fetch(workspace: Workspace) -> str:
+    """By which a fetch is known: another address, or another branch, is another one."""
+    return f"git fetch {workspace.git_url} {workspace.git_ref or 'HEAD'}"
+
+
+def order(workspace: Workspace, key: str = "", actor: Any = None, kind: Kind = Kind.SETUP) -> Setup | None:
     """Have a worker run it; None where it is under way already."""
+    is_fetch = kind == Kind.FETCH
     try:
         with transaction.atomic():
             setup = Setup.objects.create(
                 workspace=workspace,
+                kind=kind,
                 key=key,
-                command=workspace.setup_command,
-                hosts=workspace.granted_hosts,
+                command=words_of_fetch(workspace) if is_fetch else workspace.setup_command,
+                hosts=[urlsplit(workspace.git_url).netloc] if is_fetch else workspace.granted_hosts,
                 ordered_by=actor,
                 until=timezone.now() + COMES_WITHIN,
             )
             detail = {"workspace": workspace.name, "command": setup.command, "hosts": setup.hosts}
-            audit.record("workspace.setup", actor=actor, project=workspace.project, detail=detail)
+            audit.record(f"workspace.{kind}", actor=actor, project=workspace.project, detail=detail)
             hand_over(JOB, setup=str(setup.pk))
             return setup
     except IntegrityError:
@@ -124,7 +133,7 @@ def end(setup: Setup, state: State, why_not: str = "", **more: Any) -> bool:
         if why_not:
             detail["why"] = why_not
         project = setup.workspace.project
-        audit.record("workspace.setup_ended", actor=setup.ordered_by, project=project, detail=detail)
+        audit.record(f"workspace.{setup.kind}_ended", actor=setup.ordered_by, project=project, detail=detail)
         _wake_runs(setup.workspace)
     return True
 
@@ -145,7 +154,7 @@ def folder(setup: Setup) -> Path:
 
 def forget_older(setup: Setup) -> None:
     """All but the latest that succeeded."""
-    rows = Setup.objects.filter(workspace=setup.workspace, state=State.READY)
+    rows = Setup.objects.filter(workspace=setup.workspace, kind=setup.kind, state=State.READY)
     for old in rows[KEPT:]:
         shutil.rmtree(folder(old), ignore_errors=True)
 
