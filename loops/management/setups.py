@@ -68,10 +68,13 @@ def _state(command: TerminalCommand, actor: object, row: Workspace, options: dic
 
 
 def _show(command: TerminalCommand, row: Workspace) -> None:
+    if row.git_url:
+        last = row.latest(Setup.Kind.FETCH)
+        command.stdout.write(f"repository: {row.git_url}, {_outcome(last) if last is not None else 'not fetched yet'}")
     command.stdout.write(f"set-up: {row.setup_command or 'none'}")
     command.stdout.write(f"tests: {row.test_command or 'none'}")
     command.stdout.write(f"hosts: {', '.join(row.granted_hosts) or 'none'}")
-    if (latest := row.setups.first()) is not None:
+    if (latest := row.latest(Setup.Kind.SETUP)) is not None:
         command.stdout.write(f"latest: {_outcome(latest)}")
 
 
@@ -98,6 +101,8 @@ def follow(command: TerminalCommand, setup: Setup, worker_s: float = WORKER_S) -
 def _outcome(setup: Setup) -> str:
     if setup.is_lost:
         return "its worker was lost"
+    if setup.commit and setup.state == Setup.State.READY:
+        return f"fetched: {setup.commit}, {setup.files:,} files"
     if setup.state == Setup.State.READY:
         return f"ready: {setup.files:,} files in {setups.folder(setup)}"
     return f"{setup.get_state_display().lower()}{f': {setup.why_not}' if setup.why_not else ''}"

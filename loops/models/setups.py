@@ -70,6 +70,11 @@ class Setup(models.Model):
         return f"{self.workspace}: {self.get_state_display()}"
 
     @property
+    def commit(self) -> str:
+        """That was fetched; empty for a set-up."""
+        return self.key if self.kind == self.Kind.FETCH else ""
+
+    @property
     def is_open(self) -> bool:
         """Is there still something to wait for?"""
         return self.state in self.OPEN and timezone.now() < self.until

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -81,6 +82,10 @@ class Workspace(models.Model):
     def source(self) -> str:
         """What runs get copies of; "" where they begin with an empty folder."""
         return self.path or self.git_url
+
+    def latest(self, kind: str) -> Any:
+        """Its latest set-up or fetch (``Setup.Kind``), however that went; None where there is none."""
+        return self.setups.filter(kind=kind).first()
 
     @property
     def what_is_fetched(self) -> str:

@@ -165,6 +165,9 @@ def _fetch(setup: Setup, work: Path, log: _Log) -> None:
     if (finished := outcome.finished).exit_code or not commit:
         shown = log.shown()
         raise Failed(fetching.reason(workspace, shown["log"], shown["requests"], finished.killed))
+    with Workspace(str(work), fetching.LIMITS, made=True) as whole:  # it may have come faster than it is measured
+        if why := whole.over_quota():
+            raise Failed(f"It is too large: {why}.")
     _tell(setup, log, setups.COMES_WITHIN)
     _succeed(setup, log, key=commit, **_keep(setup, work))
 

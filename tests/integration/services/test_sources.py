@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connection, connections
 from django.utils import timezone
 
@@ -21,7 +22,8 @@ from loops.services import delivery, preflight, setups
 from loops.services.access import NotAllowed
 from loops.services.configuration import Unfit
 from loops.services.models import ensure_script
-from loops.services.people import NotPossible
+from loops.services.people import NotPossible, ensure_groups
+from loops.services.steering import NotPossible as CannotBeWritten
 from loops.services.tasks import submit_task
 from loops.storage import facts_by_kind, journal
 from loops.tools.sandbox import capability
@@ -45,6 +47,10 @@ class Shop:
         self.project = make.project()
         self.boss = make.superuser("ana")
         self.admin = make.user("adam", admin=self.project)
+        ensure_groups()
+        self.admin.groups.add(Group.objects.get(name="admin"))
+        self.admin.is_staff = True
+        self.admin.save()
         self.operator = make.user("olga", operator=self.project)
         self.agent = make.agent(self.project, name="E", actor_model=ensure_script("asks_a_question", pace=0))
 
@@ -129,7 +135,7 @@ class TestWhatIsFetched:
 
     def test_nothing_of_the_repository_runs(self, shop: Shop, tmp_path: Path) -> None:
         """Neither hooks nor filters nor settings that it brings; to ordinary git they would be orders."""
-        files = {"post-checkout": HOOK, ".gitattributes": "*.py filter=evil\n", ".gitconfig": "[core]\nhooksPath=.\n"}
+        files = {"post-checkout": HOOK, ".gitattributes": "*.py filter=evil\n", ".gitconfig": "[core]\nhooksPath=/workspace\n"}
         shop.server.push(files)
         (shop.server.folder / "post-checkout").chmod(0o755)
         shop.server.push({})
@@ -137,7 +143,7 @@ class TestWhatIsFetched:
         assert made.state == "ready", made.log
         assert not list(kept.folder(made).rglob("hook-fired"))
         git(tmp_path, "clone", "-q", str(shop.server.root / "shop.git"), "ordinary")
-        git(tmp_path / "ordinary", "-c", "core.hooksPath=.", "checkout", "-q", "--detach")
+        git(tmp_path / "ordinary", "-c", f"core.hooksPath={tmp_path}/ordinary", "checkout", "-q", "--detach")
         assert (tmp_path / "ordinary/hook-fired").exists(), "the control: where somebody obeys, it fires"
 
     def test_what_is_not_fetched_is_said(self, shop: Shop) -> None:
@@ -208,7 +214,11 @@ class TestWhatFails:
 
     @pytest.mark.parametrize(
         ("limits", "why"),
-        [({"workspace_bytes": 3_000_000}, "the workspace holds"), ({"workspace_files": 50}, "files"), ({}, "time")],
+        [
+            ({"workspace_bytes": 3_000_000}, "its quota is"),
+            ({"workspace_files": 50}, "more than 50 files"),
+            ({}, "time"),
+        ],
     )
     def test_what_is_too_large_or_takes_too_long(
         self, shop: Shop, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int], why: str
@@ -247,9 +257,7 @@ class TestWhatFails:
 
 
 class TestToken:
-    def test_it_reaches_the_server_and_stands_nowhere_else(
-        self, shop: Shop, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_it_reaches_the_server_and_stands_nowhere_else(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SHOP_TOKEN", TOKEN)
         shop.server.wants(fetching.USER, TOKEN)
         words: list[str] = []
@@ -469,7 +477,7 @@ class TestWhoMay:
         Run.objects.filter(pk=run.pk).update(status=Run.Status.COMPLETED)
         run.refresh_from_db()
         for kind in ("folder", "branch"):
-            with pytest.raises(NotPossible, match="take the patch"):
+            with pytest.raises(CannotBeWritten, match="take the patch"):
                 delivery.apply_result(actor=shop.boss, run=run, digest="", kind=kind)
 
 
@@ -486,7 +494,9 @@ def test_what_is_no_address_of_a_repository(url: str) -> None:
     assert sources.faults(Workspace(git_url=url)) == {"git_url": sources.ADDRESS}
 
 
-@pytest.mark.parametrize("url", ["https://ana:word@example.com/x", "https://ana@example.com/x", "https://@example.com/x"])
+@pytest.mark.parametrize(
+    "url", ["https://ana:word@example.com/x", "https://ana@example.com/x", "https://@example.com/x"]
+)
 def test_no_credentials_in_the_address(url: str) -> None:
     assert sources.faults(Workspace(git_url=url)) == {"git_url": sources.NO_CREDENTIALS}
 
