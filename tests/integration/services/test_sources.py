@@ -135,7 +135,11 @@ class TestWhatIsFetched:
 
     def test_nothing_of_the_repository_runs(self, shop: Shop, tmp_path: Path) -> None:
         """Neither hooks nor filters nor settings that it brings; to ordinary git they would be orders."""
-        files = {"post-checkout": HOOK, ".gitattributes": "*.py filter=evil\n", ".gitconfig": "[core]\nhooksPath=/workspace\n"}
+        files = {
+            "post-checkout": HOOK,
+            ".gitattributes": "*.py filter=evil\n",
+            ".gitconfig": "[core]\nhooksPath=/workspace\n",
+        }
         shop.server.push(files)
         (shop.server.folder / "post-checkout").chmod(0o755)
         shop.server.push({})
