@@ -237,6 +237,14 @@ class TestWhatFails:
         assert (made.state, why in made.why_not) == ("failed", True), made.why_not
         assert not kept.folder(made).exists()
 
+    def test_what_comes_faster_than_it_is_measured_is_too_large_as_well(
+        self, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("loops.tools.sandbox.process._WATCH_S", 60.0)
+        monkeypatch.setattr(fetching, "LIMITS", installation.replace(fetching.LIMITS, workspace_files=5))
+        made = shop.fetched(shop.made())
+        assert (made.state, made.why_not) == ("failed", "It is too large: the workspace has more than 5 files.")
+
     def test_the_run_ends_with_the_reason_and_the_next_one_has_it_tried_again(self, shop: Shop) -> None:
         row = shop.made("gone")
         run = shop.submit(row)
