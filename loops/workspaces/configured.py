@@ -24,8 +24,8 @@ class Workspaces(Kind):
 
     def permit(self, actor: Any, row: Workspace, *, allow: bool) -> bool:
         """Where its folder may lie, and which repository may be fetched."""
-        if refused := access.refusal_to_fetch(actor, row):
-            raise Unfit({"git_url": refused})
+        if why := access.refusal_to_fetch(actor, row):
+            raise Unfit({"git_url": why})
         if refused := access.refusal_to_save(actor, row, allow=allow):
             raise Unfit({"path": refused})
         return allow

@@ -33,7 +33,7 @@ from loops.tools.sandbox.network.proxy import Proxy, Request
 from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome, run_inside
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import CACHES, Workspace
-from loops.workspaces import copies, fetching, setups, sources
+from loops.workspaces import copies, fetch_command, setups, sources
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 logger = logging.getLogger(__name__)
@@ -156,16 +156,16 @@ def _fetch(setup: Setup, work: Path, log: _Log) -> None:
         raise Failed(f"It is not fetched: {why}.")
     if sandbox_level().level < FULL:
         raise Failed(f"It reaches {', '.join(setup.hosts)}, but {NO_NETWORK}.")
-    job = fetching.job(workspace, str(_network(work)), f"fetch {setup.pk}")
+    job = fetch_command.job(workspace, str(_network(work)), f"fetch {setup.pk}")
     setup.command, setup.hosts = setups.words_of_fetch(workspace), [str(sources.host_of(workspace.git_url))]
     Setup.objects.filter(pk=setup.pk).update(command=setup.command, hosts=setup.hosts)  # as it is stated now
-    outcome = asyncio.run(_run(setup, work, log, job, fetching.LIMITS))
+    outcome = asyncio.run(_run(setup, work, log, job, fetch_command.LIMITS))
     log.tell_of(outcome)
     commit = sources.commit_in(work)
     if (finished := outcome.finished).exit_code or not commit:
         shown = log.shown()
-        raise Failed(fetching.reason(workspace, shown["log"], shown["requests"], finished.killed))
-    with Workspace(str(work), fetching.LIMITS, made=True) as whole:  # it may have come faster than it is measured
+        raise Failed(fetch_command.reason(workspace, shown["log"], shown["requests"], finished.killed))
+    with Workspace(str(work), fetch_command.LIMITS, made=True) as whole:  # it may have come faster than it is measured
         if why := whole.over_quota():
             raise Failed(f"It is too large: {why}.")
     _tell(setup, log, setups.COMES_WITHIN)

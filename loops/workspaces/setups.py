@@ -61,6 +61,9 @@ KEPT = 2
 _FORMAT = b"1"
 MOST_FILES = 500
 State, Kind = Setup.State, Setup.Kind
+ORDERED = {Kind.SETUP: "workspace.setup", Kind.FETCH: "workspace.fetch"}
+ENDED = {Kind.SETUP: "workspace.setup_ended", Kind.FETCH: "workspace.fetch_ended"}
+"""Kinds of audit events."""
 
 
 def ready(workspace: Workspace, source: Path, run: Run | None = None) -> Setup:
@@ -116,7 +119,7 @@ def order(workspace: Workspace, key: str = "", actor: Any = None, kind: Kind = K
                 until=timezone.now() + COMES_WITHIN,
             )
             detail = {"workspace": workspace.name, "command": setup.command, "hosts": setup.hosts}
-            audit.record(f"workspace.{kind}", actor=actor, project=workspace.project, detail=detail)
+            audit.record(ORDERED[kind], actor=actor, project=workspace.project, detail=detail)
             hand_over(JOB, setup=str(setup.pk))
             return setup
     except IntegrityError:
@@ -133,7 +136,7 @@ def end(setup: Setup, state: State, why_not: str = "", **more: Any) -> bool:
         if why_not:
             detail["why"] = why_not
         project = setup.workspace.project
-        audit.record(f"workspace.{setup.kind}_ended", actor=setup.ordered_by, project=project, detail=detail)
+        audit.record(ENDED[Kind(setup.kind)], actor=setup.ordered_by, project=project, detail=detail)
         _wake_runs(setup.workspace)
     return True
 

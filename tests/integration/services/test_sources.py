@@ -27,7 +27,7 @@ from loops.services.steering import NotPossible as CannotBeWritten
 from loops.services.tasks import submit_task
 from loops.storage import facts_by_kind, journal
 from loops.tools.sandbox import capability
-from loops.workspaces import copies, fetching, installation, sources
+from loops.workspaces import copies, fetch_command, installation, sources
 from loops.workspaces import setups as kept
 from loops.workspaces.configured import WORKSPACES
 from tests import factories as make
@@ -232,7 +232,7 @@ class TestWhatFails:
         more = limits or {"command_max_s": 2.0}
         if not limits:
             shop.server.released.clear()
-        monkeypatch.setattr(fetching, "LIMITS", installation.replace(fetching.LIMITS, **more))
+        monkeypatch.setattr(fetch_command, "LIMITS", installation.replace(fetch_command.LIMITS, **more))
         made = shop.fetched(row)
         assert (made.state, why in made.why_not) == ("failed", True), made.why_not
         assert not kept.folder(made).exists()
@@ -241,7 +241,7 @@ class TestWhatFails:
         self, shop: Shop, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("loops.tools.sandbox.process._WATCH_S", 60.0)
-        monkeypatch.setattr(fetching, "LIMITS", installation.replace(fetching.LIMITS, workspace_files=5))
+        monkeypatch.setattr(fetch_command, "LIMITS", installation.replace(fetch_command.LIMITS, workspace_files=5))
         made = shop.fetched(shop.made())
         assert (made.state, made.why_not) == ("failed", "It is too large: the workspace has more than 5 files.")
 
@@ -271,7 +271,7 @@ class TestWhatFails:
 class TestToken:
     def test_it_reaches_the_server_and_stands_nowhere_else(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SHOP_TOKEN", TOKEN)
-        shop.server.wants(fetching.USER, TOKEN)
+        shop.server.wants(fetch_command.USER, TOKEN)
         words: list[str] = []
         monkeypatch.setattr(shop.server, "released", _Looking(words))
         row = shop.made(token="SHOP_TOKEN")
@@ -297,7 +297,7 @@ class TestToken:
         self, shop: Shop, monkeypatch: pytest.MonkeyPatch, value: str, name: str, why: str
     ) -> None:
         monkeypatch.setenv("SHOP_TOKEN", value)
-        shop.server.wants(fetching.USER, TOKEN)
+        shop.server.wants(fetch_command.USER, TOKEN)
         made = shop.fetched(shop.made(token=name))
         assert (made.state, why in made.why_not) == ("failed", True), made.why_not
         assert not value or in_rows(value) == []
