@@ -12,8 +12,10 @@ from unfold.widgets import UnfoldBooleanSwitchWidget
 from loops import models as m
 from loops.admin.base import ProjectScopedAdmin
 from loops.tools.workspace_roots import plain
-from loops.workspaces import access, copies
-from loops.workspaces.configured import WORKSPACES
+from loops.workspaces import access, copies, sources
+from loops.workspaces.configured import FETCHED, WORKSPACES
+
+REPOSITORY = ("git_url", "git_ref", "git_token_env")
 
 
 class WorkspaceForm(forms.ModelForm):
@@ -27,12 +29,14 @@ class WorkspaceForm(forms.ModelForm):
     )
 
     class Meta:
-        fields = ("project", "name", "path", "copy_for_each_run")
+        fields = ("project", "name", "path", *REPOSITORY, "copy_for_each_run")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.actor.is_superuser:
             self.fields.pop("allow", None)
+            for name in ("git_url", "git_token_env"):
+                self.fields[name].disabled = True
 
     def clean_path(self) -> str:
         """One spelling."""
@@ -48,11 +52,18 @@ class WorkspaceForm(forms.ModelForm):
             pk=self.instance.pk,
             project=project,
             path=given["path"],
+            git_for=self.instance.git_for,
+            git_by=self.instance.git_by,
+            **{name: given.get(name, "") for name in REPOSITORY},
             copy_for_each_run=given.get("copy_for_each_run", False),
             allowed_path=self.instance.allowed_path,
             allowed_in_place=self.instance.allowed_in_place,
             allowed_by=self.instance.allowed_by,
         )
+        for field, fault in sources.faults(draft).items():
+            self.add_error(field, fault)
+        if said := access.refusal_to_fetch(self.actor, draft):
+            self.add_error("git_url", said)
         if said := access.refusal_to_save(self.actor, draft, allow=bool(given.get("allow"))):
             self.add_error("path", said)
         return given
@@ -61,8 +72,8 @@ class WorkspaceForm(forms.ModelForm):
 @admin.register(m.Workspace)
 class WorkspaceAdmin(ProjectScopedAdmin):
     form = WorkspaceForm
-    list_display = ("name", "project", "path", "copy_for_each_run", "standing")
-    list_select_related = ("project", "allowed_by")
+    list_display = ("name", "project", "path", "git_url", "copy_for_each_run", "standing")
+    list_select_related = ("project", "allowed_by", "git_by")
     actions = ("allow_folders",)
 
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -71,7 +82,7 @@ class WorkspaceAdmin(ProjectScopedAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Who allowed it stands beside it."""
-        fields: tuple[str, ...] = ("project", "name", "path", "copy_for_each_run")
+        fields: tuple[str, ...] = ("project", "name", "path", *REPOSITORY, "copy_for_each_run")
         return (*fields, *(["allow"] if request.user.is_superuser else []), *(["standing"] if obj else []))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
@@ -90,6 +101,8 @@ class WorkspaceAdmin(ProjectScopedAdmin):
         """As of now, on this machine."""
         if said := copies.refusal(row):
             return f"Refused: {said}"
+        if row.git_url:
+            return f"Yes, allowed by {row.git_by} on {row.git_at:%Y-%m-%d}"
         if row.allowed_by is None or row.allowed_path != row.path:
             return "Yes"
         return f"Yes, allowed by {row.allowed_by} on {row.allowed_at:%Y-%m-%d}"
@@ -107,7 +120,7 @@ class WorkspaceAdmin(ProjectScopedAdmin):
         super().save_model(request, obj, form, change)
         opened = bool(form.cleaned_data.get("allow"))
         if set(form.changed_data) - {"allow"}:
-            access.record(request.user, obj, open_to_agents=opened)
+            access.record(request.user, obj, open_to_agents=opened, fetch=bool(FETCHED & set(form.changed_data)))
         elif opened and obj.path:
             access.allow(request.user, obj)
         if said := copies.obstacle(obj):

@@ -17,6 +17,7 @@ from loops.workspaces import copies
 
 PROJECT = "Id or slug."
 REVIEWS = [choice for choice in FINAL_REVIEWS if choice]
+REPOSITORY = ("git_url", "git_ref", "git_token_env")
 ALLOW = "A superuser answers for it, and is recorded."
 
 
@@ -27,15 +28,25 @@ def _reason(*, required: bool = False) -> serializers.CharField:
 
 
 class WorkspaceChange(Strict, serializers.ModelSerializer):
-    """A folder that agents may work in."""
+    """A folder that agents may work in, or a repository on a server."""
 
     path = RawText(required=False, allow_blank=True, help_text="Absolute; empty: a fresh empty folder for every task.")
+    git_url = RawText(
+        required=False,
+        allow_blank=True,
+        max_length=400,
+        help_text="Instead of a path: https, without credentials. Superusers only.",
+    )
+    git_ref = RawText(required=False, allow_blank=True, max_length=250, help_text="A branch, a tag or a commit.")
+    git_token_env = RawText(
+        required=False, allow_blank=True, max_length=100, help_text="Name of a variable of the worker. Superusers only."
+    )
     allow = serializers.BooleanField(required=False, help_text=f"Outside the workspace roots: {ALLOW}")
 
     class Meta:
         model = Workspace
         validators: list[Any] = []
-        fields: tuple[str, ...] = ("name", "path", "copy_for_each_run", "allow")
+        fields: tuple[str, ...] = ("name", "path", *REPOSITORY, "copy_for_each_run", "allow")
 
 
 class WorkspaceInput(WorkspaceChange):
@@ -54,7 +65,9 @@ class WorkspaceOutput(serializers.ModelSerializer):
 
     class Meta:
         model = Workspace
-        fields: tuple[str, ...] = ("id", "project", "name", "path", "copy_for_each_run", "allowed_by", "allowed_at")
+        fields: tuple[str, ...] = (
+            *("id", "project", "name", "path", *REPOSITORY, "copy_for_each_run", "allowed_by", "allowed_at"),
+        )
 
 
 class OneWorkspaceOutput(WorkspaceOutput):

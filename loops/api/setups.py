@@ -17,7 +17,7 @@ from loops.querysets import OPERATE
 from loops.services import setups as service
 from loops.workspaces.variables import LONGEST_NAME
 
-ACTIONS = ("run", "stop")
+ACTIONS = ("run", "stop", "fetch")
 
 
 class SetupChange(inputs.Strict):
@@ -39,7 +39,7 @@ class SetupChange(inputs.Strict):
 
 
 class SetupAction(inputs.Strict):
-    """Run it, or stop the one that is under way."""
+    """Run it, fetch the repository, or stop what is under way."""
 
     action = serializers.ChoiceField(choices=ACTIONS)
 
@@ -55,21 +55,23 @@ class RequestsOutput(serializers.Serializer):
 
 
 class SetupRunOutput(serializers.ModelSerializer):
-    """``state`` is waiting, running, ready, failed or stopped; by ``until`` its worker was lost if it is not done."""
+    """``state`` is waiting, running, ready, failed or stopped; by ``until`` its worker was lost if it is not done.
+    ``commit`` is what was fetched."""
 
     requests = RequestsOutput(many=True)
+    commit = serializers.CharField()
 
     class Meta:
         model = Setup
         fields = (
-            *("id", "state", "why_not", "command", "variables", "hosts", "secrets", "log", "requests", "files", "size"),
-            *("machine", "ordered_at", "until", "ended_at"),
+            *("id", "state", "why_not", "command", "variables", "hosts", "secrets", "log", "requests", "commit"),
+            *("files", "size", "machine", "ordered_at", "until", "ended_at"),
         )
         read_only_fields = fields
 
 
 class SetupOutput(serializers.Serializer):
-    """``latest`` is null where it has not run yet."""
+    """``latest`` is null where it has not run yet, ``fetch`` where no repository was fetched yet."""
 
     command = serializers.CharField()
     tests = serializers.CharField()
@@ -77,6 +79,7 @@ class SetupOutput(serializers.Serializer):
     hosts = serializers.ListField(child=serializers.CharField())
     secrets = serializers.ListField(child=serializers.CharField())
     latest = SetupRunOutput(allow_null=True)
+    fetch = SetupRunOutput(allow_null=True)
 
 
 class WorkspaceSetup(Endpoint):
@@ -98,12 +101,14 @@ class WorkspaceSetup(Endpoint):
 
     @extend_schema(request=SetupAction, responses={202: SetupOutput}, operation_id="workspaces_setup_act")
     def post(self, request: Request, pk: Any) -> Response:
-        """Have a worker run it, or stop the one that is under way."""
+        """Have a worker run it or fetch the repository, or stop what is under way."""
         row = self._row(request, pk)
         cleaned = SetupAction(data=request.data)
         cleaned.is_valid(raise_exception=True)
         if cleaned.validated_data["action"] == "run":
             service.run(actor=request.user, workspace=row)
+        elif cleaned.validated_data["action"] == "fetch":
+            service.fetch(actor=request.user, workspace=row)
         else:
             service.stop(actor=request.user, workspace=row)
         return _answer(row, status=202)
@@ -116,4 +121,5 @@ class WorkspaceSetup(Endpoint):
 def _answer(row: Workspace, status: int = 200) -> Response:
     about = {"command": row.setup_command, "tests": row.test_command, "variables": row.variables}
     about |= {"hosts": row.granted_hosts, "secrets": row.granted_secrets}
-    return Response(SetupOutput({**about, "latest": row.setups.first()}).data, status=status)
+    about |= {"latest": row.latest(Setup.Kind.SETUP), "fetch": row.latest(Setup.Kind.FETCH)}
+    return Response(SetupOutput(about).data, status=status)

@@ -17,9 +17,10 @@ from django.db import models as fields
 from loops.api import configuration_shapes as shapes
 from loops.api.outputs import AgentOutput
 from loops.management.lookup import one, user
+from loops.management.setups import follow
 from loops.management.terminal import TerminalCommand
 from loops.models import AccessRule, Agent, ModelConfig, Policy, Project, Workspace
-from loops.services import model_tests, tokens
+from loops.services import model_tests, setups, tokens
 from loops.services.access_rules import ACCESS_RULES
 from loops.services.agents import AGENTS
 from loops.services.configuration import SAY_WHY, Kind
@@ -214,9 +215,14 @@ POLICY = Rows(
 
 def declare_workspace(parser: argparse.ArgumentParser) -> None:
     """``NAME FOLDER`` makes one, as does ``make NAME FOLDER``."""
-    parser.usage = "%(prog)s [list | [make] NAME FOLDER | set NAME [FOLDER] | delete NAME] [options]"
+    parser.usage = (
+        "%(prog)s [list | [make] NAME FOLDER | NAME --git URL | set NAME [FOLDER] | fetch NAME | delete NAME] [options]"
+    )
     parser.add_argument("words", nargs="*", metavar="WORD", help="without any, all are listed")
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
+    parser.add_argument("--git", metavar="URL", help="instead of a folder: a repository on a server. Superusers only")
+    parser.add_argument("--ref", help="its branch, tag or commit")
+    parser.add_argument("--token-env", metavar="NAME", help="variable of the worker that holds a token for it")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--in-place", action="store_true", help="let runs change the folder itself, not copies of it")
     how.add_argument("--copies", action="store_true", help="let each run work on a copy of it, as at first")
@@ -229,7 +235,7 @@ def workspace(command: TerminalCommand, options: Options) -> None:
     actor = user(options["actor"])
     project = _project(actor, options)
     rows = Workspace.objects.filter(project=project).select_related("project", "allowed_by")
-    action, name, folder = _asked(options["words"])
+    action, name, folder = _asked(options["words"], has_source=bool(options["git"]))
     if action == "list":
         for row in rows:
             output = json.dumps(shapes.WorkspaceOutput(row).data, default=str) if options["json"] else described(row)
@@ -239,7 +245,12 @@ def workspace(command: TerminalCommand, options: Options) -> None:
         WORKSPACES.delete(actor=actor, row=one(rows, "workspace", name, "name"))
         command.stdout.write(f"Deleted: {name}")
         return
+    if action == "fetch":
+        follow(command, setups.fetch(actor=actor, workspace=one(rows, "workspace", name, "name")))
+        return
     given: dict[str, Any] = {"path": str(Path(folder).expanduser().resolve())} if folder else {}
+    stated = {"git_url": options["git"], "git_ref": options["ref"], "git_token_env": options["token_env"]}
+    given |= {field: value for field, value in stated.items() if value is not None}
     if options["in_place"] or options["copies"]:
         given["copy_for_each_run"] = options["copies"]
     if action == "set":
@@ -248,20 +259,22 @@ def workspace(command: TerminalCommand, options: Options) -> None:
     else:
         row = WORKSPACES.make(actor=actor, project=project, given={"name": name, **given}, allow=options["allow"])
     command.stdout.write(described(row))
+    if row.git_url and any(value is not None for value in stated.values()):
+        command.stdout.write(f"A worker fetches it; agentops setup {row.name} says what came of that.")
     if obstacle := copies.obstacle(row) or copies.missing(row.path):
         command.stderr.write(obstacle)
 
 
-def _asked(words: list[str]) -> tuple[str, str, str]:
+def _asked(words: list[str], *, has_source: bool = False) -> tuple[str, str, str]:
     """Action, name and folder."""
-    actions = ("list", "make", "set", "delete")
+    actions = ("list", "make", "set", "fetch", "delete")
     action, rest = (words[0], words[1:]) if words and words[0] in actions else ("make" if words else "list", words)
     name, folder = [*rest, "", ""][:2]
-    if len(rest) > (0 if action == "list" else 1 if action == "delete" else 2):
+    if len(rest) > (0 if action == "list" else 1 if action in ("fetch", "delete") else 2):
         raise CommandError(f"Too many words: {' '.join(rest)}. A name or a folder with spaces goes in quotes.")
     if action != "list" and not name:
         raise CommandError(f"Which one? agentops workspace {action} NAME")
-    if action == "make" and not folder:
+    if action == "make" and not folder and not has_source:
         raise CommandError(f"Which folder? agentops workspace {name} FOLDER")
     return action, name, folder
 
@@ -269,7 +282,8 @@ def _asked(words: list[str]) -> tuple[str, str, str]:
 def described(row: Workspace) -> str:
     """A workspace in one line."""
     how = "runs work on copies of it" if row.copy_for_each_run else "runs change it in place"
-    return f"{row.name}: {f'{row.path}, {how}' if row.path else 'an empty folder for each run'}"
+    source = f"{row.git_url} at {row.git_ref or 'its own branch'}" if row.git_url else row.path
+    return f"{row.name}: {f'{source}, {how}' if source else 'an empty folder for each run'}"
 
 
 def declare_test(parser: argparse.ArgumentParser) -> None:

@@ -80,6 +80,9 @@ def _several(options: dict[str, Any], name: str, none: str) -> list[str] | None:
 
 
 def _show(command: TerminalCommand, row: Workspace) -> None:
+    if row.git_url:
+        last = row.latest(Setup.Kind.FETCH)
+        command.stdout.write(f"repository: {row.git_url}, {_outcome(last) if last is not None else 'not fetched yet'}")
     command.stdout.write(f"set-up: {row.setup_command or 'none'}")
     command.stdout.write(f"tests: {row.test_command or 'none'}")
     for line in variables.lines(row.variables):
@@ -87,7 +90,7 @@ def _show(command: TerminalCommand, row: Workspace) -> None:
     command.stdout.write(f"hosts: {', '.join(row.granted_hosts) or 'none'}")
     if row.granted_secrets:
         command.stdout.write(f"secrets: {', '.join(row.granted_secrets)}")
-    if (latest := row.setups.first()) is not None:
+    if (latest := row.latest(Setup.Kind.SETUP)) is not None:
         command.stdout.write(f"latest: {_outcome(latest)}")
 
 
@@ -114,6 +117,8 @@ def follow(command: TerminalCommand, setup: Setup, worker_s: float = WORKER_S) -
 def _outcome(setup: Setup) -> str:
     if setup.is_lost:
         return "its worker was lost"
+    if setup.commit and setup.state == Setup.State.READY:
+        return f"fetched: {setup.commit}, {setup.files:,} files"
     if setup.state == Setup.State.READY:
         return f"ready: {setup.files:,} files in {setups.folder(setup)}"
     return f"{setup.get_state_display().lower()}{f': {setup.why_not}' if setup.why_not else ''}"

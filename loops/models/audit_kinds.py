@@ -82,10 +82,13 @@ AUDIT_KINDS: dict[str, str] = {
     "workspace.allowed": "Workspace allowed",
     "workspace.changed": "Workspace changed",
     "workspace.deleted": "Workspace deleted",
+    "workspace.fetch": "Fetch of a repository ordered",
+    "workspace.fetch_ended": "Fetch of a repository ended",
     "workspace.network": "Hosts and secrets for a workspace's set-up",
     "workspace.refused": "Refused: a workspace",
     "workspace.setup": "Set-up of a workspace ordered",
     "workspace.setup_ended": "Set-up of a workspace ended",
+    "workspace.source": "Repository of a workspace allowed",
 }
 
 

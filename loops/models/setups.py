@@ -1,4 +1,4 @@
-"""What the set-up command of a workspace made, kept for the copies of runs."""
+"""What was made for the copies of runs: by the set-up command of a workspace, or fetched from its repository."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ class ThroughWorkspace(ProjectScoped):
 
 
 class Setup(models.Model):
-    """One time that the set-up command of a workspace ran. ``key`` is the hash of the command, of its variables and of
-    the files in which dependencies are named; ``secrets`` names variables of the worker that it got. ``built_at`` is
-    where the command saw its folder. ``requests`` has for each host that was asked for: its ``host``, ``count``,
-    ``sent`` and ``received`` in bytes, and ``why_not``, where it was not let through."""
+    """One time that the set-up command of a workspace ran, or that its repository was fetched. ``key`` is the hash of
+    the command, of its variables and of the files in which dependencies are named, or the commit that was fetched;
+    ``secrets`` names variables of the worker that it got; ``built_at`` is where the command saw its folder.
+    ``requests`` has for each host that was asked for: its ``host``, ``count``, ``sent`` and ``received`` in bytes, and
+    ``why_not``, where it was not let through."""
+
+    class Kind(models.TextChoices):
+        SETUP = "setup", "Set-up"
+        FETCH = "fetch", "Fetch"
 
     class State(models.TextChoices):
         WAITING = "waiting", "Waiting for a worker"
@@ -32,6 +37,7 @@ class Setup(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="setups")
+    kind = models.CharField(max_length=10, choices=Kind, default=Kind.SETUP)
     key = models.CharField(max_length=64)
     command = models.TextField()
     variables = models.JSONField(default=dict)
@@ -65,6 +71,11 @@ class Setup(models.Model):
 
     def __str__(self) -> str:
         return f"{self.workspace}: {self.get_state_display()}"
+
+    @property
+    def commit(self) -> str:
+        """That was fetched; empty for a set-up."""
+        return self.key if self.kind == self.Kind.FETCH else ""
 
     @property
     def is_open(self) -> bool:

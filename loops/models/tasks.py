@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -17,6 +18,8 @@ from loops.querysets import ProjectScoped
 class Workspace(models.Model):
     """A folder that the tools of a task may work in. ``path`` is absolute and lies on every worker machine.
 
+    Instead of it, ``git_url`` names a repository on a server, of which ``git_ref`` is fetched. ``git_token_env`` is the
+    name of a variable of the worker; its value is stored nowhere. A superuser lets it be fetched (ADR 0068).
     ``allowed_*`` say which folder outside the roots a superuser opened to the project, and in which use (ADR 0036).
     ``setup_command``, ``test_command`` and ``variables`` are stated on the workspace's page; ``network_*`` say which
     hosts a superuser let the set-up reach, and ``secret_names`` which variables of the worker it gets. Both end when
@@ -27,6 +30,18 @@ class Workspace(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="workspaces")
     name = models.CharField(max_length=120)
     path = models.CharField(max_length=500, blank=True, help_text="Empty: a fresh empty folder for every task.")
+    git_url = models.CharField("repository", max_length=400, blank=True, help_text="https, without credentials.")
+    git_ref = models.CharField(
+        "branch, tag or commit", max_length=250, blank=True, help_text="Empty: the branch that the server names."
+    )
+    git_token_env = models.CharField(
+        "token variable", max_length=100, blank=True, help_text="Name of a variable of the worker; empty: no token."
+    )
+    git_for = models.CharField(max_length=64, blank=True, editable=False)
+    git_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.PROTECT, related_name="+"
+    )
+    git_at = models.DateTimeField(null=True, blank=True, editable=False)
     copy_for_each_run = models.BooleanField(
         default=True, help_text="Each run works on its own copy, so that runs never disturb each other."
     )
@@ -58,9 +73,9 @@ class Workspace(models.Model):
 
     @property
     def what_a_grant_is_for(self) -> str:
-        """The hash of it: this command, with these variables, in this folder."""
+        """The hash of it: this command, with these variables, in this folder or repository."""
         variables = f"\0{json.dumps(self.variables, sort_keys=True)}" if self.variables else ""
-        return hashlib.sha256(f"{self.path}\0{self.setup_command}{variables}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.path or self.git_url}\0{self.setup_command}{variables}".encode()).hexdigest()
 
     @property
     def _is_granted(self) -> bool:
@@ -75,6 +90,25 @@ class Workspace(models.Model):
     def granted_secrets(self) -> list[str]:
         """Names of the variables of its worker that its set-up gets now."""
         return list(self.secret_names) if self._is_granted else []
+
+    @property
+    def source(self) -> str:
+        """What runs get copies of; "" where they begin with an empty folder."""
+        return self.path or self.git_url
+
+    def latest(self, kind: str) -> Any:
+        """Its latest set-up or fetch (``Setup.Kind``), however that went; None where there is none."""
+        return self.setups.filter(kind=kind).first()
+
+    @property
+    def what_is_fetched(self) -> str:
+        """The hash of what a superuser lets be fetched: from this address, with this token."""
+        return hashlib.sha256(f"{self.git_url}\0{self.git_token_env}".encode()).hexdigest()
+
+    @property
+    def may_be_fetched(self) -> bool:
+        """Did a superuser say so, of the address as it is now?"""
+        return bool(self.git_by_id) and self.git_for == self.what_is_fetched
 
 
 class Task(models.Model):

@@ -25,7 +25,7 @@ from loops.tools.file_assertions import Assertion
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import Workspace
 from loops.tools.workspace_roots import plain
-from loops.workspaces import changed_files, commits, copies, delivery, patch, permissions
+from loops.workspaces import changed_files, commits, copies, delivery, patch, permissions, sources
 from loops.workspaces.git.repository import Unusable
 
 log = logging.getLogger(__name__)
@@ -80,6 +80,8 @@ def obstacle(run: Run) -> str:
     place = copies.where(run)
     if not place.own:
         return "The run worked in the folder itself: its changes are there."
+    if "://" in place.source:
+        return sources.TAKE_THE_PATCH
     if not place.source:
         return "The run began with an empty folder: there is none to apply its result to."
     if run.status != Run.Status.COMPLETED:

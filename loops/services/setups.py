@@ -16,11 +16,13 @@ from loops.services import audit
 from loops.services.access import require
 from loops.services.people import NotPossible
 from loops.tools.sandbox.network.hosts import hosts
-from loops.workspaces import copies, setups
+from loops.workspaces import copies, setups, sources
 from loops.workspaces import variables as environment
 
 LONGEST_COMMAND = 4_000
 LONGEST_TESTS = 2_000
+NOTHING_TO_FETCH = "Its source is no repository on a server: state the address of one first."
+NOT_FETCHED = "Its repository was not fetched yet. Fetch it first."
 NOTHING_TO_RUN = "The workspace has no set-up command. State one first."
 UNDER_WAY = "It is under way already."
 GRANT = "say which hosts a set-up may reach and which secrets it gets"
@@ -133,6 +135,8 @@ def run(*, actor: Any, workspace: Workspace) -> Setup:
     require(actor, workspace.project, OPERATE, what="run the set-up of a workspace")
     if not workspace.setup_command:
         raise NotPossible(NOTHING_TO_RUN)
+    if workspace.git_url and sources.fetched(workspace) is None:
+        raise NotPossible(NOT_FETCHED)
     if why := copies.refusal(workspace):
         raise NotPossible(why)
     ordered = None if setups.under_way(workspace) else setups.order(workspace, actor=actor)
@@ -141,8 +145,20 @@ def run(*, actor: Any, workspace: Workspace) -> Setup:
     return ordered
 
 
+def fetch(*, actor: Any, workspace: Workspace) -> Setup:
+    """Order that its repository is fetched. Raises NotAllowed or NotPossible."""
+    require(actor, workspace.project, OPERATE, what="fetch the repository of a workspace")
+    if not workspace.git_url:
+        raise NotPossible(NOTHING_TO_FETCH)
+    if why := copies.refusal(workspace):
+        raise NotPossible(why)
+    if (ordered := sources.order(workspace, actor)) is None:
+        raise NotPossible(UNDER_WAY)
+    return ordered
+
+
 def stop(*, actor: Any, workspace: Workspace) -> bool:
-    """End the one that is under way; False where there is none. Raises NotAllowed."""
+    """End the set-up, or the fetch, that is under way; False where there is none. Raises NotAllowed."""
     require(actor, workspace.project, OPERATE, what="stop the set-up of a workspace")
     found = setups.under_way(workspace)
     return found is not None and setups.end(found, State.STOPPED, f"Stopped by {actor}.")

@@ -31,7 +31,7 @@ LOOKS = {"ready": "good", "failed": "bad", "stopped": "bad", "waiting": "wait", 
 def workspaces(request: HttpRequest) -> HttpResponse:
     """Those of one's projects, with what became of the latest set-up of each."""
     access.roles(request)
-    latest = Setup.objects.filter(workspace=OuterRef("pk")).values("state")[:1]
+    latest = Setup.objects.filter(workspace=OuterRef("pk"), kind=Setup.Kind.SETUP).values("state")[:1]
     rows = Workspace.objects.visible_to(request.user).select_related("project").annotate(setup=Subquery(latest))
     named = [(row, Setup.State(row.setup).label if row.setup else "", LOOKS.get(row.setup)) for row in rows]
     return render(request, "loops/workspaces.html", {"workspaces": named})
@@ -65,6 +65,7 @@ def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
             messages.success(request, "Saved.")
             return redirect("workspace", row.pk)
     context = {**_live(request, row), "draft": draft, "refused": copies.refusal(row)}
+    context["fetch"] = _live(request, row, Setup.Kind.FETCH) if row.git_url else None
     context["may_change"] = access.roles(request).may(row.project_id, ADMINISTER)
     return render(request, "loops/workspace.html", context, status=status)
 
@@ -80,18 +81,21 @@ def _stated(posted: dict[str, str]) -> service.Stated:
 @never_cache
 @require_safe
 def live(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
-    """The set-up under way, or the latest one."""
-    return render(request, "loops/_setup.html", _live(request, _row(request, workspace_id)))
+    """The set-up under way, or the latest one; or the same of the fetch of its repository."""
+    kind = Setup.Kind.FETCH if request.GET.get("kind") == Setup.Kind.FETCH else Setup.Kind.SETUP
+    return render(request, "loops/_setup.html", _live(request, _row(request, workspace_id), kind))
 
 
 @login_required
 @require_POST
 def run(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
-    """Run the set-up, or stop the one that runs."""
+    """Run the set-up, fetch the repository, or stop what is under way."""
     row = _row(request, workspace_id)
     try:
         if "stop" in request.POST:
             service.stop(actor=request.user, workspace=row)
+        elif "fetch" in request.POST:
+            service.fetch(actor=request.user, workspace=row)
         else:
             service.run(actor=request.user, workspace=row)
     except (NotAllowed, NotPossible) as refusal:
@@ -101,15 +105,17 @@ def run(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
 
 def _row(request: HttpRequest, workspace_id: uuid.UUID) -> Workspace:
     access.roles(request)
-    rows = Workspace.objects.visible_to(request.user).select_related("project", "network_by")
+    rows = Workspace.objects.visible_to(request.user).select_related("project", "network_by", "git_by")
     row: Workspace = get_object_or_404(rows, pk=workspace_id)
     return row
 
 
-def _live(request: HttpRequest, row: Workspace) -> dict[str, Any]:
-    setups = list(row.setups.select_related("ordered_by")[: EARLIER + 1])
+def _live(request: HttpRequest, row: Workspace, kind: Setup.Kind = Setup.Kind.SETUP) -> dict[str, Any]:
+    setups = list(row.setups.filter(kind=kind).select_related("ordered_by")[: EARLIER + 1])
     return {
         "workspace": row,
+        "kind": kind.value,
+        "can_run": row.git_url if kind == Setup.Kind.FETCH else row.setup_command,
         "setup": setups[0] if setups else None,
         "look": LOOKS[setups[0].state] if setups else "",
         "earlier": [(one, LOOKS[one.state]) for one in setups[1:]],

@@ -1,4 +1,4 @@
-"""Who may make a folder of the host a workspace, asked where it is saved (`docs/adr/0036`)."""
+"""Who may make a folder or a repository a workspace, asked where it is saved (`docs/adr/0036`, `docs/adr/0068`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from loops.models import Project, Workspace
 from loops.runs.composition import ONLY_A_SUPERUSER, roots
 from loops.services import audit
 from loops.tools.workspace_roots import overlap, plain
+from loops.workspaces import sources
 from loops.workspaces.copies import REFUSED, beside, refusal
 
 SAY_SO = (
@@ -24,15 +25,36 @@ def refusal_to_save(actor: Any, draft: Workspace, *, allow: bool) -> str:
     """
     said = _said(actor, draft, allow and actor.is_superuser)
     if said:
-        detail = {"path": draft.path, "in_place": not draft.copy_for_each_run, "why": said}
-        audit.record(REFUSED, actor=actor, project=draft.project, detail=detail)
+        refused = {"path": draft.path, "in_place": not draft.copy_for_each_run, "why": said}
+        audit.record(REFUSED, actor=actor, project=draft.project, detail=refused)
     return said
 
 
-def record(actor: Any, workspace: Workspace, *, open_to_agents: bool) -> None:
-    """What is due when one was saved: the audit event and, where somebody answers for the folder, that."""
-    detail = {"workspace": workspace.name, "path": workspace.path, "in_place": not workspace.copy_for_each_run}
-    audit.record("workspace.changed", actor=actor, project=workspace.project, detail=detail)
+def refusal_to_fetch(actor: Any, draft: Workspace) -> str:
+    """Why ``actor`` may not save the repository that ``draft`` names, with an audit event; "" when they may."""
+    if not draft.git_url or draft.may_be_fetched or actor.is_superuser:
+        return ""
+    more = {"url": draft.git_url, "why": sources.ONLY_A_SUPERUSER}
+    audit.record(REFUSED, actor=actor, project=draft.project, detail={**detail(draft), **more})
+    return sources.ONLY_A_SUPERUSER
+
+
+def detail(workspace: Workspace) -> dict[str, Any]:
+    """What the audit log keeps of one."""
+    found = {"workspace": workspace.name, "path": workspace.path, "in_place": not workspace.copy_for_each_run}
+    if workspace.git_url:
+        found |= {"url": workspace.git_url, "ref": workspace.git_ref, "token": workspace.git_token_env}
+    return found
+
+
+def record(actor: Any, workspace: Workspace, *, open_to_agents: bool, fetch: bool = False) -> None:
+    """What is due when one was saved: the audit event and, where somebody answers for the folder or the repository,
+    that. What is stated anew is fetched at once."""
+    audit.record("workspace.changed", actor=actor, project=workspace.project, detail=detail(workspace))
+    if workspace.git_url and not workspace.may_be_fetched:
+        sources.allow(actor, workspace)
+    if fetch and workspace.git_url:
+        sources.order(workspace, actor)
     if open_to_agents and workspace.path:
         allow(actor, workspace)
 
@@ -46,8 +68,8 @@ def allow(actor: Any, workspace: Workspace) -> str:
     workspace.allowed_path, workspace.allowed_in_place = plain(workspace.path), not workspace.copy_for_each_run
     workspace.allowed_by, workspace.allowed_at = actor, timezone.now()
     workspace.save()
-    detail = {"workspace": workspace.name, "path": workspace.allowed_path, "in_place": workspace.allowed_in_place}
-    audit.record("workspace.allowed", actor=actor, project=workspace.project, detail=detail)
+    opened = {"workspace": workspace.name, "path": workspace.allowed_path, "in_place": workspace.allowed_in_place}
+    audit.record("workspace.allowed", actor=actor, project=workspace.project, detail=opened)
     return ""
 
 

@@ -8,7 +8,9 @@ from typing import Any
 from loops.models import Project, Workspace
 from loops.services.configuration import Kind, Unfit
 from loops.tools.workspace_roots import plain
-from loops.workspaces import access
+from loops.workspaces import access, sources
+
+FETCHED = frozenset({"git_url", "git_ref", "git_token_env"})
 
 
 class Workspaces(Kind):
@@ -16,12 +18,14 @@ class Workspaces(Kind):
     CHANGED, DELETED = "workspace.changed", "workspace.deleted"
 
     def faults(self, row: Workspace) -> dict[str, str]:
-        """None beyond its table; a path has one spelling."""
+        """Those of a repository; a path has one spelling."""
         row.path = plain(row.path)
-        return {}
+        return sources.faults(row)
 
     def permit(self, actor: Any, row: Workspace, *, allow: bool) -> bool:
-        """Where its folder may lie."""
+        """Where its folder may lie, and which repository may be fetched."""
+        if why := access.refusal_to_fetch(actor, row):
+            raise Unfit({"git_url": why})
         if refused := access.refusal_to_save(actor, row, allow=allow):
             raise Unfit({"path": refused})
         return allow
@@ -32,11 +36,11 @@ class Workspaces(Kind):
 
     def detail(self, row: Workspace) -> dict[str, Any]:
         """Where it lies, and how it is used."""
-        return {"workspace": row.name, "path": row.path, "in_place": not row.copy_for_each_run}
+        return access.detail(row)
 
     def recorded(self, actor: Any, row: Workspace, changed: Iterable[str], *, allow: bool = False) -> None:
-        """And, where somebody answers for the folder, who."""
-        access.record(actor, row, open_to_agents=allow)
+        """And, where somebody answers for the folder or the repository, who."""
+        access.record(actor, row, open_to_agents=allow, fetch=bool(FETCHED & set(changed)))
 
 
 WORKSPACES = Workspaces()

@@ -20,7 +20,7 @@ from loops.services import audit
 from loops.storage import journal
 from loops.tools.workspace import SKIPPED
 from loops.tools.workspace_roots import nested, plain
-from loops.workspaces import permissions, setups, snapshots
+from loops.workspaces import permissions, setups, snapshots, sources
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 REFUSED = "workspace.refused"
@@ -50,6 +50,8 @@ def beside(workspace: Workspace) -> str:
 
 def closed(workspace: Workspace) -> str:
     """Why the folder is not open to the project, whatever else it uses; "" when it is."""
+    if workspace.git_url:
+        return sources.closed(workspace)
     if not workspace.path:
         return ""
     path, in_place = plain(workspace.path), not workspace.copy_for_each_run
@@ -188,7 +190,7 @@ def _copy_unkept(run: Run, target: Path) -> list[str]:
 
 def _fill(draft: Path, workspace: Workspace | None, run: Run | None, place: Path) -> None:
     """``place`` is where the folder will lie when commands run in it."""
-    if workspace is None or not workspace.path:
+    if workspace is None or not workspace.source:
         return
     source = existing(workspace, run)
     if workspace.setup_command:
@@ -223,12 +225,14 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
 def existing(workspace: Workspace, run: Run | None = None) -> Path:
     """The folder of the workspace, for ``run``. Raises WorkspaceUnusable or -Elsewhere."""
     path = Path(workspace.path)
-    if not path.is_absolute():
+    if not workspace.git_url and not path.is_absolute():
         raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not absolute: {workspace.path}")
     if said := refusal(workspace):
         if run is not None:
             _record_refusal(run, workspace, said)
         raise WorkspaceElsewhere(said)
+    if workspace.git_url:
+        return sources.ready(workspace, run)
     if said := permissions.lacking(path, change=not workspace.copy_for_each_run):
         raise WorkspaceUnusable(said)
     try:
@@ -245,7 +249,7 @@ def existing(workspace: Workspace, run: Run | None = None) -> Path:
 def _record_refusal(run: Run, workspace: Workspace, why: str) -> None:
     """Once: the run looks again every minute."""
     if not AuditEvent.objects.filter(run=run, kind=REFUSED).exists():
-        detail = {"path": workspace.path, "workspace": workspace.name, "why": why}
+        detail = {"path": workspace.source, "workspace": workspace.name, "why": why}
         audit.record(REFUSED, actor=None, project=run.project, run=run, detail=detail)
 
 
@@ -253,6 +257,11 @@ def _remember(run: Run, folder: Path) -> str:
     path = str(folder)
     if run.workspace_path != path:
         workspace = run.task.workspace
-        run.workspace_path, run.copied_from = path, workspace.path if workspace is not None else ""
+        run.workspace_path, run.copied_from = path, _origin(workspace, folder) if workspace is not None else ""
         Run.objects.filter(pk=run.pk).update(workspace_path=path, copied_from=run.copied_from)
     return path
+
+
+def _origin(workspace: Workspace, folder: Path) -> str:
+    """The folder, or the repository and its commit, of which ``folder`` is a copy."""
+    return f"{workspace.git_url}@{sources.commit_in(folder)}" if workspace.git_url else workspace.path

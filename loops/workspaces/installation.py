@@ -1,4 +1,5 @@
-"""Run the set-up command of a workspace on a copy of it, and keep what is new afterwards (SPEC J4, I7, ADR 0067)."""
+"""Run the set-up command of a workspace on a copy of it, and keep what is new afterwards (SPEC J4, I7, ADR 0067); or
+fetch its repository, and keep that (ADR 0068)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from loops.tools.sandbox.network.proxy import Proxy, Request
 from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome, run_inside
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import CACHES, Workspace
-from loops.workspaces import copies, setups, variables
+from loops.workspaces import copies, fetch_command, setups, sources, variables
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,12 @@ class _Log:
     def _add(self, text: str) -> None:
         self.text = (self.text + text)[-LOG_CHARS:]
 
+    def tell_of(self, outcome: Outcome) -> None:
+        """What the command left, and what became of that."""
+        for one in outcome.taken[:MOST_TAKEN]:
+            self.hear("stderr", f"{'not as it was' if one.stays else 'taken away'}: {one.path}: {one.why}\n".encode())
+        self.heard_all()
+
     def note(self, request: Request) -> None:
         key = (shortened(request.host, HOST_CHARS), request.why_not)
         if key not in self.requests and len(self.requests) >= MOST_HOSTS:
@@ -102,7 +109,7 @@ def carry_out(setup_id: uuid.UUID) -> bool:
     log = _Log()
     try:
         with _folder(setup) as work:
-            _build(setup, work, log)
+            (_fetch if setup.kind == Setup.Kind.FETCH else _build)(setup, work, log)
     except (Failed, WorkspaceUnusable, WorkspaceElsewhere, PathRefused, OSError, ValueError) as error:
         setups.end(setup, State.FAILED, str(error) or type(error).__name__, **log.shown())
     except Exception as error:
@@ -149,16 +156,44 @@ def _build(setup: Setup, work: Path, log: _Log) -> None:
     key = setups.key_of(setup.command, setup.variables, source)
     copies.fill_for_setup(source, work)
     before = set(_paths(work))
-    outcome = asyncio.run(_run(setup, work, log, {**setup.variables, **secrets}))
-    for one in outcome.taken[:MOST_TAKEN]:
-        log.hear("stderr", f"{'not as it was' if one.stays else 'taken away'}: {one.path}: {one.why}\n".encode())
-    log.heard_all()
+    network = str(_network(work)) if setup.hosts else ""
+    environment = {**_VARIABLES, **setup.variables, **secrets}
+    words = ("/bin/bash", "-c", setup.command)
+    job = Job(words, SECONDS, environment=environment, network=network, run=f"setup {setup.pk}")
+    outcome = asyncio.run(_run(setup, work, log, job, limits_of(workspace.project)))
+    log.tell_of(outcome)
     if outcome.finished.exit_code:
         why = outcome.finished.killed or f"exit code {outcome.finished.exit_code}"
         raise Failed(f"The command ended with {why}.")
     _tell(setup, log, setups.COMES_WITHIN)  # copying takes a while
-    kept = _keep(setup, work, before, secrets)
-    if not setups.end(setup, State.READY, key=key, built_at=setups.seen_at(work), **kept, **log.shown()):
+    kept = _keep(setup, _only_new(work, before), secrets)
+    _succeed(setup, log, key=key, built_at=setups.seen_at(work), **kept)
+
+
+def _fetch(setup: Setup, work: Path, log: _Log) -> None:
+    workspace = setup.workspace
+    if why := sources.closed(workspace):
+        raise Failed(f"It is not fetched: {why}.")
+    if sandbox_level().level < FULL:
+        raise Failed(f"It reaches {', '.join(setup.hosts)}, but {NO_NETWORK}.")
+    job = fetch_command.job(workspace, str(_network(work)), f"fetch {setup.pk}")
+    setup.command, setup.hosts = setups.words_of_fetch(workspace), [str(sources.host_of(workspace.git_url))]
+    Setup.objects.filter(pk=setup.pk).update(command=setup.command, hosts=setup.hosts)  # as it is stated now
+    outcome = asyncio.run(_run(setup, work, log, job, fetch_command.LIMITS))
+    log.tell_of(outcome)
+    commit = sources.commit_in(work)
+    if (finished := outcome.finished).exit_code or not commit:
+        shown = log.shown()
+        raise Failed(fetch_command.reason(workspace, shown["log"], shown["requests"], finished.killed))
+    with Workspace(str(work), fetch_command.LIMITS, made=True) as whole:  # it may have come faster than it is measured
+        if why := whole.over_quota():
+            raise Failed(f"It is too large: {why}.")
+    _tell(setup, log, setups.COMES_WITHIN)
+    _succeed(setup, log, key=commit, **_keep(setup, work, {}))
+
+
+def _succeed(setup: Setup, log: _Log, **found: Any) -> None:
+    if not setups.end(setup, State.READY, **found, **log.shown()):
         shutil.rmtree(setups.folder(setup), ignore_errors=True)
     setups.forget_older(setup)
 
@@ -169,10 +204,7 @@ def limits_of(project: Project) -> Limits:
     return replace(own, tmp_bytes=TEMPORARY, memory_bytes=max(own.memory_bytes, MEMORY))
 
 
-async def _run(setup: Setup, work: Path, log: _Log, variables: Mapping[str, str]) -> Outcome:
-    network, limits = str(_network(work)) if setup.hosts else "", limits_of(setup.workspace.project)
-    words = ("/bin/bash", "-c", setup.command)
-    job = Job(words, SECONDS, environment=_VARIABLES | variables, network=network, run=f"setup {setup.pk}")
+async def _run(setup: Setup, work: Path, log: _Log, job: Job, limits: Limits) -> Outcome:
     proxy = Proxy(hosts(setup.hosts), is_never_reached, log.note)
     with Workspace(str(work), limits, made=True, records=command_records()) as workspace:
         async with proxy.listening(str(_network(work))):
@@ -214,9 +246,9 @@ def _paths(work: Path) -> Iterator[str]:
         yield from (os.path.normpath(f"{here}/{name}") for name in (*folders, *files))
 
 
-def _keep(setup: Setup, work: Path, before: set[str], secrets: Mapping[str, str]) -> dict[str, int]:
-    """Copy what is new to where it stays; how many files, and their size in bytes."""
-    draft, place = _made(work), setups.folder(setup)
+def _only_new(work: Path, before: set[str]) -> Path:
+    """A folder with what was not there before."""
+    draft = _made(work)
     for folder, folders, files in os.walk(work):
         here = os.path.normpath(os.path.relpath(folder, work))
         new = [name for name in (*folders, *files) if os.path.normpath(f"{here}/{name}") not in before]
@@ -226,6 +258,12 @@ def _keep(setup: Setup, work: Path, before: set[str], secrets: Mapping[str, str]
                 target = draft / here
                 target.mkdir(parents=True, exist_ok=True)
                 Path(folder, name).rename(target / name)
+    return draft
+
+
+def _keep(setup: Setup, draft: Path, secrets: Mapping[str, str]) -> dict[str, int]:
+    """Copy it to where it stays; how many files, and their size in bytes."""
+    place = setups.folder(setup)
     place.parent.mkdir(mode=0o700, exist_ok=True)
     place.mkdir(mode=0o700)
     copy = Copy(draft, place)

@@ -18,6 +18,7 @@ from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -62,14 +63,17 @@ KEPT = 2
 """Of one workspace: the one in use, and the one before it, which may still be in the middle of a copy."""
 _FORMAT = b"1"
 MOST_FILES = 500
-State = Setup.State
+State, Kind = Setup.State, Setup.Kind
+ORDERED = {Kind.SETUP: "workspace.setup", Kind.FETCH: "workspace.fetch"}
+ENDED = {Kind.SETUP: "workspace.setup_ended", Kind.FETCH: "workspace.fetch_ended"}
+"""Kinds of audit events."""
 
 
 def ready(workspace: Workspace, source: Path, run: Run | None = None) -> Setup:
     """The set-up for the folder as it is now. Raises WorkspaceElsewhere while there is none, and orders it; raises
     WorkspaceUnusable where it failed since ``run`` was submitted."""
     key = key_of(workspace.setup_command, workspace.variables, source)
-    rows = Setup.objects.filter(workspace=workspace)
+    rows = Setup.objects.filter(workspace=workspace, kind=Kind.SETUP)
     found = rows.filter(key=key, state=State.READY).first()
     if found is not None:
         if folder(found).is_dir():
@@ -78,8 +82,9 @@ def ready(workspace: Workspace, source: Path, run: Run | None = None) -> Setup:
             raise WorkspaceElsewhere(
                 f"The set-up of {shortened(workspace.name, NAME_CHARS)} is on worker {found.machine}"
             )
-    if under_way(workspace):
-        raise WorkspaceElsewhere(f"The set-up of {shortened(workspace.name, NAME_CHARS)} is under way")
+    if (other := under_way(workspace)) is not None:
+        what = other.get_kind_display().lower()
+        raise WorkspaceElsewhere(f"The {what} of {shortened(workspace.name, NAME_CHARS)} is under way")
     failed = _failure(rows, key, run) if run is not None else None
     if failed is not None:
         why = f"The set-up of workspace {shortened(workspace.name, NAME_CHARS)} did not succeed: {failed.why_not}"
@@ -105,23 +110,30 @@ def under_way(workspace: Workspace) -> Setup | None:
     return found
 
 
-def order(workspace: Workspace, key: str = "", actor: Any = None) -> Setup | None:
+def words_of_fetch(workspace: Workspace) -> str:
+    """By which a fetch is known: another address, or another branch, is another one."""
+    return f"git fetch {workspace.git_url} {workspace.git_ref or 'HEAD'}"
+
+
+def order(workspace: Workspace, key: str = "", actor: Any = None, kind: Kind = Kind.SETUP) -> Setup | None:
     """Have a worker run it; None where it is under way already."""
+    is_fetch = kind == Kind.FETCH
     try:
         with transaction.atomic():
             setup = Setup.objects.create(
                 workspace=workspace,
+                kind=kind,
                 key=key,
-                command=workspace.setup_command,
-                variables=workspace.variables,
-                hosts=workspace.granted_hosts,
-                secrets=workspace.granted_secrets,
+                command=words_of_fetch(workspace) if is_fetch else workspace.setup_command,
+                variables={} if is_fetch else workspace.variables,
+                hosts=[urlsplit(workspace.git_url).netloc] if is_fetch else workspace.granted_hosts,
+                secrets=[] if is_fetch else workspace.granted_secrets,
                 ordered_by=actor,
                 until=timezone.now() + COMES_WITHIN,
             )
             granted = {"hosts": setup.hosts, "secrets": setup.secrets}
             detail = {"workspace": workspace.name, "command": setup.command, **granted}
-            audit.record("workspace.setup", actor=actor, project=workspace.project, detail=detail)
+            audit.record(ORDERED[kind], actor=actor, project=workspace.project, detail=detail)
             hand_over(JOB, setup=str(setup.pk))
             return setup
     except IntegrityError:
@@ -138,7 +150,7 @@ def end(setup: Setup, state: State, why_not: str = "", **more: Any) -> bool:
         if why_not:
             detail["why"] = why_not
         project = setup.workspace.project
-        audit.record("workspace.setup_ended", actor=setup.ordered_by, project=project, detail=detail)
+        audit.record(ENDED[Kind(setup.kind)], actor=setup.ordered_by, project=project, detail=detail)
         _wake_runs(setup.workspace)
     return True
 
@@ -159,7 +171,7 @@ def folder(setup: Setup) -> Path:
 
 def forget_older(setup: Setup) -> None:
     """All but the latest that succeeded."""
-    rows = Setup.objects.filter(workspace=setup.workspace, state=State.READY)
+    rows = Setup.objects.filter(workspace=setup.workspace, kind=setup.kind, state=State.READY)
     for old in rows[KEPT:]:
         shutil.rmtree(folder(old), ignore_errors=True)
 

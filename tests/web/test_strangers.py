@@ -71,6 +71,10 @@ def fill(run: Run, user: Any, word: str) -> dict[str, Any]:
         variables={"SAID": word},
     )
     Setup.objects.create(workspace=workspace, command=word, log=word, why_not=word, state="failed", until=now)
+    fetched = Workspace.objects.create(
+        project=run.project, name=f"{word} fetched", git_url=f"https://{word}.example/x", git_ref=word
+    )
+    Setup.objects.create(workspace=fetched, kind="fetch", command=word, log=word, state="failed", until=now)
     ids = {
         "workspace": workspace.pk,
         "run": run.pk,

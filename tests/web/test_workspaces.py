@@ -14,6 +14,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from loops.models import AuditEvent, Setup, Workspace
+from loops.workspaces.configured import WORKSPACES
 from tests import factories as make
 from tests.web.browsing import faults
 
@@ -187,12 +188,46 @@ def test_from_the_command_to_the_log(house: Any, shop: Workspace, open_page: Any
     expect(page.get_by_role("button", name="Run it again")).to_be_visible()
 
 
+def test_a_repository_is_fetched_and_its_commit_is_seen(house: Any, shop: Workspace, open_page: Any) -> None:
+    """The worker is played here too."""
+    boss, at = make.superuser("ana"), "4711" * 10
+    given = {"path": "", "git_url": "https://example.com/team/shop.git", "git_ref": "main"}
+    row = WORKSPACES.change(actor=boss, row=shop, given=given)
+    Setup.objects.filter(workspace=row).update(state="stopped", why_not="Stopped by ana.", ended_at=timezone.now())
+    page = open_page("/workspaces/", who="operator")
+    expect(page.locator("table")).to_contain_text("https://example.com/team/shop.git @ main")
+    page.get_by_role("link", name="shop").click()
+    page.get_by_role("button", name="Fetch").click()
+    expect(page.locator("#fetch")).to_contain_text("Waiting for a worker")
+    expect(page.locator("#fetch").get_by_role("button", name="Stop it")).to_be_visible()
+    expect(page.locator("#setup")).to_contain_text("There is no set-up command")
+    latest = row.latest("fetch")
+    Setup.objects.filter(pk=latest.pk).update(
+        state="ready", key=at, files=12, size=4_711, machine="one", log=f"Fetched {at}", ended_at=timezone.now()
+    )
+    expect(page.locator("#fetch")).to_contain_text(f"Commit {at}: 12 files")
+    expect(page.locator("#fetch")).to_contain_text("on worker one")
+
+
+def test_words_of_a_repository_are_text(house: Any, shop: Workspace) -> None:
+    Workspace.objects.filter(pk=shop.pk).update(path="", git_url=f"https://x/{HOSTILE}", git_ref=HOSTILE)
+    made(shop, kind="fetch", state="ready", key=HOSTILE, log=HOSTILE, machine=HOSTILE)
+    for address in (reverse("workspace", args=[shop.pk]), reverse("workspaces")):
+        page = house.client("admin").get(address).content.decode()
+        assert ("<script>alert(1)" in page, "\u202e" in page) == (False, False)
+
+
 def test_it_has_no_accessibility_faults_and_fits(shop: Workspace, open_page: Any, theme: str, width: int) -> None:
     Workspace.objects.filter(pk=shop.pk).update(setup_command=f"pip install {'x' * 300}", test_command="make test")
     made(shop, state="stopped", why_not="Stopped by olga.", ended_at=timezone.now())
     made(shop, state="failed", log=LOG * 40, requests=REQUESTS, why_not="The command ended with exit code 1.")
     page = open_page(reverse("workspace", args=[shop.pk]), theme=theme, width=width)
     page.get_by_text("Earlier ones").click()
+    assert faults(page) == []
+    address = f"https://example.com/{'team/' * 30}shop.git"
+    Workspace.objects.filter(pk=shop.pk).update(path="", git_url=address, git_ref="main")
+    made(shop, kind="fetch", state="ready", key="4711" * 10, log=LOG * 40, requests=REQUESTS)
+    page.reload()
     assert faults(page) == []
 
 

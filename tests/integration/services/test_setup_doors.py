@@ -79,7 +79,8 @@ def by_a_worker(setup_id: str) -> bool:
 
 def test_by_the_api_from_the_command_to_the_log(shop: Shop) -> None:
     admin = shop.client("admin")
-    assert admin.get(shop.address).json() == {"command": "", "tests": "", "latest": None} | NOTHING
+    empty = {"command": "", "tests": "", "latest": None, "fetch": None} | NOTHING
+    assert admin.get(shop.address).json() == empty
     answer = admin.patch(shop.address, {"command": MAKE, "tests": "make test"}, format="json")
     assert (answer.status_code, answer.json()["command"]) == (200, MAKE)
     answer = shop.client("operator").post(shop.address, {"action": "run"}, format="json")

@@ -1,0 +1,164 @@
+"""Workspaces whose source is a repository on a server: which is fetched, and what a run gets (SPEC I7, ADR 0068)."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.utils import timezone
+
+from loops.engine.text.truncation import shortened
+from loops.llm.endpoints.keys import NO_KEYS, OF_PROVIDERS
+from loops.models import Run, Setup, Workspace
+from loops.services import audit
+from loops.tools.sandbox.network.hosts import Host, host
+from loops.workspaces import setups
+from loops.workspaces.folder_copy import WorkspaceElsewhere, WorkspaceUnusable
+
+FRESH = timedelta(minutes=1)
+"""A run takes what was fetched at most that long before its task was submitted."""
+NAME_CHARS = 60
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
+_PORTS = {"https": 443, "http": 80}
+_NO_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|^[-/.]|[/.]$|/\.|\.lock(/|$)|^@$")
+ADDRESS = "Write the address of a repository, such as https://example.com/team/shop.git."
+NO_CREDENTIALS = "No name, password or token in the address: name the variable that holds the token."
+IN_CLEAR = "A token goes over https alone: http would send it for everybody to read."
+NO_BRANCH = "That is no name of a branch or tag, and no commit."
+NO_VARIABLE = "Give the name of a variable of the worker, like SHOP_TOKEN, not the token. AgentOps' own are none."
+NOT_BOTH = "A workspace has a folder or a repository, not both."
+COPIES_ONLY = "Runs work on copies of a repository: it is on a server."
+NEEDS_ADDRESS = "It belongs to the address of a repository."
+ONLY_A_SUPERUSER = "Which repository is fetched, and with which token, is for a superuser to say."
+NOT_ALLOWED = "its repository was not allowed: a superuser has to save it under Admin > Workspaces"
+TAKE_THE_PATCH = "Its source is a repository on a server: take the patch, or push a branch with it yourself."
+State, Kind = Setup.State, Setup.Kind
+
+
+def faults(row: Workspace) -> dict[str, str]:
+    """What is wrong with a repository as people stated it, by field."""
+    if not row.git_url:
+        stated = {"git_ref": row.git_ref, "git_token_env": row.git_token_env}
+        return {field: NEEDS_ADDRESS for field, value in stated.items() if value}
+    found = {}
+    if row.path:
+        found["git_url"] = NOT_BOTH
+    elif said := _fault_of_address(row.git_url, with_token=bool(row.git_token_env)):
+        found["git_url"] = said
+    if not row.copy_for_each_run:
+        found["copy_for_each_run"] = COPIES_ONLY
+    if row.git_ref and _NO_REF.search(row.git_ref):
+        found["git_ref"] = NO_BRANCH
+    if row.git_token_env and not _is_a_variable(row.git_token_env):
+        found["git_token_env"] = NO_VARIABLE
+    return found
+
+
+def _is_a_variable(name: str) -> bool:
+    return bool(_VARIABLE.fullmatch(name)) and not NO_KEYS.fullmatch(name) and name not in OF_PROVIDERS
+
+
+def _fault_of_address(url: str, *, with_token: bool) -> str:
+    try:
+        parts = urlsplit(url)
+        place = host_of(url)
+    except ValueError:
+        return ADDRESS
+    if "@" in parts.netloc:
+        return NO_CREDENTIALS
+    has_odd = any(not "!" <= sign <= "~" or sign in "\\\"'<>`" for sign in url)
+    if parts.scheme not in _PORTS or not parts.path.strip("/") or parts.query or parts.fragment or has_odd:
+        return ADDRESS
+    return IN_CLEAR if with_token and parts.scheme == "http" and not place.is_of_this_machine else ""
+
+
+def host_of(url: str) -> Host:
+    """Whom a fetch reaches, and nobody else. Raises ValueError."""
+    parts = urlsplit(url)
+    name, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+    return host(f"[{name}]:{port}" if ":" in name else f"{name}:{port}")
+
+
+def closed(workspace: Workspace) -> str:
+    """Why it is not fetched, for people; "" when it may be. Asked again right before: rows come by other doors too."""
+    if not workspace.may_be_fetched:
+        return NOT_ALLOWED
+    return " ".join(faults(workspace).values())
+
+
+def allow(actor: Any, workspace: Workspace) -> None:
+    """Let it be fetched from its address as it is, with its token. Superusers only."""
+    if not actor.is_superuser:
+        raise PermissionError("only a superuser lets a repository be fetched")
+    workspace.git_for, workspace.git_by, workspace.git_at = workspace.what_is_fetched, actor, timezone.now()
+    workspace.save()
+    detail = {"workspace": workspace.name, "url": workspace.git_url, "token": workspace.git_token_env}
+    audit.record("workspace.source", actor=actor, project=workspace.project, detail=detail)
+
+
+def fetched(workspace: Workspace) -> Setup | None:
+    """The latest that succeeded, of the branch, tag or commit that is stated now."""
+    rows = Setup.objects.filter(workspace=workspace, kind=Kind.FETCH, command=setups.words_of_fetch(workspace))
+    return rows.filter(state=State.READY).first()
+
+
+def order(workspace: Workspace, actor: Any = None) -> Setup | None:
+    """Have a worker fetch it; None where it, or the set-up, is under way."""
+    if setups.under_way(workspace):
+        return None
+    return setups.order(workspace, actor=actor, kind=Kind.FETCH)
+
+
+def ready(workspace: Workspace, run: Run | None = None) -> Path:
+    """The folder with what was fetched, not long before ``run`` was submitted. Raises WorkspaceElsewhere while there is
+    none, and orders it; raises WorkspaceUnusable where that failed since."""
+    found, name = fetched(workspace), shortened(workspace.name, NAME_CHARS)
+    if found is not None and (run is None or _is_fresh(found, run.task.created_at, workspace)):
+        if (folder := setups.folder(found)).is_dir():
+            return folder
+        if found.machine != socket.gethostname():
+            raise WorkspaceElsewhere(f"The repository of {name} is on worker {found.machine}")
+    if (other := setups.under_way(workspace)) is not None:
+        raise WorkspaceElsewhere(f"The {other.get_kind_display().lower()} of {name} is under way")
+    if run is not None:
+        _refuse_what_failed(workspace, run)
+    order(workspace)
+    raise WorkspaceElsewhere(f"The repository of {name} is being fetched")
+
+
+def _is_fresh(found: Setup, submitted: datetime, workspace: Workspace) -> bool:
+    """A whole id is one commit for ever; a branch moves, and so may a tag."""
+    return found.ordered_at > submitted - FRESH or bool(COMMIT.fullmatch(workspace.git_ref))
+
+
+def _refuse_what_failed(workspace: Workspace, run: Run) -> None:
+    rows = Setup.objects.filter(workspace=workspace, kind=Kind.FETCH, command=setups.words_of_fetch(workspace))
+    failed = rows.exclude(state=State.READY).first()
+    if failed is not None and failed.ended_at and failed.ended_at > run.task.created_at:
+        why = f"The repository of workspace {shortened(workspace.name, NAME_CHARS)} was not fetched: {failed.why_not}"
+        raise WorkspaceUnusable(f"{why} Its log is under Workspaces. Put it right, and submit the task again.")
+
+
+def commit_in(folder: Path) -> str:
+    """The commit that a folder was fetched at; "" where none is named. Nothing of git is run, no link is followed."""
+    with suppress(OSError):
+        top = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            git = os.open(".git", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+        finally:
+            os.close(top)
+        try:
+            head = os.open("HEAD", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=git)
+        finally:
+            os.close(git)
+        with os.fdopen(head, "rb") as file:
+            found = file.read(100).decode("ascii", "replace").strip()
+        return found if COMMIT.fullmatch(found) else ""
+    return ""
