@@ -150,6 +150,7 @@ class AccessRuleOutput(serializers.ModelSerializer):
 OF_POLICY = (
     *("final_review", "gate_expiry_minutes", "expiry_outcome", "sla_minutes", "own_approval_allowed", "warn_at"),
     *("calls_per_reply", "confidence_every_steps", "confidence_threshold", "task_limits", "open_runs_per_person"),
+    "try_criteria",
     *COMMAND_LIMITS,
 )
 

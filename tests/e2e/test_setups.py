@@ -71,7 +71,7 @@ def test_a_worker_that_is_killed_in_the_middle_leaves_the_folder_as_it_was(folde
     workspace = Workspace.objects.create(
         project=project, name="shop", path=str(folder), allowed_by=boss, allowed_path=str(folder)
     )
-    setups.state(actor=boss, workspace=workspace, command=SLOWLY, tests="true")
+    setups.state(actor=boss, workspace=workspace, stated=setups.Stated(command=SLOWLY, tests="true"))
     agent = Agent.objects.create(project=project, name="A", actor_model=ensure_script("asks_a_question", pace=0))
     run = submit_task(actor=boss, project=project, agent=agent, workspace=workspace, goal="Do it").run
     for moment in MOMENTS:

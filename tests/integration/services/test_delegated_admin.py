@@ -21,11 +21,15 @@ from tests.integration.services.world import World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("S4", "X7")]
 TEAM, FOLDER, GLOBS, CHOSEN, COUNTED = "team", "folder", "globs", "chosen", "counted"
-WORDS, GLOBAL, LIMITS = "words", "global", "limits"
+WORDS, GLOBAL, LIMITS, HELD = "words", "global", "limits", "held"
 """A row of one's own team; a folder of the machine; globs in a workspace; one of a list; a number or a tick; text that
-is only compared or shown; a row of the installation that everybody may use; amounts by the names of limits."""
+is only compared or shown; a row of the installation that everybody may use; amounts by the names of limits; what a
+superuser alone fills in."""
 FIELDS = {
-    "loops.workspace": {"project": TEAM, "name": WORDS, "path": FOLDER, "copy_for_each_run": COUNTED},
+    "loops.workspace": {
+        "project": TEAM, "name": WORDS, "path": FOLDER, "copy_for_each_run": COUNTED,
+        "git_ref": WORDS, "git_url": HELD, "git_token_env": HELD,
+    },
     "loops.policy": {
         **dict.fromkeys(("final_review", "expiry_outcome"), CHOSEN),
         **dict.fromkeys(("gate_expiry_minutes", "sla_minutes", "own_approval_allowed", "warn_at"), COUNTED),
@@ -156,6 +160,13 @@ def test_what_is_chosen_from_a_list_is_one_of_it(world: World, chief: Client, la
         answer = chief.post(url(label, "add"), sent(world, label, **{name: "os.system"}))
     assert answer.status_code == 200
     assert "os.system is not one of" in answer.content.decode()
+
+
+@pytest.mark.parametrize("name", [name for _, name, kind in PLACES if kind == HELD])
+def test_what_a_superuser_alone_fills_in_is_not_taken_from_others(world: World, chief: Client, name: str) -> None:
+    sending = sent(world, "loops.workspace", **{name: "https://127.0.0.1:1/x.git"})
+    assert chief.post(url("loops.workspace", "add"), sending).status_code == 302
+    assert getattr(Workspace.objects.latest("pk"), name) == ""
 
 
 @pytest.mark.parametrize(("label", "name"), [(label, name) for label, name, kind in PLACES if kind == WORDS])

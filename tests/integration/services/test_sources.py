@@ -475,7 +475,7 @@ class TestWhoMay:
 
     def test_a_grant_of_a_set_up_ends_with_the_repository(self, shop: Shop) -> None:
         row = shop.made(setup_command="make")
-        setups.state(actor=shop.boss, workspace=row, command="make", tests="", allowed=["pypi.org"])
+        setups.state(actor=shop.boss, workspace=row, stated=setups.Stated(command="make", hosts=["pypi.org"]))
         assert row.granted_hosts == ["pypi.org"]
         row.git_url = "https://example.com/other.git"
         assert row.granted_hosts == []
