@@ -22,6 +22,7 @@ WORKER_S = 60
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """One workspace, and what is to be changed."""
+    parser.usage = "%(prog)s WORKSPACE [options]"
     parser.add_argument("workspace", help="name or id")
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
     parser.add_argument("--command", help="runs once on a copy; runs get what it installs")
