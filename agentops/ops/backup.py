@@ -173,8 +173,12 @@ def _files(target: Path) -> Iterator[tuple[str, Path]]:
         if not _left_out(path) and path != folders and path != target:
             yield from _below(f"state/{path.name}", path)
     for path in sorted(folders.iterdir()) if folders.is_dir() else ():
-        if not path.name.startswith("."):  # drafts
+        if not path.name.startswith(NOT_KEPT):
             yield from _below(f"workspaces/{path.name}", path)
+
+
+NOT_KEPT = (".", "setup", "preflight-")
+"""Of the folders beside those of runs: drafts, and what is installed, fetched or tried anew."""
 
 
 def _left_out(path: Path) -> bool:

@@ -55,7 +55,7 @@ class RequestsOutput(serializers.Serializer):
 
 
 class SetupRunOutput(serializers.ModelSerializer):
-    """``state`` is waiting, running, ready, failed or stopped; by ``until`` its worker was lost if it is not done.
+    """``state`` is waiting, running, ready, failed, stopped or lost; by ``until`` its worker is if it is not done.
     ``commit`` is what was fetched."""
 
     requests = RequestsOutput(many=True)

@@ -32,6 +32,7 @@ class Setup(models.Model):
         READY = "ready", "Ready"
         FAILED = "failed", "Failed"
         STOPPED = "stopped", "Stopped"
+        LOST = "lost", "Lost"
 
     OPEN = (State.WAITING, State.RUNNING)
 

@@ -22,7 +22,7 @@ from loops.web import access
 from loops.workspaces import copies, variables
 
 EARLIER = 5
-LOOKS = {"ready": "good", "failed": "bad", "stopped": "bad", "waiting": "wait", "running": "wait"}
+LOOKS = {"ready": "good", "failed": "bad", "stopped": "bad", "lost": "bad", "waiting": "wait", "running": "wait"}
 
 
 @login_required

@@ -124,6 +124,7 @@ def _folder(setup: Setup) -> Iterator[Path]:
     for stray in root.glob(f"{_NAME}*"):  # of a worker that was lost
         if time.time() - stray.stat().st_mtime > STRAY_S:
             shutil.rmtree(stray, ignore_errors=True)
+    setups.forget_deleted(time.time() - STRAY_S)
     work = root / f"{_NAME}{setup.pk}"  # beside each other: the user of the sandbox passes through the root alone
     for place in (places := (work, _network(work), _made(work))):
         place.mkdir(mode=0o700)

@@ -62,6 +62,7 @@ MOST_LOST = 5
 KEPT = 2
 """Of one workspace: the one in use, and the one before it, which may still be in the middle of a copy."""
 _FORMAT = b"1"
+_FOLDER = "setups"
 MOST_FILES = 500
 State, Kind = Setup.State, Setup.Kind
 ORDERED = {Kind.SETUP: "workspace.setup", Kind.FETCH: "workspace.fetch"}
@@ -72,40 +73,48 @@ ENDED = {Kind.SETUP: "workspace.setup_ended", Kind.FETCH: "workspace.fetch_ended
 def ready(workspace: Workspace, source: Path, run: Run | None = None) -> Setup:
     """The set-up for the folder as it is now. Raises WorkspaceElsewhere while there is none, and orders it; raises
     WorkspaceUnusable where it failed since ``run`` was submitted."""
-    key = key_of(workspace.setup_command, workspace.variables, source)
-    rows = Setup.objects.filter(workspace=workspace, kind=Kind.SETUP)
-    found = rows.filter(key=key, state=State.READY).first()
-    if found is not None:
-        if folder(found).is_dir():
-            return found
-        if found.machine != socket.gethostname():
-            raise WorkspaceElsewhere(
-                f"The set-up of {shortened(workspace.name, NAME_CHARS)} is on worker {found.machine}"
-            )
+    key, name = key_of(workspace.setup_command, workspace.variables, source), shortened(workspace.name, NAME_CHARS)
+    rows = Setup.objects.filter(workspace=workspace, kind=Kind.SETUP, key=key)
+    found = rows.filter(state=State.READY).first()
+    if found is not None and is_here(found):
+        return found
     if (other := under_way(workspace)) is not None:
-        what = other.get_kind_display().lower()
-        raise WorkspaceElsewhere(f"The {what} of {shortened(workspace.name, NAME_CHARS)} is under way")
-    failed = _failure(rows, key, run) if run is not None else None
-    if failed is not None:
-        why = f"The set-up of workspace {shortened(workspace.name, NAME_CHARS)} did not succeed: {failed.why_not}"
-        raise WorkspaceUnusable(f"{why} Its log is under Workspaces. Put it right, and submit the task again.")
+        raise WorkspaceElsewhere(f"The {other.get_kind_display().lower()} of {name} is under way")
+    if run is not None:
+        refuse_what_failed(rows, run, f"The set-up of workspace {name} did not succeed")
     order(workspace, key)
-    raise WorkspaceElsewhere(f"The set-up of {shortened(workspace.name, NAME_CHARS)} begins")
+    raise WorkspaceElsewhere(f"The set-up of {name} begins")
 
 
-def _failure(rows: Any, key: str, run: Run) -> Setup | None:
-    """The one that keeps ``run`` from a set-up; a worker that was lost is no fault of it, unless it always is."""
+def is_here(found: Setup) -> bool:
+    """Are its files on this machine? Raises WorkspaceElsewhere where another one has just made them, and goes on with
+    them; a machine that went away, or lost them, is not waited for."""
+    if folder(found).is_dir():
+        return True
+    is_new = found.ended_at is not None and found.ended_at > timezone.now() - COMES_WITHIN
+    if is_new and found.machine != socket.gethostname():
+        what, name = found.get_kind_display().lower(), shortened(found.workspace.name, NAME_CHARS)
+        raise WorkspaceElsewhere(f"The {what} of {name} is on worker {found.machine}")
+    return False
+
+
+def refuse_what_failed(rows: Any, run: Run, what: str) -> None:
+    """Raise WorkspaceUnusable where one of ``rows`` failed since ``run`` was submitted. A worker that was lost is no
+    fault of what it did, unless it always is."""
     since = rows.filter(ended_at__gt=run.task.created_at)
-    lost = since.filter(state=State.STOPPED, key="")
-    failed: Setup | None = since.filter(key=key, state__in=[State.FAILED, State.STOPPED]).first()
-    return failed or (lost.first() if lost.count() >= MOST_LOST else None)
+    lost = since.filter(state=State.LOST)
+    failed = since.filter(state__in=[State.FAILED, State.STOPPED]).first()
+    failed = failed or (lost.first() if lost.count() >= MOST_LOST else None)
+    if failed is not None:
+        again = "Its log is under Workspaces. Put it right, and submit the task again."
+        raise WorkspaceUnusable(f"{what}: {failed.why_not} {again}")
 
 
 def under_way(workspace: Workspace) -> Setup | None:
     """The one that waits or runs; one whose worker was lost is ended here."""
     found = Setup.objects.filter(workspace=workspace, state__in=Setup.OPEN).first()
     if found is not None and found.is_lost:
-        end(found, State.STOPPED, "Its worker was lost.", key="")
+        end(found, State.LOST, "Its worker was lost.")
         return None
     return found
 
@@ -159,14 +168,15 @@ def _wake_runs(workspace: Workspace) -> None:
     """Those that wait for it would look again, but not at once."""
     status = Run.Status.WAITING_FOR_RESOURCE
     waiting = Run.objects.filter(task__workspace=workspace, status=status, owner="")
-    for run_id in waiting.values_list("pk", flat=True):
-        waiting.filter(pk=run_id).update(lease_until=None, wake_at=timezone.now())
+    run_ids = list(waiting.values_list("pk", flat=True))
+    waiting.update(lease_until=None, wake_at=timezone.now())
+    for run_id in run_ids:
         ring(run_id)
 
 
 def folder(setup: Setup) -> Path:
     """Where its files lie."""
-    return Path(run_folders()) / "setups" / str(setup.pk)
+    return Path(run_folders()) / _FOLDER / str(setup.pk)
 
 
 def forget_older(setup: Setup) -> None:
@@ -174,6 +184,14 @@ def forget_older(setup: Setup) -> None:
     rows = Setup.objects.filter(workspace=setup.workspace, kind=setup.kind, state=State.READY)
     for old in rows[KEPT:]:
         shutil.rmtree(folder(old), ignore_errors=True)
+
+
+def forget_deleted(older_than: float) -> None:
+    """Files of workspaces that are gone; not those that lie there since ``older_than``, whose row may say so later."""
+    known = set(map(str, Setup.objects.filter(state=State.READY).values_list("pk", flat=True)))
+    for place in (Path(run_folders()) / _FOLDER).glob("*"):
+        if place.name not in known and place.stat().st_mtime < older_than:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def lay(setup: Setup, target: Path, place: Path) -> None:

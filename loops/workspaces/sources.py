@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,7 +18,7 @@ from loops.models import Run, Setup, Workspace
 from loops.services import audit
 from loops.tools.sandbox.network.hosts import Host, host
 from loops.workspaces import setups
-from loops.workspaces.folder_copy import WorkspaceElsewhere, WorkspaceUnusable
+from loops.workspaces.folder_copy import WorkspaceElsewhere
 
 FRESH = timedelta(minutes=1)
 """A run takes what was fetched at most that long before its task was submitted."""
@@ -105,8 +104,11 @@ def allow(actor: Any, workspace: Workspace) -> None:
 
 def fetched(workspace: Workspace) -> Setup | None:
     """The latest that succeeded, of the branch, tag or commit that is stated now."""
-    rows = Setup.objects.filter(workspace=workspace, kind=Kind.FETCH, command=setups.words_of_fetch(workspace))
-    return rows.filter(state=State.READY).first()
+    return _fetches(workspace).filter(state=State.READY).first()
+
+
+def _fetches(workspace: Workspace) -> Any:
+    return Setup.objects.filter(workspace=workspace, kind=Kind.FETCH, command=setups.words_of_fetch(workspace))
 
 
 def order(workspace: Workspace, actor: Any = None) -> Setup | None:
@@ -120,15 +122,13 @@ def ready(workspace: Workspace, run: Run | None = None) -> Path:
     """The folder with what was fetched, not long before ``run`` was submitted. Raises WorkspaceElsewhere while there is
     none, and orders it; raises WorkspaceUnusable where that failed since."""
     found, name = fetched(workspace), shortened(workspace.name, NAME_CHARS)
-    if found is not None and (run is None or _is_fresh(found, run.task.created_at, workspace)):
-        if (folder := setups.folder(found)).is_dir():
-            return folder
-        if found.machine != socket.gethostname():
-            raise WorkspaceElsewhere(f"The repository of {name} is on worker {found.machine}")
+    is_fresh = found is not None and (run is None or _is_fresh(found, run.task.created_at, workspace))
+    if found is not None and is_fresh and setups.is_here(found):
+        return setups.folder(found)
     if (other := setups.under_way(workspace)) is not None:
         raise WorkspaceElsewhere(f"The {other.get_kind_display().lower()} of {name} is under way")
     if run is not None:
-        _refuse_what_failed(workspace, run)
+        setups.refuse_what_failed(_fetches(workspace), run, f"The repository of workspace {name} was not fetched")
     order(workspace)
     raise WorkspaceElsewhere(f"The repository of {name} is being fetched")
 
@@ -136,14 +136,6 @@ def ready(workspace: Workspace, run: Run | None = None) -> Path:
 def _is_fresh(found: Setup, submitted: datetime, workspace: Workspace) -> bool:
     """A whole id is one commit for ever; a branch moves, and so may a tag."""
     return found.ordered_at > submitted - FRESH or bool(COMMIT.fullmatch(workspace.git_ref))
-
-
-def _refuse_what_failed(workspace: Workspace, run: Run) -> None:
-    rows = Setup.objects.filter(workspace=workspace, kind=Kind.FETCH, command=setups.words_of_fetch(workspace))
-    failed = rows.exclude(state=State.READY).first()
-    if failed is not None and failed.ended_at and failed.ended_at > run.task.created_at:
-        why = f"The repository of workspace {shortened(workspace.name, NAME_CHARS)} was not fetched: {failed.why_not}"
-        raise WorkspaceUnusable(f"{why} Its log is under Workspaces. Put it right, and submit the task again.")
 
 
 def commit_in(folder: Path) -> str:

@@ -91,7 +91,7 @@ def test_a_worker_that_is_killed_in_the_middle_leaves_the_folder_as_it_was(folde
     run.refresh_from_db()
     assert len(list(Path(run.workspace_path, ".venv/bin").iterdir())) == 40
     assert everything(folder) == before
-    assert [one.state for one in Setup.objects.order_by("pk")] == ["stopped"] * len(MOMENTS) + ["ready"]
+    assert [one.state for one in Setup.objects.order_by("pk")] == ["lost"] * len(MOMENTS) + ["ready"]
 
 
 def test_what_a_lost_worker_left_is_taken_away(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,18 @@ class TestWhatIsRestored:
         assert (there / "secret").read_text() == "the first secret"
         assert Run.objects.get(pk=mine.run.pk).workspace_path == str(there / "workspaces" / "a-run")
         assert not (there / "restore.draft").exists()
+
+    def test_what_is_installed_fetched_or_tried_anew_is_not_in_it(self, state: Path, tmp_path: Path) -> None:
+        """Packages of set-ups take gigabytes; a run that needs them has them made."""
+        names = ("a-run", "setups", "setup-1-made", "preflight-1", ".draft")
+        for name in names:
+            (state / "workspaces" / name).mkdir(parents=True, exist_ok=True)
+        back_up(tmp_path / "b.zip")
+        with zipfile.ZipFile(tmp_path / "b.zip") as whole:
+            (packed,) = [name for name in whole.namelist() if ".tar" in name]
+            with tarfile.open(fileobj=io.BytesIO(whole.read(packed))) as files:
+                found = {name.split("/")[1] for name in files.getnames() if name.startswith("workspaces/")}
+        assert found == {"a-run"}
 
     def test_the_anchor_comes_with_it_and_vouches_for_it(self, state: Path, elsewhere: Any, tmp_path: Path) -> None:
         """It is as old as the snapshot: what is anchored while the backup is written is not in it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -302,7 +303,7 @@ def test_one_at_a_time_and_a_lost_one_is_no_obstacle(shop: Shop) -> None:
     second = setups.run(actor=shop.operator, workspace=shop.workspace)
     assert jobs.set_up(str(first.pk)) is False, "it is not begun twice"
     assert jobs.set_up(str(second.pk)) is True
-    assert list(Setup.objects.values_list("state", flat=True)) == ["ready", "stopped"]
+    assert list(Setup.objects.values_list("state", flat=True)) == ["ready", "lost"]
 
 
 def test_a_lost_worker_is_no_fault_of_the_set_up_unless_it_always_is(shop: Shop) -> None:
@@ -315,7 +316,7 @@ def test_a_lost_worker_is_no_fault_of_the_set_up_unless_it_always_is(shop: Shop)
     drive(run.pk, "one")
     run.refresh_from_db()
     assert (run.status, run.end_reason) == ("failed", "workspace_unusable")
-    assert Setup.objects.filter(state="stopped", why_not="Its worker was lost.").count() == kept.MOST_LOST
+    assert Setup.objects.filter(state="lost", why_not="Its worker was lost.").count() == kept.MOST_LOST
 
 
 @contextlib.contextmanager
@@ -350,6 +351,30 @@ def test_its_log_is_there_while_it_runs_and_it_can_be_stopped(shop: Shop) -> Non
     assert (made.state, made.why_not) == ("stopped", "Stopped by olga.")
     assert not kept.folder(made).exists()
     assert setups.stop(actor=shop.operator, workspace=shop.workspace) is False
+
+
+def test_a_machine_that_went_away_with_it_is_not_waited_for(shop: Shop) -> None:
+    """One that has just made it is: a run goes on there. A restored backup holds none, nor does a new container."""
+    made = shop.runs_setup(MAKE)
+    shutil.rmtree(kept.folder(made))
+    Setup.objects.update(machine="another")
+    with pytest.raises(WorkspaceElsewhere, match="The set-up of shop is on worker another"):
+        kept.ready(shop.workspace, shop.folder)
+    Setup.objects.update(ended_at=timezone.now() - kept.COMES_WITHIN)
+    with pytest.raises(WorkspaceElsewhere, match="begins"):
+        kept.ready(shop.workspace, shop.folder)
+
+
+def test_files_of_workspaces_that_are_gone_go_too(shop: Shop) -> None:
+    made = shop.runs_setup(MAKE)
+    place, other = kept.folder(made), kept.folder(made).with_name("of-a-workspace-that-is-gone")
+    other.mkdir()
+    kept.forget_deleted(time.time() - 60)
+    assert (place.exists(), other.exists()) == (True, True), "its row may come later"
+    for one in (place, other):
+        os.utime(one, (time.time() - 120,) * 2)
+    kept.forget_deleted(time.time() - 60)
+    assert (place.exists(), other.exists()) == (True, False)
 
 
 def test_only_the_latest_are_kept(shop: Shop) -> None:

@@ -30,6 +30,7 @@ from loops.tools.sandbox import capability
 from loops.workspaces import copies, fetch_command, installation, sources
 from loops.workspaces import setups as kept
 from loops.workspaces.configured import WORKSPACES
+from loops.workspaces.folder_copy import WorkspaceUnusable
 from tests import factories as make
 from tests.integration.services.git_server import GitServer, git
 from tests.unit.tools.harness import reachable
@@ -382,7 +383,19 @@ class TestWhen:
         Setup.objects.filter(pk=first.pk).update(state="running", until=timezone.now() - timedelta(seconds=1))
         assert shop.fetched(row).state == "ready"
         first.refresh_from_db()
-        assert (first.state, first.why_not, jobs.set_up(str(first.pk))) == ("stopped", "Its worker was lost.", False)
+        assert (first.state, first.why_not, jobs.set_up(str(first.pk))) == ("lost", "Its worker was lost.", False)
+
+    def test_a_worker_that_is_lost_at_it_is_no_fault_of_the_repository(self, shop: Shop) -> None:
+        """Unless they always are: the run that waits for it is not kept waiting for ever."""
+        row = shop.made()
+        run = shop.submit(row)
+        for _ in range(kept.MOST_LOST):
+            with pytest.raises(copies.WorkspaceElsewhere):
+                copies.prepare(run)
+            Setup.objects.filter(state="waiting").update(state="running", until=timezone.now() - timedelta(seconds=1))
+        with pytest.raises(WorkspaceUnusable, match="was not fetched: Its worker was lost"):
+            copies.prepare(run)
+        assert Setup.objects.filter(state="lost").count() == kept.MOST_LOST
 
     def test_only_the_latest_are_kept(self, shop: Shop) -> None:
         row = shop.made()
