@@ -209,6 +209,9 @@ class Tools:
     async def learn_undo(self, call: ToolCall, context: p.CallContext, planned: Compensation) -> Compensation | None:
         return None
 
+    def changed_otherwise(self, context: p.CallContext, start: str, recorded: Mapping[str, str]) -> Compensation | None:
+        return None
+
 
 class Gatekeeper:
     """Takes every gate that was opened for approved, once; ``void`` is why the next approval does not hold."""

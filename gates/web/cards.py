@@ -221,6 +221,12 @@ class Card:
         return found if isinstance(found, list) else []
 
     @property
+    def by_others(self) -> list[str]:
+        """Changed files, and among ``changed``, that no call of the run changed."""
+        found = self.view.get("by_others")
+        return list(map(_text, found)) if isinstance(found, list) else []
+
+    @property
     def result(self) -> str:
         return _text(self.view["result"]) if self.view.get("result") is not None else ""
 

@@ -238,6 +238,9 @@ class _Routed:
     async def learn_undo(self, call: ToolCall, context: p.CallContext, planned: Compensation) -> Compensation | None:
         return await self._orchestrator.tools.learn_undo(call, context, planned)
 
+    def changed_otherwise(self, context: p.CallContext, start: str, recorded: Mapping[str, str]) -> Compensation | None:
+        return self._orchestrator.tools.changed_otherwise(context, start, recorded)
+
     def open(self, request: p.GateRequest) -> p.Within:
         return self._orchestrator.create_gate(request)
 

@@ -77,13 +77,16 @@ async def open_gate(session: RunSession, calls: ToolCalls, effect: e.OpenGate) -
 def _left_behind(session: RunSession) -> dict[str, Any]:
     """The files that the result is about, by the states they had and have: an approval binds to exactly these bytes."""
     session.flush()
-    changes, unknown = rb.left_behind(session.ports.journal.history(rb.LEDGER))
+    history = session.ports.journal.history(rb.LEDGER)
+    changes, unknown = rb.left_behind(history)
     more, more_unknown = (max(0, len(some) - FILES_AT_MOST) for some in (changes, unknown))
     found: dict[str, Any] = {"changed": [], "more_changed": more, "unrecorded": [], "more_unrecorded": more_unknown}
     for one in changes[:FILES_AT_MOST]:
         found["changed"].append({"path": one.path, "before": one.before, "after": one.after})
     for undo in unknown[:FILES_AT_MOST]:
         found["unrecorded"].append({"what": undo.summary, "why": undo.compensation.why_not or NOBODY_SAW})
+    if others := sorted({change.path for undo in rb.of_others(history) for change in rb.files(undo.compensation)}):
+        found["by_others"] = others[:FILES_AT_MOST]
     return found
 
 

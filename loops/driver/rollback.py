@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from loops.crash_points import CrashPoint, reach
+from loops.driver import workspace_changes
 from loops.driver.gates import open_gate
 from loops.driver.interrupts import Interrupts, TookTooLong
 from loops.driver.session import RunSession
@@ -40,7 +41,7 @@ IN_DOUBT = "the worker was lost while it was being undone, and nobody can say wh
 async def ask(session: RunSession, calls: ToolCalls) -> None:
     """Open the gate, unless nothing of what the run did is there any more. What a rollback could not undo is asked
     about as well: nobody has to find it by chance (SPEC O2)."""
-    session.flush()
+    workspace_changes.note(session, calls)
     history = session.ports.journal.history(rb.LEDGER)
     failed = [undo for undo in reversed(rb.ledger(history)) if undo.outcome in rb.LEFT]
     undos = rb.ledger([*history, f.RollbackRequested()])

@@ -9,7 +9,7 @@ import math
 from loops.crash_points import CrashPoint, reach
 from loops.driver.interrupts import STOP, STOP_OR_PAUSE, Interrupted, Interrupts, TookTooLong
 from loops.driver.session import RunSession
-from loops.driver.undo_plans import UndoPlans
+from loops.driver.undo_plans import UndoPlans, with_changed_files
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine import ports as p
@@ -179,6 +179,7 @@ class ToolCalls:
             raise
         reach(CrashPoint.EFFECT_DONE)
         learnt = await self._undo.learn(call, context)
+        result = with_changed_files(result, learnt)
         self._session.note(f.ToolCompleted(call_id=call.id, tool=call.name, result=result, compensation=learnt))
 
     async def execute(self, call: ToolCall, context: p.CallContext, heeds: frozenset[str]) -> ToolResult:

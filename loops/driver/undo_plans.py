@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loops.driver.session import RunSession
 from loops.engine import facts as f
 from loops.engine import ports as p
-from loops.engine.values import Compensation, Reversibility, ToolCall, ToolSpec
+from loops.engine.progress.score import CHANGED, FILES_REMEMBERED
+from loops.engine.rollback import plan as rb
+from loops.engine.values import Compensation, Json, Reversibility, ToolCall, ToolResult, ToolSpec
+
+
+def with_changed_files(result: ToolResult, learnt: Compensation | None) -> ToolResult:
+    """A result that says which files its call changed, where only the world could tell: they count as progress."""
+    changes = rb.files(learnt) if learnt is not None else []
+    written: list[Json] = [one.path for one in changes if one.after.startswith("file:")][:FILES_REMEMBERED]
+    return replace(result, data={**result.data, CHANGED: written}) if written else result
 
 
 class UndoPlans:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 
+from loops.driver import workspace_changes
 from loops.driver.clearance import Clearance, call_of
 from loops.driver.interrupts import STOP_OR_PAUSE, Interrupts
 from loops.driver.session import RunSession
@@ -41,6 +42,7 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
     """
     spec = session.state.spec
     clearing = Clearance(session, calls)
+    workspace_changes.note(session, calls)
     session.note(f.ChecksStarted(count=len(spec.criteria)))
     session.flush()
     checks: list[f.Check] = []
@@ -52,6 +54,7 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
         checks.append(schema)
     if schema is None or schema.status == CheckStatus.PASSED:
         measured = await _measured(session, calls, clearing, _obstacle)
+        workspace_changes.note(session, calls)
         if isinstance(measured, e.OpenGate):
             return measured
         checks += measured
@@ -66,6 +69,7 @@ async def try_criteria(session: RunSession, calls: ToolCalls) -> None:
     session.flush()
     checks = await _measured(session, calls, clearing, _obstacle_before_work)
     assert not isinstance(checks, e.OpenGate), "this clearance asks nothing"
+    workspace_changes.note(session, calls)
     summary = trial.summary(checks, session.state)
     session.note(f.CriteriaTried(checks=tuple(checks), summary=summary, found=clearing.found, left=clearing.left))
 

@@ -36,6 +36,7 @@ _AFTER_THE_END = (
     f.MessageReceived,
     f.GateOpened,
     f.GateDecided,
+    f.WorkspaceChanged,
     f.RollbackRequested,
     f.CompensationIntended,
     f.CompensationCompleted,

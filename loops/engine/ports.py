@@ -161,6 +161,11 @@ class Tools(Protocol):
         """Right after the call, however it ended: what it really changed; None when the plan says it all."""
         ...
 
+    def changed_otherwise(self, context: CallContext, start: str, recorded: Mapping[str, str]) -> Compensation | None:
+        """What is in the workspace neither as in the kept snapshot ``start`` nor, where calls changed it, in the state
+        that ``recorded`` has by path; None when all is, or where that cannot be told (SPEC X3)."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class GateRequest:

@@ -192,6 +192,9 @@ class LiveTools:
     async def learn_undo(self, call: ToolCall, context: p.CallContext, planned: Compensation) -> Compensation | None:
         return await self._service.learn_undo(call, self._with_variables(context), planned)
 
+    def changed_otherwise(self, context: p.CallContext, start: str, recorded: Mapping[str, str]) -> Compensation | None:
+        return self._service.changed_otherwise(context, start, recorded)
+
     def _with_variables(self, context: p.CallContext) -> p.CallContext:
         return replace(context, environment=self._variables)
 

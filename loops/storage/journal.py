@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -30,6 +30,7 @@ from loops.engine.ports import LeaseLost, Signal, Within
 from loops.engine.state.run import RunState
 from loops.models import Checkpoint
 from loops.storage import audit_rows, dispatch, facts_by_kind, reader
+from loops.storage.blobs import Staged, send_ahead, store
 from loops.storage.encoding import encode_fact
 from loops.storage.feed import Publisher
 from loops.storage.rows import project
@@ -49,14 +50,6 @@ _APPEND = (
     "SELECT journal_append(%s, %s::bigint, %s::bigint, %s, %s::text[], %s::int[], %s::bigint[], %s::text[], %s, "
     "%s, %s, %s::bigint, %s::bigint, %s, %s::float8, %s, %s, %s, %s::int, %s, %s, %s::jsonb)"
 )
-_BLOBS = (
-    "INSERT INTO loops_blob (sha256, size, body) SELECT b.name, length(b.body), b.body "
-    "FROM unnest(%s::text[], %b::bytea[]) AS b(name, body) ON CONFLICT DO NOTHING"
-)
-_BLOB = "INSERT INTO loops_blob (sha256, size, body) VALUES (%s, %s, %b) ON CONFLICT DO NOTHING"
-_HOLD_BLOBS = "LOCK TABLE loops_blob IN ROW EXCLUSIVE MODE"
-_BLOBS_THERE = "SELECT sha256 FROM loops_blob WHERE sha256 = ANY(%s)"
-LARGE_BLOB = 1_000_000
 _CONDEMN = (
     "UPDATE agent_execution_history SET status = 'failed', final_status = 'failed', end_reason = 'journal_unreadable', "
     "escalation_reason = %s, waiting_kind = '', waiting_name = '', waiting_on = left(%s, 200), "
@@ -144,26 +137,6 @@ def _fold(facts: Sequence[f.Fact]) -> RunState:
     return state
 
 
-def _send_ahead(cursor: psycopg.Cursor[Any], blobs: Mapping[str, bytes]) -> None:
-    """Large ones, outside of any transaction: who takes long to send within one looks like an owner that froze.
-    They bind nobody: a blob is what its name says, and counts only once a fact names it."""
-    for name, body in blobs.items():
-        if len(body) >= LARGE_BLOB:
-            cursor.execute(_BLOB, [name, len(body), body])
-
-
-def _store(cursor: psycopg.Cursor[Any], blobs: Mapping[str, bytes]) -> None:
-    """What the facts name is there when they are; a large one was sent already, unless somebody pruned it since."""
-    large = [name for name, body in blobs.items() if len(body) >= LARGE_BLOB]
-    missing = dict(blobs)
-    if large:
-        cursor.execute(_HOLD_BLOBS)
-        for (name,) in cursor.execute(_BLOBS_THERE, [large]).fetchall():
-            del missing[name]
-    if missing:
-        cursor.execute(_BLOBS, [list(missing), list(missing.values())])
-
-
 class PgJournal:
     """Port Journal on Postgres, for one claim.
 
@@ -175,7 +148,7 @@ class PgJournal:
         self._run, self._epoch, self._ttl = held.run_id, held.epoch, ttl_s
         self._seq, self._head, self._ends = held.seq, held.head, held.ends
         self._project, self._publisher = project_id, publisher
-        self._staged: dict[str, bytes] = {}
+        self._staged = Staged(self._cursor)
 
     @property
     def epoch(self) -> int:
@@ -184,17 +157,15 @@ class PgJournal:
 
     def stage(self, data: bytes) -> str:
         """Keep ``data`` for the next append, which stores it with the facts that name it; returns its SHA-256 (hex).
-        Safe from any thread."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        self._staged[sha256] = data
-        return sha256
+        Safe from any thread; what is much in the owner's own is sent ahead."""
+        return self._staged.add(data)
 
     def append(self, entries: Sequence[tuple[f.Fact, RunState]], within: Sequence[Within] = ()) -> None:
         if not entries:
             self._in_transaction(None, {}, within)
             return
         batch = self._batch(entries)
-        if within or batch.blobs:
+        if within or batch.blobs or self._staged.sent:
             self._in_transaction(batch.params, batch.blobs, within)
         else:
             self._append(self._cursor(), batch.params)
@@ -206,10 +177,10 @@ class PgJournal:
 
     def _in_transaction(self, params: list[Any] | None, blobs: dict[str, bytes], within: Sequence[Within]) -> None:
         cursor = self._cursor()
-        _send_ahead(cursor, blobs)
+        send_ahead(cursor, blobs)
         with self.connection.transaction():
-            if blobs:
-                _store(cursor, blobs)
+            if blobs or self._staged.sent:
+                store(cursor, blobs, self._staged.sent)
             if params is not None:
                 self._append(cursor, params)
             elif not cursor.execute(_FENCE, [self._run, self._epoch], prepare=True).fetchone():
@@ -227,7 +198,7 @@ class PgJournal:
 
     def _batch(self, entries: Sequence[tuple[f.Fact, RunState]]) -> _Batch:
         kinds, steps, ats, hashes, bodies = [], [], [], [], []
-        blobs = dict(self._staged)
+        blobs = dict(self._staged.bodies)
         head = self._head
         for fact, state in entries:
             encoded = encode_fact(fact, head)

@@ -77,9 +77,10 @@ def changed(bound: Mapping[str, Json], run: ToolRun) -> list[str]:
 
 def look(workspace: Workspace) -> CommandInputs:
     """The workspace as a command would find it now. Raises PathRefused or OSError where it cannot be looked at."""
-    if why := snapshots.too_large(workspace):
+    try:
+        states = snapshots.take(workspace).states
+    except snapshots.TooLarge as why:
         return CommandInputs({}, (f"the files of the workspace: {why}", NOT_LOOKED_AT))
-    states = dict(snapshots.take(workspace).states)
     installed: dict[str, list[str]] = {}
     count, unseen = 0, list[str]()
     for folder, path, status in _everything(workspace, unseen.append):

@@ -2,6 +2,7 @@
 
 ``judge`` says allow, ask or deny with reasons and runs nothing. ``subject`` recomputes, right before dispatch, what an
 approval must match. ``execute`` judges again, so that nothing denied or malformed can run by being called directly.
+One file: it is one port, and none of its doors may forget what the others check.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from loops.engine.values import (
     ToolResult,
     ToolSpec,
 )
-from loops.tools import command_inputs, snapshots
+from loops.tools import command_inputs, rollback, snapshots
 from loops.tools.alternatives import alternatives
 from loops.tools.approval_subject import VARIABLES, build_subject, changed_scripts, environment_sha256, touched
 from loops.tools.canonical import canonical, digest, problems
@@ -187,11 +188,16 @@ class ToolGateway:
         except (Exception, SystemExit) as error:
             return Compensation(why_not=clean_text(f"what it changed could not be recorded: {error}"))
 
+    def changed_otherwise(self, context: CallContext, start: str, recorded: Mapping[str, str]) -> Compensation | None:
+        """What is neither as in the kept snapshot ``start`` nor as ``recorded`` says. The bytes of it are kept."""
+        with suppress(PathRefused, OSError, KeyError, snapshots.TooLarge), self._workspace(context) as workspace:
+            return rollback.changed_otherwise(self._run(context, workspace), start, recorded)
+        return None
+
     def snapshot(self, context: CallContext) -> str:
         """Keep the workspace as it is; SHA-256 of the blob that lists it, "" where it cannot be kept (SPEC O3)."""
-        with suppress(PathRefused, OSError), self._workspace(context) as workspace:
-            if not snapshots.too_large(workspace):
-                return snapshots.keep(self._run(context, workspace), snapshots.take(workspace))
+        with suppress(PathRefused, OSError, snapshots.TooLarge), self._workspace(context) as workspace:
+            return snapshots.keep(self._run(context, workspace), snapshots.take(workspace))
         return ""
 
     def _found(self, call: ToolCall, context: CallContext) -> Registered | None:

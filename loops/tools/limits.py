@@ -46,8 +46,8 @@ class Limits:
     kept_bytes: int = DEFAULTS.command_output_mib * MIB
     file_bytes: int = 10 * MIB
     snapshot_file_bytes: int = 4 * MIB
-    snapshot_bytes: int = 64 * MIB
-    snapshot_files: int = 5_000
+    snapshot_bytes: int = GIB
+    snapshot_files: int = 100_000
     workspace_bytes: int = DEFAULTS.workspace_mib * MIB
     workspace_files: int = DEFAULTS.workspace_files
     disk_reserve_bytes: int = GIB

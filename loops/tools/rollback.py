@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from loops.engine.values import Compensation, Reversibility, ToolCall
 from loops.tools import snapshots
@@ -16,7 +16,7 @@ from loops.tools.arguments import text
 from loops.tools.diffs import DiffError
 from loops.tools.registry import ArgumentError, Arguments, PlanUndo, Registered, ToolRun
 from loops.tools.sandbox.safe_paths import PathRefused, relative
-from loops.tools.snapshots import FOLDER, NOTHING
+from loops.tools.snapshots import FOLDER, NOTHING, TooLarge
 
 RESTORE = "restore_files"
 _MOST_MOVED = 500
@@ -154,9 +154,10 @@ def lasting_command(arguments: Arguments, run: ToolRun) -> str:
 
 def of_command(arguments: Arguments, run: ToolRun) -> Compensation:
     """Until the command has ended all that is known is what was there before."""
-    if why := snapshots.too_large(run.workspace):
-        return Compensation(why_not=why)
-    return Compensation(tool=RESTORE, arguments={"snapshot": snapshots.keep(run, snapshots.take(run.workspace))})
+    try:
+        return Compensation(tool=RESTORE, arguments={"snapshot": snapshots.keep(run, snapshots.take(run.workspace))})
+    except TooLarge as why:
+        return Compensation(why_not=str(why))
 
 
 def learn_command(arguments: Arguments, run: ToolRun, planned: Compensation) -> Compensation:
@@ -164,12 +165,22 @@ def learn_command(arguments: Arguments, run: ToolRun, planned: Compensation) -> 
     name = planned.arguments.get("snapshot")
     if not isinstance(name, str):
         return planned
-    if why := snapshots.too_large(run.workspace):
+    try:
+        now = snapshots.take(run.workspace)
+    except TooLarge as why:
         return Compensation(why_not=f"after the command {why}")
-    before, now = snapshots.from_body(run.read_blob(name)), snapshots.take(run.workspace)
-    changes = before.changes(now)
-    if changes:
+    if changes := now.changed_since(name, run.read_blob):
         snapshots.keep(run, now)
+    return restoring(changes)
+
+
+def changed_otherwise(run: ToolRun, start: str, recorded: Mapping[str, str]) -> Compensation | None:
+    """What is neither as in the kept snapshot ``start`` nor as ``recorded`` has it by path; its bytes are kept too."""
+    now = snapshots.take(run.workspace)
+    changes = now.changed_otherwise(start, recorded, run.read_blob)
+    if not changes:
+        return None
+    snapshots.keep(run, now)
     return restoring(changes)
 
 

@@ -17,44 +17,72 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from loops.engine.encoding import canonical
+from loops.tools.limits import Limits
 from loops.tools.output import clean_text, sha256_hex
 from loops.tools.registry import ToolRun
 from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.sandbox.workspace_guard.protected_files import placeholders
-from loops.tools.workspace import SKIPPED, Workspace
+from loops.tools.snapshot_trees import FOLDER as FOLDER
+from loops.tools.snapshot_trees import NOTHING as NOTHING
+from loops.tools.snapshot_trees import Folder, Read, differences
+from loops.tools.workspace import SKIPPED, Workspace, entered
 
-NOTHING, FOLDER, OTHER = "", "directory", "other"
+OTHER = "other"
 _SETTLED_NS = 50_000_000
 """A file changed this short a time ago may change again within one tick of its clock: it is read again next time."""
-_WORKSPACES = 32
-_Signature = tuple[int, int, int, int, int]
-_seen: dict[tuple[int, int], dict[str, tuple[_Signature, str]]] = {}
+_WORKSPACES, _MOST_SEEN = 32, 300_000
+"""That are remembered, and paths in all of them together."""
+_KIND = 0o170000
+_Settled = tuple[tuple[int, int, int, int, int], str, str]
+"""What tells a file from itself changed, its state, and its name in listings."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A folder as it was last found: the states of its settled files, and the folders in it."""
+
+    files: dict[str, _Settled]
+    folders: dict[str, _Seen]
+    tree: Folder
+    paths: int = 0
+    """In it and below."""
+
+
+_seen: dict[tuple[int, int], _Seen] = {}
+
+
+class TooLarge(Exception):
+    """No snapshot of the workspace can be kept; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Every path of a workspace with its state. ``body`` lists them as canonical JSON."""
+    """A workspace as it was. ``name`` is that of its listing, the same for the same files."""
 
-    states: Mapping[str, str]
+    tree: Folder
 
     @property
-    def body(self) -> bytes:
-        return canonical.encode(dict(self.states))
+    def name(self) -> str:
+        return self.tree.name
 
-    def changes(self, later: Snapshot) -> list[dict[str, str]]:
-        """What became of it, as assertions of ``restore_files``: a folder before what lies in it."""
-        paths = sorted(self.states.keys() | later.states.keys())
-        pairs = ((path, self.states.get(path, NOTHING), later.states.get(path, NOTHING)) for path in paths)
-        return [{"path": path, "before": before, "after": after} for path, before, after in pairs if before != after]
+    @property
+    def states(self) -> dict[str, str]:
+        """Every path with its state."""
+        return self.tree.states()
 
+    def changed_since(self, name: str, read: Read) -> list[dict[str, str]]:
+        """What became of the kept snapshot ``name``, as assertions of ``restore_files``: a folder before what lies in
+        it. Raises KeyError where that is not stored."""
+        return [{"path": path, "before": was, "after": now} for path, was, now in differences(name, self.tree, read)]
 
-def from_body(body: bytes) -> Snapshot:
-    """Inverse of ``Snapshot.body``."""
-    return Snapshot(dict(canonical.decode(body)))
+    def changed_otherwise(self, start: str, recorded: Mapping[str, str], read: Read) -> list[dict[str, str]]:
+        """The same as seen from what ``recorded`` made of the kept snapshot ``start``: path to state, "" for gone."""
+        found = {path: (recorded.get(path, was), now) for path, was, now in differences(start, self.tree, read)}
+        found |= {path: (left, self.tree.state_of(path)) for path, left in recorded.items() if path not in found}
+        return [{"path": path, "before": was, "after": now} for path, (was, now) in sorted(found.items()) if was != now]
 
 
 def hash_of(state: str) -> str:
@@ -80,56 +108,131 @@ def read_state(workspace: Workspace, path: str) -> tuple[str, bytes]:
 
 def too_large(workspace: Workspace) -> str:
     """Why no snapshot of the workspace can be kept; "" when one can. Nothing is read."""
-    limits, size = workspace.limits, 0
-    for files, (_, status) in enumerate(_paths(workspace), 1):
-        kept = stat.S_ISREG(status.st_mode) and status.st_size <= limits.snapshot_file_bytes
-        size += status.st_size if kept else 0
-        if files > limits.snapshot_files:
-            return f"the workspace has more than {limits.snapshot_files:,} files, too many to keep a copy of"
-        if size > limits.snapshot_bytes:
-            return f"the workspace holds more than {limits.snapshot_bytes // 2**20} MB, too much to keep a copy of"
+    room = _Room(workspace.limits)
+    try:
+        for path, status in workspace.walk():
+            if os.path.basename(path) not in SKIPPED:
+                kept = stat.S_ISREG(status.st_mode) and status.st_size <= room.largest
+                room.take(1, status.st_size if kept else 0)
+    except TooLarge as why:
+        return str(why)
     return ""
 
 
+class _Room:
+    """How much a snapshot may still hold."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self.largest = limits, limits.snapshot_file_bytes
+        self.files, self.size = limits.snapshot_files, limits.snapshot_bytes
+
+    def take(self, files: int, size: int) -> None:
+        self.files -= files
+        self.size -= size
+        if self.files < 0:
+            said = f"more than {self._limits.snapshot_files:,} files, too many"
+            raise TooLarge(f"the workspace has {said} to keep a copy of")
+        if self.size < 0:
+            said = f"more than {self._limits.snapshot_bytes // 2**20:,} MB, too much"
+            raise TooLarge(f"the workspace holds {said} to keep a copy of")
+
+
 def take(workspace: Workspace) -> Snapshot:
-    """The workspace as it is. Files that were not touched since the last one are not read again."""
+    """The workspace as it is. Files that were not touched since the last one are not read again. Raises TooLarge."""
     status = os.fstat(workspace.beneath.fd)
-    before = _seen.get((status.st_dev, status.st_ino), {})
-    states: dict[str, str] = {}
-    known: dict[str, tuple[_Signature, str]] = {}
-    for path, found in _paths(workspace):
-        signature = (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        old = before.get(path)
-        state = old[1] if old and old[0] == signature else _safely(workspace, path, found)
-        name = path if state != OTHER else clean_text(path)
-        states[name] = state
-        if time.time_ns() - found.st_ctime_ns > _SETTLED_NS:
-            known[path] = signature, state
-    while len(_seen) >= _WORKSPACES:
+    key = status.st_dev, status.st_ino
+    look = _Look(workspace, _Room(workspace.limits), frozenset(workspace.limits.protected), time.time_ns())
+    with workspace.beneath.opened(".", os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK) as directory:
+        found = look.at(directory, "", _seen.pop(key, None))
+    _seen[key] = found  # at the end: the first of them goes first
+    while len(_seen) > _WORKSPACES or (len(_seen) > 1 and sum(one.paths for one in _seen.values()) > _MOST_SEEN):
         _seen.pop(next(iter(_seen)))
-    _seen[status.st_dev, status.st_ino] = known
-    return Snapshot(states)
+    return Snapshot(found.tree)
+
+
+@dataclass(slots=True)
+class _Look:
+    """One walk through a workspace, as ``Workspace.walk`` goes, which fills a tree."""
+
+    workspace: Workspace
+    room: _Room
+    protected: frozenset[str]
+    began: int
+
+    def at(self, directory: int, prefix: str, before: _Seen | None) -> _Seen:
+        """A folder that is open as ``directory``. The loop does no more for a file than it must."""
+        files, entries, folders = dict[str, _Settled](), dict[str, str | Folder](), list[tuple[str, os.stat_result]]()
+        known, settled = before.files if before is not None else {}, self.began - _SETTLED_NS
+        names = self._names(directory, prefix)
+        self.room.take(len(names), 0)
+        for name in names:
+            try:
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            except OSError:
+                continue
+            mode = status.st_mode
+            if mode & _KIND == stat.S_IFDIR:
+                folders.append((name, status))
+                continue
+            signature = (status.st_ino, mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            old = known.get(name)
+            if old is None or old[0] != signature:
+                state = _safely(self.workspace, f"{prefix}{name}", status)
+                old = signature, state, name if state != OTHER else clean_text(name)
+            entries[old[2]] = old[1]
+            if status.st_ctime_ns < settled:
+                files[name] = old
+            if mode & _KIND == stat.S_IFREG and status.st_size <= self.room.largest:
+                self.room.take(0, status.st_size)
+        seen = _Seen(files, {}, Folder(entries), len(names))
+        for name, status in folders:
+            self._enter(directory, name, f"{prefix}{name}", status, seen, before)
+        if before is not None and before.tree.entries == entries:
+            seen.tree = before.tree  # with the name that it was given
+        return seen
+
+    def _names(self, directory: int, prefix: str) -> list[str]:
+        with os.scandir(directory) as listed:
+            names = [entry.name for entry in listed if entry.name not in SKIPPED]
+        held = {path.removeprefix(prefix) for path in self.protected if path.startswith(prefix)}
+        return [name for name in names if name not in held or not _held(self.workspace, f"{prefix}{name}")]
+
+    def _enter(
+        self, directory: int, name: str, path: str, status: os.stat_result, seen: _Seen, before: _Seen | None
+    ) -> None:
+        """A folder in it: named, and where it can be entered and has a name that tools accept, with what lies in it."""
+        state = _safely(self.workspace, path, status)
+        if state == OTHER:
+            seen.tree.entries[clean_text(name)] = state
+            return
+        seen.tree.entries[name] = state
+        with entered(directory, name, path, status) as inner:
+            if inner is not None:
+                known = before.folders.get(name) if before is not None else None
+                found = seen.folders[name] = self.at(inner, f"{path}/", known)
+                seen.paths += found.paths
+                seen.tree.entries[name] = found.tree if found.tree.entries else state
 
 
 def keep(run: ToolRun, snapshot: Snapshot) -> str:
-    """Hand the list and every file in it to the blobs, as far as they are not there yet; the list's SHA-256."""
-    by_hash = {hash_of(state): path for path, state in snapshot.states.items() if hash_of(state)}
-    there = set(run.stored_blobs(list(by_hash)))
-    for sha256 in by_hash.keys() - there:
-        _keep_file(run, by_hash[sha256], sha256)
-    return run.save_blob(snapshot.body)
+    """Hand every file, and the listings, to the blobs, as far as they are not there yet; the name of the snapshot."""
+    folders = list(snapshot.tree.folders())
+    files = {hash_of(state): "" for folder in folders for state in folder.entries.values() if isinstance(state, str)}
+    there = set(run.stored_blobs([*(one.name for one in folders), *(name for name in files if name)]))
+    if files.keys() - there - {""}:
+        by_hash = {hash_of(state): path for path, state in snapshot.states.items()}
+        for sha256 in files.keys() - there - {""}:
+            _keep_file(run, by_hash[sha256], sha256)
+    for folder in folders:
+        if folder.name not in there:
+            run.save_blob(folder.body)
+    return snapshot.name
 
 
 def _keep_file(run: ToolRun, path: str, sha256: str) -> None:
     data = run.workspace.read(path)
     if run.save_blob(data) != sha256:
         raise PathRefused(f"{path!r} changed while it was being kept")
-
-
-def _paths(workspace: Workspace) -> Iterator[tuple[str, os.stat_result]]:
-    for path, status in workspace.walk():
-        if os.path.basename(path) not in SKIPPED and not _held(workspace, path):
-            yield path, status
 
 
 def _held(workspace: Workspace, path: str) -> bool:

@@ -304,17 +304,28 @@ def _walk(
         yield f"{prefix}{name}", status
         if not stat.S_ISDIR(status.st_mode) or (name in SKIPPED and not hidden):
             continue
-        if prefix.count("/") >= _DEEPEST or is_shut(status):
-            unseen(f"{prefix}{name}")
-            continue
+        with entered(directory, name, f"{prefix}{name}", status, unseen) as inner:
+            if inner is not None:
+                yield from _walk(inner, f"{prefix}{name}/", hidden, unseen)
+
+
+@contextmanager
+def entered(
+    directory: int, name: str, path: str, status: os.stat_result, unseen: Callable[[str], None] = lambda _: None
+) -> Iterator[int | None]:
+    """A folder opened for a walk; None where a walk does not go: too deep, or shut."""
+    inner = None
+    if path.count("/") >= _DEEPEST or is_shut(status):
+        unseen(path)
+    else:
         try:
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
         except PermissionError:  # somebody else's: no command gets in either
-            continue
+            pass
         except OSError:
-            unseen(f"{prefix}{name}")
-            continue
-        try:
-            yield from _walk(inner, f"{prefix}{name}/", hidden, unseen)
-        finally:
+            unseen(path)
+    try:
+        yield inner
+    finally:
+        if inner is not None:
             os.close(inner)

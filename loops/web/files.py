@@ -84,7 +84,12 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         found.setdefault(path, ChangedPath(path, known=bool(recorded.by_call))).edits.append(edit)
     left = Artifact.objects.filter(run=run).order_by("-seq")
     artifacts = list(left[: ARTIFACTS + 1])
-    more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown, "where": where(run)}
+    more = {
+        "changed": [found[path] for path in sorted(found)],
+        "unknown": recorded.unknown,
+        "others": recorded.others,
+        "where": where(run),
+    }
     more |= {
         "can_apply": not delivery.obstacle(run),
         "orders": delivery.latest(run),

@@ -316,6 +316,20 @@ def _compensated(body: Body) -> dict[str, Any] | None:
     return _say("bad", "triangle-alert", "Not undone", text=text)
 
 
+_CHANGED = {
+    "checks": ("idle", "Files changed by the commands of criteria"),
+    "unrecorded": ("wait", "Files changed that no recorded call changed"),
+    "outside": ("wait", "Files changed in the folder meanwhile, perhaps by a person"),
+}
+
+
+def _workspace_changed(body: Body) -> dict[str, Any]:
+    look, title = _CHANGED.get(text_of(body.get("by")), _CHANGED["unrecorded"])
+    paths, count = [text_of(path) for path in body.get("paths") or ()], body.get("count", 0)
+    more = f" and {count - len(paths):,} more" if count > len(paths) else ""
+    return _say(look, "file-diff", title, text=f"{', '.join(paths)}{more}")
+
+
 def _rolled_back(body: Body) -> dict[str, Any] | None:
     if not body.get("asked", True):
         return None
@@ -367,6 +381,7 @@ _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {
     "RollbackRequested": _by("wait", "rotate-ccw", "Rollback requested"),
     "CompensationCompleted": _compensated,
     "RollbackEnded": _rolled_back,
+    "WorkspaceChanged": _workspace_changed,
     "RunEnded": _ended,
     "ConfidenceAsked": _by("idle", "gauge", "Confidence check requested"),
     "ConfidenceChecked": _confidence,

@@ -14,6 +14,8 @@ from loops.tools.file_changes import difference
 from loops.tools.snapshots import FOLDER, NOTHING, hash_of
 
 READ_BYTES = 16 * 1024 * 1024
+NAMED = 10
+"""Paths in one line."""
 SHOWN_CHARS = 400_000
 """Of all diffs on one page; what is beyond it is shown when it is opened."""
 OPENED_BYTES = 2_000_000
@@ -45,11 +47,26 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """``net`` is what became of each file, ``by_call`` what each call did, by its id; of ``unknown`` nobody knows."""
+    """``net`` is what became of each file, ``by_call`` what each call did, by its id; of ``unknown`` nobody knows.
+    ``others`` are changes that no call made."""
 
     net: list[FileChange]
     by_call: Mapping[str, list[ChangedFile]]
     unknown: list[Undo]
+    others: Sequence[OtherChanges] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OtherChanges:
+    """``what`` says in words whose they may be; ``paths`` are the first of ``count``."""
+
+    what: str
+    paths: Sequence[str]
+    count: int
+
+    @property
+    def more(self) -> int:
+        return self.count - len(self.paths)
 
 
 def recorded(run: Run) -> Recorded:
@@ -60,7 +77,12 @@ def recorded(run: Run) -> Recorded:
         return Recorded([], {}, [])
     net, unknown = rb.left_behind(history)
     by_call = {undo.id: described(rb.files(undo.compensation)) for undo in rb.ledger(history) if undo.ok or undo.learnt}
-    return Recorded(net, by_call, unknown)
+    return Recorded(net, by_call, unknown, [*map(_of_others, rb.of_others(history))])
+
+
+def _of_others(undo: Undo) -> OtherChanges:
+    paths = [one.path for one in rb.files(undo.compensation)]
+    return OtherChanges(undo.summary, paths[:NAMED], len(paths))
 
 
 def since_the_start(run: Run) -> tuple[list[FileChange], list[Undo]]:

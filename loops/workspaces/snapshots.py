@@ -6,6 +6,7 @@ The list of the start, then the states that each call left, as far as they were 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from loops.engine import facts as f
@@ -13,7 +14,8 @@ from loops.engine.rollback import plan
 from loops.models import Blob, Run
 from loops.models import Fact as FactRow
 from loops.storage import facts_by_kind, journal
-from loops.tools.snapshots import from_body, hash_of
+from loops.tools.snapshot_trees import loaded
+from loops.tools.snapshots import hash_of
 
 KEPT = ("directory", "file", "link")
 
@@ -24,8 +26,9 @@ def states_at(run: Run, seq: int) -> dict[str, str] | None:
     started = facts_by_kind.read(connection, run.pk, ("RunStarted",))
     if not started or not isinstance(started[0], f.RunStarted) or not started[0].snapshot:
         return None
-    listed = Blob.objects.filter(pk=started[0].snapshot).values_list("body", flat=True).first()
-    if listed is None:
+    try:
+        start = loaded(started[0].snapshot, _bodies).states()
+    except KeyError:
         return None
     seqs = FactRow.objects.filter(run=run, kind__in=plan.LEDGER).order_by("seq").values_list("seq", flat=True)
     history = [
@@ -33,8 +36,13 @@ def states_at(run: Run, seq: int) -> dict[str, str] | None:
     ]
     if not plan.is_known(history):
         return None
-    states = plan.workspace_after(from_body(bytes(listed)).states, history)
+    states = plan.workspace_after(start, history)
     return states if all(state.partition(":")[0] in KEPT for state in states.values()) else None
+
+
+def _bodies(names: Sequence[str]) -> Mapping[str, bytes]:
+    rows = Blob.objects.filter(pk__in=set(names)).values_list("sha256", "body")
+    return {sha256: bytes(body) for sha256, body in rows}
 
 
 def fill(target: Path, states: dict[str, str]) -> bool:

@@ -19,6 +19,7 @@ PARTS = (
     "members",
     "neighbours",
     "steering",
+    "workspace_diff",
 )
 
 

@@ -20,6 +20,19 @@ class UndoLearnt(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkspaceChanged(Fact):
+    """Files that are not as the recorded calls left them (SPEC X3). ``by`` is ``checks`` for what the commands of
+    criteria did, ``unrecorded`` where nothing that was recorded did it, and ``outside`` where the run works in a
+    person's folder, who may have done it: that is told, and undone by nobody. ``paths`` are the first of ``count``."""
+
+    HEAVY: ClassVar[tuple[str, ...]] = ("compensation",)
+    by: str
+    compensation: Compensation
+    paths: tuple[str, ...] = ()
+    count: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class RollbackRequested(Fact):
     """A person wants an ended run undone, without having been asked (SPEC O3)."""
 

@@ -35,6 +35,8 @@ FILES_REMEMBERED = 32
 MOST_TESTS = 10**7
 FIRST_FILE, CODE_FILE, OTHER_FILE = 0.2, 0.1, 0.05
 
+CHANGED = "files_changed"
+"""In the data of a command's result: files that it changed, ``FILES_REMEMBERED`` at most."""
 CODE = re.compile(
     r"\.(?:pyi?|[jt]sx?|mjs|go|rs|java|kts?|scala|rb|php|[ch](?:pp|c)?|cs|swift|sh|sql|vue|html|css|exs?|hs|mli?|lua|p[lm]|r|dart)$",
     re.IGNORECASE,
@@ -81,6 +83,9 @@ def after_call(measured: Measured, tool: str, result: ToolResult) -> Measured:
         return replace(_after_tests(measured, passed, failed, data), reported=Counts())
     if result.ok and (data.get("diff") or data.get("target")) and isinstance(path := data.get("path"), str):
         return _after_change(measured, path)
+    changed = data.get(CHANGED) if result.ok else None
+    for path in changed if isinstance(changed, list) else ():
+        measured = _after_change(measured, path) if isinstance(path, str) else measured
     return measured
 
 

@@ -34,6 +34,7 @@ LEDGER = (
     "ToolIntended",
     "ToolCompleted",
     "UndoLearnt",
+    "WorkspaceChanged",
     "GateDecided",
     "RollbackRequested",
     "CompensationIntended",
@@ -45,6 +46,13 @@ LEDGER = (
 ATTEMPTS_AT_MOST = 5
 """Workers lost over one compensation, before it counts as failed and the others go on."""
 UNDONE, NOTHING = "undone", "nothing"
+CHECKS, UNRECORDED, OUTSIDE = "checks", "unrecorded", "outside"
+"""Who changed files besides the calls (``facts.WorkspaceChanged``)."""
+SUMMARIES = {
+    CHECKS: "files changed by the commands of criteria",
+    UNRECORDED: "files changed by no call that says so",
+    OUTSIDE: "files changed in the folder meanwhile, perhaps by a person",
+}
 LEFT = ("partly", "failed", "blocked", "by_hand")
 """Outcomes that leave something as it is; all but the last are tried again when a person asks again."""
 
@@ -70,6 +78,8 @@ class Undo:
     left: tuple[str, ...] = ()
     begun: int = 0
     open: bool = False
+    by: str = ""
+    """Of a call "", else CHECKS, UNRECORDED or OUTSIDE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +129,26 @@ def can_be_rolled_back(state: RunState) -> bool:
 # --- the ledger: a fold of the journal ------------------------------------------------------------------------------
 
 
-def ledger(history: Iterable[f.Fact]) -> tuple[Undo, ...]:  # noqa: C901 - one case for each kind of fact
+def ledger(history: Iterable[f.Fact]) -> tuple[Undo, ...]:
     """Every effect of the run in the order in which it began."""
+    return tuple(undo for undo in _all_changes(history) if undo.by != OUTSIDE)
+
+
+def of_others(history: Iterable[f.Fact]) -> list[Undo]:
+    """What no call did, nor a check: a process that stayed behind, a tool that said nothing, a person."""
+    return [undo for undo in _all_changes(history) if undo.by in (UNRECORDED, OUTSIDE)]
+
+
+def last_states(history: Iterable[f.Fact]) -> dict[str, str]:
+    """Path to the state in which all that is recorded left it, of each path that was changed."""
+    found: dict[str, str] = {}
+    for undo in _all_changes(history):
+        if undo.ok is not False or undo.learnt:
+            found |= {change.path: change.after for change in files(undo.compensation)}
+    return found
+
+
+def _all_changes(history: Iterable[f.Fact]) -> tuple[Undo, ...]:  # noqa: C901 - one case for each kind of fact
     found: dict[str, Undo] = {}
     for fact in history:
         match fact:
@@ -132,6 +160,10 @@ def ledger(history: Iterable[f.Fact]) -> tuple[Undo, ...]:  # noqa: C901 - one c
                 _learnt(found, fact.call_id, fact.compensation, ok=fact.result.ok)
             case f.UndoLearnt() if fact.call_id in found:
                 _learnt(found, fact.call_id, fact.compensation)
+            case f.WorkspaceChanged():
+                name = f"workspace-{len(found)}"
+                more = Undo(name, "", SUMMARIES[fact.by], "REVERSIBLE", fact.compensation, ok=True, learnt=True)
+                found[name] = replace(more, by=fact.by)
             case f.GateDecided(kind="in_doubt") if fact.call_id in found:
                 found[fact.call_id] = replace(found[fact.call_id], ok=fact.payload.get("outcome") == "done")
             case f.GateDecided(kind=kind, verdict=Verdict.ROLL_BACK) if kind == GATE:
@@ -292,11 +324,13 @@ def net(undos: Sequence[Undo]) -> list[FileChange]:
 
 
 def left_behind(history: Iterable[f.Fact]) -> tuple[list[FileChange], list[Undo]]:
-    """What the calls so far made of each file, as one change each, and the calls of which nobody recorded what they
-    did. What failed before it changed anything, and what was undone, is in neither."""
+    """What the run so far made of each file, as one change each, and the calls of which nobody recorded what they
+    did. What failed before it changed anything, and what was undone, is in neither; nor are new files that the commands
+    of criteria left, such as caches and reports, unless a call went on with them."""
     undos = [undo for undo in ledger(history) if (undo.ok or undo.learnt) and not undo.outcome]
     unknown = [one for one in undos if not one.compensation.tool or "snapshot" in one.compensation.arguments]
-    return net(undos), unknown
+    of_work = {change.path for undo in undos if undo.by != CHECKS for change in files(undo.compensation)}
+    return [one for one in net(undos) if one.before or one.path in of_work], unknown
 
 
 def is_known(history: Iterable[f.Fact]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
 from loops.engine.reducers import ImpossibleFact, decides, means, with_call
+from loops.engine.rollback.plan import UNRECORDED
 from loops.engine.state.fresh_start import without_circle
 from loops.engine.state.lifecycle import RETRIABLE, Phase
 from loops.engine.state.recovery import NOTHING_FAILED
@@ -42,6 +43,12 @@ def rollback_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> Ru
 @means(f.UndoLearnt)
 def undo_learnt(state: RunState, fact: f.UndoLearnt) -> RunState:
     return with_call(state, fact.call_id)
+
+
+@means(f.WorkspaceChanged)
+def workspace_changed(state: RunState, fact: f.WorkspaceChanged) -> RunState:
+    """Checks alone are no reason to ask whether the run is to be undone."""
+    return evolve(state, effects=state.effects + 1, rollback="") if fact.by == UNRECORDED else state
 
 
 @means(f.RollbackRequested)

@@ -14,7 +14,7 @@ from loops.engine.values import Access, Danger, FailureKind, Json, Reversibility
 from loops.tools.arguments import objects, schema, text
 from loops.tools.execution import in_thread
 from loops.tools.fence import LeaseOver
-from loops.tools.file_assertions import WHY, Assertion
+from loops.tools.file_assertions import WHY, Assertion, with_sources
 from loops.tools.file_changes import difference
 from loops.tools.registry import Arguments, Operands, Tool, ToolRun
 from loops.tools.rollback import RESTORE
@@ -37,7 +37,12 @@ async def restore_files(arguments: Arguments, run: ToolRun) -> ToolResult:
 def _restore(assertions: list[Assertion], blobs: Mapping[str, bytes], run: ToolRun) -> ToolResult:
     restored: list[Json] = []
     left: list[Json] = []
-    for assertion in reversed(assertions):
+    held = set[str]()
+    back = [one for one in assertions if one.source]
+    for assertion in (*back, *(one for one in reversed(assertions) if not one.source)):
+        if assertion.path in held:
+            left.append({"path": assertion.path, "why": "all that is left of a file which is too large to be kept"})
+            continue
         try:
             standing = assertion.standing(state_of(run.workspace, assertion.path))
             if standing == "restore":
@@ -52,6 +57,7 @@ def _restore(assertions: list[Assertion], blobs: Mapping[str, bytes], run: ToolR
             why = str(error)
         if why:
             left.append({"path": assertion.path, "why": why})
+            held.add(assertion.source)
     said = f"{len(restored)} of {len(assertions)} put back, {len(left)} left as they are"
     whys = "; ".join(f"{one['path']}: {one['why']}" for one in left[:20] if isinstance(one, dict))
     data: dict[str, Json] = {"restored": restored, "left": left}
@@ -111,7 +117,7 @@ def _difference(assertion: Assertion, data: bytes, run: ToolRun) -> str:
 
 def _assertions(arguments: Arguments) -> list[Assertion]:
     listed = objects(arguments, "files")
-    return [Assertion(*(text(one, name) for name in ("path", "before", "after"))) for one in listed]
+    return with_sources([Assertion(*(text(one, name) for name in ("path", "before", "after"))) for one in listed])
 
 
 def _verify(arguments: Arguments, run: ToolRun) -> Verified:

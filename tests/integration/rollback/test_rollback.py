@@ -255,10 +255,13 @@ def test_what_is_too_large_to_keep_is_asked_as_irreversible_before_it_runs(story
     assert story.facts("ToolIntended")[0].reversibility == "IRREVERSIBLE"
     story.fail()
     gate = story.gate()
-    assert gate.view["files"] == []
+    assert [(one["path"], one["what"], one["why_not"]) for one in gate.view["files"]] == [
+        ("a.txt", "make again", ""),
+        ("z.txt", "remove", ""),
+    ], "found in the folder, whatever the call recorded of it"
     assert "not kept" in gate.view["others"][0]["why_not"]
     story.say("roll_back")
-    assert (story.folder / "z.txt").exists()
+    assert look(story.folder) == look(story.origin), "moved back: what nobody kept is never deleted"
     (left,) = story.report["rollback"]["not_undone"]
     assert left["what"] == "move_file a.txt"
     assert story.gate().recommended == "keep"

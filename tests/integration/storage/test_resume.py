@@ -18,7 +18,7 @@ from loops.engine.encoding import canonical
 from loops.engine.encoding.codec import to_plain
 from loops.engine.values import ArtifactRef, ToolCall, ToolResult
 from loops.models import Artifact, Blob, Checkpoint, Fact, Run, ToolCallRecord
-from loops.storage import chain, journal, reader
+from loops.storage import blobs, chain, journal, reader
 from tests import fakes
 from tests.integration.storage import owned
 
@@ -211,6 +211,26 @@ class TestBlobs:
         with pytest.raises(Exception, match="another owner"):
             mine.append(f.MessageReceived(text="x" * 100_000))
         assert Blob.objects.count() == before
+
+    def test_that_are_many_are_sent_ahead_and_do_not_stay_in_memory(self) -> None:
+        mine = owned.begun()
+        names = [mine.journal.stage(bytes([number]) * 1_000_000) for number in range(40)]
+        assert Blob.objects.filter(pk__in=names).count() >= 24
+        assert sum(map(len, mine.journal._staged.bodies.values())) <= 16_000_000
+        mine.append(f.MessageReceived(text="x"))
+        assert Blob.objects.filter(pk__in=names).count() == 40
+        mine.append(f.MessageReceived(text="y"))
+        assert chain.verify(mine.run.pk).ok
+
+    def test_that_were_pruned_before_a_fact_named_them_are_missed(self) -> None:
+        mine = owned.begun()
+        names = [mine.journal.stage(bytes([number]) * 1_000_000) for number in range(20)]
+        with owned.superuser() as root:
+            root.execute("ALTER TABLE loops_blob DISABLE TRIGGER ALL")
+            root.execute("DELETE FROM loops_blob WHERE sha256 = %s", [names[0]])
+            root.execute("ALTER TABLE loops_blob ENABLE TRIGGER ALL")
+        with pytest.raises(blobs.Gone):
+            mine.append(f.MessageReceived(text="x"))
 
     def test_of_a_tool_are_stored_with_its_outcome(self) -> None:
         mine = owned.begun()

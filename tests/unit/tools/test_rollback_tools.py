@@ -114,6 +114,26 @@ def test_somebody_elses_change_stays(desk: UndoDesk) -> None:
     assert (desk.workspace / "a").read_text() == "old\n"
 
 
+@pytest.mark.spec("O3")
+def test_a_file_too_large_to_be_kept_is_moved_back_and_never_deleted(desk: UndoDesk) -> None:
+    big = desk.workspace / "deep" / "big.bin"
+    big.parent.mkdir()
+    big.write_bytes(b"x" * (5 << 20))
+    call = desk.call("run_command", command="mv deep/big.bin moved.bin; rmdir deep")
+    planned = asyncio.run(desk.service.plan_undo(call, desk.context))
+    assert planned is not None
+    assert asyncio.run(desk.service.execute(call, desk.context, desk.heard)).ok
+    learnt = asyncio.run(desk.service.learn_undo(call, desk.context, planned))
+    assert learnt is not None
+    (desk.workspace / "deep").write_text("in the way")
+    assert not desk.undo(learnt).ok
+    assert (desk.workspace / "moved.bin").stat().st_size == 5 << 20, "it is nowhere else"
+    (desk.workspace / "deep").unlink()
+    result = desk.undo(learnt)
+    assert result.ok, result.error
+    assert look(desk.workspace) == {"deep": "folder", "deep/big.bin": b"x" * (5 << 20)}
+
+
 def test_permissions_are_part_of_the_state(desk: UndoDesk) -> None:
     script = desk.workspace / "run.sh"
     script.write_text("old")
@@ -223,6 +243,7 @@ def test_a_plan_that_breaks_does_not_stop_the_call(tmp_path: Path) -> None:
     assert "bug" in planned.why_not
 
 
+@pytest.mark.spec("O3")
 class TestSnapshots:
     def test_name_every_kind_of_thing(self, desk: UndoDesk) -> None:
         (desk.workspace / "f").write_text("x")
@@ -247,11 +268,33 @@ class TestSnapshots:
             file.write_text("two")
             os.utime(file, (1, 1))
             second = snapshots.take(workspace)
-        assert [one["path"] for one in first.changes(second)] == ["f"]
+        assert [one["path"] for one in second.changed_since(first.name, {first.name: first.tree.body}.__getitem__)] == [
+            "f"
+        ]
 
-    def test_come_back_from_their_bytes(self) -> None:
-        made = snapshots.Snapshot({"a": "file:644:00", "ü": "directory"})
-        assert snapshots.from_body(made.body) == made
+    def test_say_what_is_too_large_for_them(self, desk: UndoDesk) -> None:
+        for name in "abc":
+            (desk.workspace / name).write_bytes(bytes(400_000))
+        few, little = replace(Limits(), snapshot_files=2), replace(Limits(), snapshot_bytes=1_000_000)
+        for limits, said in ((few, "more than 2 files"), (little, "more than 0 MB")):
+            with Workspace(str(desk.workspace), limits) as workspace:
+                assert said in snapshots.too_large(workspace)
+                with pytest.raises(snapshots.TooLarge, match=said):
+                    snapshots.take(workspace)
+        with Workspace(str(desk.workspace), Limits()) as workspace:
+            assert snapshots.too_large(workspace) == ""
+            assert len(snapshots.take(workspace).states) == 3
+
+    def test_keep_what_is_new_alone(self, desk: UndoDesk) -> None:
+        for folder in range(20):
+            (desk.workspace / f"d{folder}").mkdir()
+            for file in range(20):
+                (desk.workspace / f"d{folder}/f{file}").write_text(f"{folder} {file}")
+        desk.plan("run_command", command="true")
+        before = set(desk.blobs)
+        (desk.workspace / "d7/f7").write_text("other")
+        desk.plan("run_command", command="true")
+        assert len(desk.blobs.keys() - before) == 3, "the file, its folder and the top"
 
 
 def test_the_world_says_whether_it_is_undone(desk: UndoDesk) -> None:
