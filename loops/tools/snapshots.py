@@ -17,7 +17,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from loops.tools.limits import Limits
@@ -36,8 +37,10 @@ _SETTLED_NS = 50_000_000
 _WORKSPACES, _MOST_SEEN = 32, 300_000
 """That are remembered, and paths in all of them together."""
 _KIND = 0o170000
-_Settled = tuple[tuple[int, int, int, int, int], str, str]
-"""What tells a file from itself changed, its state, and its name in listings."""
+_Signature = tuple[int, int, int, int, int]
+_Folders = list[tuple[str, os.stat_result]]
+_Settled = tuple[_Signature, str, str, int]
+"""What tells a file from itself changed, its state, its name in listings, and how many of its bytes are kept."""
 
 
 @dataclass(slots=True)
@@ -49,6 +52,8 @@ class _Seen:
     tree: Folder
     paths: int = 0
     """In it and below."""
+    size: int = 0
+    """Bytes that are kept of its files."""
 
 
 _seen: dict[tuple[int, int], _Seen] = {}
@@ -113,7 +118,7 @@ def too_large(workspace: Workspace) -> str:
         for path, status in workspace.walk():
             if os.path.basename(path) not in SKIPPED:
                 kept = stat.S_ISREG(status.st_mode) and status.st_size <= room.largest
-                room.take(1, status.st_size if kept else 0)
+                room.use(1, status.st_size if kept else 0)
     except TooLarge as why:
         return str(why)
     return ""
@@ -126,7 +131,12 @@ class _Room:
         self._limits, self.largest = limits, limits.snapshot_file_bytes
         self.files, self.size = limits.snapshot_files, limits.snapshot_bytes
 
-    def take(self, files: int, size: int) -> None:
+    def check(self, size: int) -> None:
+        """Before so many bytes more are read."""
+        if size > self.size:
+            self.use(0, size)
+
+    def use(self, files: int, size: int) -> None:
         self.files -= files
         self.size -= size
         if self.files < 0:
@@ -161,35 +171,64 @@ class _Look:
 
     def at(self, directory: int, prefix: str, before: _Seen | None) -> _Seen:
         """A folder that is open as ``directory``. The loop does no more for a file than it must."""
-        files, entries, folders = dict[str, _Settled](), dict[str, str | Folder](), list[tuple[str, os.stat_result]]()
-        known, settled = before.files if before is not None else {}, self.began - _SETTLED_NS
         names = self._names(directory, prefix)
-        self.room.take(len(names), 0)
-        for name in names:
-            try:
-                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            except OSError:
-                continue
-            mode = status.st_mode
-            if mode & _KIND == stat.S_IFDIR:
-                folders.append((name, status))
-                continue
-            signature = (status.st_ino, mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            old = known.get(name)
-            if old is None or old[0] != signature:
-                state = _safely(self.workspace, f"{prefix}{name}", status)
-                old = signature, state, name if state != OTHER else clean_text(name)
-            entries[old[2]] = old[1]
-            if status.st_ctime_ns < settled:
-                files[name] = old
-            if mode & _KIND == stat.S_IFREG and status.st_size <= self.room.largest:
-                self.room.take(0, status.st_size)
-        seen = _Seen(files, {}, Folder(entries), len(names))
-        for name, status in folders:
-            self._enter(directory, name, f"{prefix}{name}", status, seen, before)
-        if before is not None and before.tree.entries == entries:
+        self.room.use(len(names), 0)
+        folders = self._if_as_before(directory, names, before)
+        if before is not None and folders is not None:
+            seen = _Seen(before.files, {}, Folder(before.tree.entries.copy()), len(names), before.size)
+        else:
+            seen = _Seen({}, {}, Folder({}), len(names))
+            folders = self._looked_at(directory, prefix, names, before.files if before is not None else {}, seen)
+        self.room.use(0, seen.size)
+        for name, found in folders:
+            self._enter(directory, name, f"{prefix}{name}", found, seen, before)
+        if before is not None and before.tree.entries == seen.tree.entries:
             seen.tree = before.tree  # with the name that it was given
         return seen
+
+    def _if_as_before(self, directory: int, names: Sequence[str], before: _Seen | None) -> _Folders | None:
+        """The folders in it, where it has the files that it had; no more is done for a file than must be."""
+        if before is None or before.files.keys() | before.folders.keys() != set(names):
+            return None
+        folders, known, look, kind = _Folders(), before.files, os.stat, stat.S_IFDIR
+        with suppress(OSError, KeyError):
+            for name in names:
+                at = look(name, dir_fd=directory, follow_symlinks=False)
+                if at.st_mode & _KIND == kind:
+                    folders.append((name, at))
+                elif known[name][0] != (at.st_ino, at.st_mode, at.st_size, at.st_mtime_ns, at.st_ctime_ns):
+                    return None
+            return folders
+        return None
+
+    def _looked_at(
+        self, directory: int, prefix: str, names: Sequence[str], known: Mapping[str, _Settled], seen: _Seen
+    ) -> _Folders:
+        """The folders in it; its files are added to ``seen``, and read unless they are ``known``."""
+        folders = _Folders()
+        for name in names:
+            try:
+                at = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_ISDIR(at.st_mode):
+                folders.append((name, at))
+                continue
+            signature = (at.st_ino, at.st_mode, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
+            old = known.get(name)
+            if old is None or old[0] != signature:
+                old = self._read(name, f"{prefix}{name}", at, signature, seen.size)
+            if at.st_ctime_ns < self.began - _SETTLED_NS:
+                seen.files[name] = old
+            seen.size += old[3]
+            seen.tree.entries[old[2]] = old[1]
+        return folders
+
+    def _read(self, name: str, path: str, found: os.stat_result, signature: _Signature, so_far: int) -> _Settled:
+        size = found.st_size if stat.S_ISREG(found.st_mode) and found.st_size <= self.room.largest else 0
+        self.room.check(so_far + size)
+        state = _safely(self.workspace, path, found)
+        return signature, state, name if state != OTHER else clean_text(name), size
 
     def _names(self, directory: int, prefix: str) -> list[str]:
         with os.scandir(directory) as listed:

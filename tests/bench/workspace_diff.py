@@ -24,7 +24,7 @@ from tests.unit.tools.test_rollback_tools import UndoDesk
 
 FILES, FEWER, A_FOLDER = 100_000, 10_000, 100
 T = TypeVar("T")
-ROUNDS, STEPS = 9, 15
+ROUNDS, STEPS = 9, 60
 
 
 def main() -> None:

@@ -134,6 +134,27 @@ def test_a_file_too_large_to_be_kept_is_moved_back_and_never_deleted(desk: UndoD
     assert look(desk.workspace) == {"deep": "folder", "deep/big.bin": b"x" * (5 << 20)}
 
 
+@pytest.mark.spec("O1", "O3")
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (replace(Limits(), snapshot_files=2), "more than 2 files"),
+        (replace(Limits(), snapshot_bytes=2**20), "more than 1 MB"),
+        (Limits(), ""),
+    ],
+)
+def test_a_command_in_what_is_too_large_says_so(tmp_path: Path, limits: Limits, said: str) -> None:
+    desk = UndoDesk(tmp_path, limits=limits)
+    for name in "abc":
+        (desk.workspace / name).write_bytes(bytes(400_000))
+    planned, judged = desk.plan("run_command", command="true"), desk.judge("run_command", command="true")
+    assert planned is not None
+    assert said in planned.why_not
+    assert bool(planned.tool) == (not said)
+    assert judged.access is (Access.ASK if said else Access.ALLOW)
+    assert said in " ".join(judged.reasons)
+
+
 def test_permissions_are_part_of_the_state(desk: UndoDesk) -> None:
     script = desk.workspace / "run.sh"
     script.write_text("old")
@@ -271,19 +292,6 @@ class TestSnapshots:
         assert [one["path"] for one in second.changed_since(first.name, {first.name: first.tree.body}.__getitem__)] == [
             "f"
         ]
-
-    def test_say_what_is_too_large_for_them(self, desk: UndoDesk) -> None:
-        for name in "abc":
-            (desk.workspace / name).write_bytes(bytes(400_000))
-        few, little = replace(Limits(), snapshot_files=2), replace(Limits(), snapshot_bytes=1_000_000)
-        for limits, said in ((few, "more than 2 files"), (little, "more than 0 MB")):
-            with Workspace(str(desk.workspace), limits) as workspace:
-                assert said in snapshots.too_large(workspace)
-                with pytest.raises(snapshots.TooLarge, match=said):
-                    snapshots.take(workspace)
-        with Workspace(str(desk.workspace), Limits()) as workspace:
-            assert snapshots.too_large(workspace) == ""
-            assert len(snapshots.take(workspace).states) == 3
 
     def test_keep_what_is_new_alone(self, desk: UndoDesk) -> None:
         for folder in range(20):
