@@ -12,6 +12,7 @@ from loops.models import Blob, Run
 from loops.storage import facts_by_kind, journal
 from loops.tools.file_changes import difference
 from loops.tools.snapshots import FOLDER, NOTHING, hash_of
+from loops.workspaces.executed_files import executed_by
 
 READ_BYTES = 16 * 1024 * 1024
 NAMED = 10
@@ -43,6 +44,11 @@ class ChangedFile:
     """Its contents are not here: they are shown when it is opened."""
     is_hidden: bool = False
     """Its contents can be shown to nobody."""
+
+    @property
+    def executed_by(self) -> str:
+        """Whose programs run or obey it; "" for most files."""
+        return "" if self.is_folder or self.what == "deleted" else executed_by(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +99,9 @@ def since_the_start(run: Run) -> tuple[list[FileChange], list[Undo]]:
 
 
 def described(changes: Sequence[FileChange]) -> list[ChangedFile]:
-    """Each change in words, moves as moves."""
+    """Each change in words, moves as moves; what programs of people execute stands first."""
     moved, rest = _moves(_without_obvious_folders(changes))
-    return sorted([*moved, *map(_described, rest)], key=lambda file: file.path)
+    return sorted([*moved, *map(_described, rest)], key=lambda file: (not file.executed_by, file.path))
 
 
 def outlined(changes: Sequence[FileChange]) -> list[ChangedFile]:
