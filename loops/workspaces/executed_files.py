@@ -1,4 +1,4 @@
-"""Files that programs of people execute or obey without being asked to: a reviewer looks at them first (SPEC Q3, X3)."""
+"""Files that programs of people run or obey without being asked to: a reviewer looks at them first (SPEC Q3, X3)."""
 
 from __future__ import annotations
 

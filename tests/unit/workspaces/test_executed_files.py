@@ -40,7 +40,7 @@ def test_ordinary_files_are_not_marked(path: str) -> None:
 
 def test_it_stands_first() -> None:
     changes = [FileChange(path, "", NEW) for path in ("a.py", "m/Makefile", "b.py", "package.json")]
-    changes.append(FileChange("conftest.py", NEW, ""))
+    changes.append(FileChange("conftest.py", "file:644:" + "1" * 64, ""))
     found = described(changes)
     assert [file.path for file in found] == ["m/Makefile", "package.json", "a.py", "b.py", "conftest.py"]
     assert found[-1].executed_by == "", "what is gone runs nowhere"
