@@ -135,4 +135,8 @@ class Copy:
                 if self.bytes > MAX_BYTES:
                     raise WorkspaceUnusable(f"The workspace is larger than {MAX_BYTES // 1024**2:,} MB.")
                 writer.write(chunk)
-            os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(source).st_mode) & 0o777 | 0o600)
+            writer.flush()
+            found = os.fstat(source)
+            os.fchmod(writer.fileno(), stat.S_IMODE(found.st_mode) & 0o777 | 0o600)
+            # what was compiled or installed by the time of its source would be made anew, or not where it should be
+            os.utime(writer.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
