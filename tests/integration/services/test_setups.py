@@ -27,7 +27,7 @@ from loops.services.setups import Stated
 from loops.services.tasks import submit_task
 from loops.storage import facts_by_kind, journal
 from loops.tools.sandbox import capability
-from loops.workspaces import copies, installation
+from loops.workspaces import copies, folder_copy, installation
 from loops.workspaces import setups as kept
 from loops.workspaces.folder_copy import WorkspaceElsewhere
 from tests import factories as make
@@ -217,6 +217,25 @@ def test_what_is_built_by_the_time_of_files_is_built_once_and_again_where_its_so
     assert "again" not in said()
     (shop.folder / "shop.py").write_text("BOOKS = 4\n")
     assert "tool again" in said()
+
+
+@pytest.mark.spec("J3")
+def test_a_run_stays_whose_it_is_while_a_large_folder_is_copied(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lease would be over before the copy is made, and the next worker would begin with one more copy."""
+    shop.runs_setup(MAKE)
+    run, leases = shop.submit(), []
+
+    def slowly(claimed: Run) -> str:
+        Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+        path = copies.prepare(claimed)
+        leases.append(Run.objects.get(pk=run.pk).lease_until)
+        return path
+
+    monkeypatch.setattr(folder_copy, "EVERY_S", 0.0)
+    monkeypatch.setattr("loops.runs.drive.prepare", slowly)
+    before = timezone.now()
+    drive(run.pk, "one")
+    assert [lease > before + timedelta(seconds=5) for lease in leases] == [True]
 
 
 @pytest.mark.parametrize(
