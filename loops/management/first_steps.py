@@ -51,6 +51,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", help="your repository; runs work on copies of it")
     parser.add_argument("--tests", help="the command that runs its tests")
     parser.add_argument("--setup", help="the command that installs the packages its tests need, once for all runs")
+    parser.add_argument("--host", action="append", help="the set-up may reach it, with --allow; once for each")
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
     parser.add_argument(
         "--allow",
@@ -177,7 +178,7 @@ def _install(command: TerminalCommand, actor: Any, row: Workspace, answers: Answ
     What was stated before stays."""
     found = detection.look(answers.folder)
     line = found.setup if options["setup"] is None else options["setup"]
-    hosts = list(found.hosts) if line == found.setup else []
+    hosts = list(found.hosts) if options["host"] is None else options["host"]
     tests = row.test_command or answers.tests
     if row.setup_command or not line:
         setups.state(actor=actor, workspace=row, stated=setups.Stated(tests=tests))

@@ -57,7 +57,7 @@ from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.storage.turns import PgTurns
 from loops.workspaces.copies import missing, prepare
-from loops.workspaces.folder_copy import WorkspaceElsewhere, WorkspaceUnusable
+from loops.workspaces.folder_copy import WorkspaceElsewhere, WorkspaceUnusable, meanwhile
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,8 @@ def _given_up_or_aside(store: journal.PgJournal, state: RunState, given_up: str)
 def _where_it_stands(run: Run, store: journal.PgJournal) -> tuple[RunState, Transcript]:
     loaded = journal.load(run.pk)
     if loaded is None or loaded.state.reusing:
-        return _start(run, store)
+        with meanwhile(store.renew):  # else others take the run, and copy its folder once more, while it is copied
+            return _start(run, store)
     return _where_it_lies(run, loaded.state), loaded.transcript
 
 

@@ -38,9 +38,10 @@ NPM_TEST_OF_NOBODY = "no test specified"
 MAKE_TARGET = re.compile(r"^test[ \t]*:(?!=)", re.MULTILINE)
 
 
-REQUIREMENTS = re.compile(r"requirements[\w.-]{0,40}\.txt")
+REQUIREMENTS = re.compile(r"(?:(?:dev|tests?|testing)[-_])?requirements(?!.*(?:doc|lint|mypy|build))[\w.-]{0,40}\.txt")
+"""Not those of tools that no test needs."""
 TEST_EXTRAS = ("test", "tests", "testing", "dev")
-"""Names under which projects list what their tests need."""
+"""Names under which projects list what their tests need: as an extra, or as a group of dependencies (PEP 735)."""
 PYPI = ("pypi.org", "files.pythonhosted.org")
 NPM = ("registry.npmjs.org",)
 
@@ -74,13 +75,19 @@ def _python_packages(top: Path, tests: str) -> tuple[str, tuple[str, ...]]:
         return "", ()
     words = [f"-r {name}" for name in _names(top) if REQUIREMENTS.fullmatch(name)]
     pyproject = _toml(_text(top, "pyproject.toml") or "")
+    project = pyproject.get("project")
+    extra = _for_tests(project.get("optional-dependencies") if isinstance(project, dict) else None)
+    group = "" if extra else _for_tests(pyproject.get("dependency-groups"))
     if "project" in pyproject or "build-system" in pyproject or _text(top, "setup.py") is not None:
-        project = pyproject.get("project")
-        extras = project.get("optional-dependencies") if isinstance(project, dict) else None
-        extra = next((name for name in TEST_EXTRAS if isinstance(extras, dict) and name in extras), "")
         words.insert(0, f"-e '.[{extra}]'" if extra else "-e .")
+    words += [f"--group {group}"] if group else []
     words += ["pytest"] if tests == PYTEST else []
-    return (f"python3 -m venv .venv && .venv/bin/pip install {' '.join(words)}", PYPI) if words else ("", ())
+    newest = " --upgrade-deps" if group else ""  # pip knows groups since 25.1, and Python brings older ones along
+    return (f"python3 -m venv{newest} .venv && .venv/bin/pip install {' '.join(words)}", PYPI) if words else ("", ())
+
+
+def _for_tests(lists: object) -> str:
+    return next((name for name in TEST_EXTRAS if isinstance(lists, dict) and name in lists), "")
 
 
 def _node_packages(top: Path) -> tuple[str, tuple[str, ...]]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from loops.runs.composition import roots
@@ -15,6 +18,8 @@ from loops.workspaces import permissions
 MAX_BYTES = 2 * 1024**3
 MAX_FILES = 200_000
 CHUNK = 1024 * 1024
+EVERY_S = 4.0
+_now_and_then: ContextVar[Callable[[], None]] = ContextVar("now_and_then", default=lambda: None)
 
 
 class WorkspaceUnusable(Exception):
@@ -24,6 +29,26 @@ class WorkspaceUnusable(Exception):
 class WorkspaceElsewhere(Exception):
     """Nothing is wrong with the run: it waits for its folder, which is not on this machine, which nobody has allowed
     yet or whose set-up is under way, and does not fail."""
+
+
+@contextmanager
+def meanwhile(act: Callable[[], object]) -> Iterator[None]:
+    """``act`` is called every few seconds while folders are copied in this block, and at its end: a large one takes
+    longer than a lease. What it raises ends the copy."""
+    last = time.monotonic()
+
+    def now_and_then() -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY_S:
+            act()
+            last = time.monotonic()
+
+    before = _now_and_then.set(now_and_then)
+    try:
+        yield
+        now_and_then()
+    finally:
+        _now_and_then.reset(before)
 
 
 def _refused(error: OSError) -> None:
@@ -42,6 +67,7 @@ class Copy:
         self.without, self.beside = without, beside
         self.bytes = self.files = 0
         self.links: list[Path] = []
+        self._now_and_then = _now_and_then.get()
 
     def run(self) -> None:
         try:
@@ -131,8 +157,13 @@ class Copy:
         source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
         with os.fdopen(source, "rb") as reader, (self.target / place).open("xb") as writer:
             while chunk := reader.read(CHUNK):
+                self._now_and_then()
                 self.bytes += len(chunk)
                 if self.bytes > MAX_BYTES:
                     raise WorkspaceUnusable(f"The workspace is larger than {MAX_BYTES // 1024**2:,} MB.")
                 writer.write(chunk)
-            os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(source).st_mode) & 0o777 | 0o600)
+            writer.flush()
+            found = os.fstat(source)
+            os.fchmod(writer.fileno(), stat.S_IMODE(found.st_mode) & 0o777 | 0o600)
+            # what was compiled or installed by the time of its source would be made anew, or not where it should be
+            os.utime(writer.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))

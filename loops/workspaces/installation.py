@@ -35,7 +35,7 @@ from loops.tools.sandbox.network.proxy import Proxy, Request
 from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome, run_inside
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import CACHES, Workspace
-from loops.workspaces import copies, fetch_command, setups, sources, variables
+from loops.workspaces import copies, fetch_command, setup_failure, setups, sources, variables
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 logger = logging.getLogger(__name__)
@@ -164,8 +164,7 @@ def _build(setup: Setup, work: Path, log: _Log) -> None:
     outcome = asyncio.run(_run(setup, work, log, job, limits_of(workspace.project)))
     log.tell_of(outcome)
     if outcome.finished.exit_code:
-        why = outcome.finished.killed or f"exit code {outcome.finished.exit_code}"
-        raise Failed(f"The command ended with {why}.")
+        raise Failed(setup_failure.reason(setup, **log.shown(), finished=outcome.finished))
     _tell(setup, log, setups.COMES_WITHIN)  # copying takes a while
     kept = _keep(setup, _only_new(work, before), secrets)
     _succeed(setup, log, key=key, built_at=setups.seen_at(work), **kept)

@@ -226,6 +226,16 @@ def test_packages_are_installed_where_somebody_answers_for_their_hosts(
 
 
 @pytest.mark.spec("J4")
+@pytest.mark.parametrize(("named", "hosts"), [([], HOSTS), (["--host", "pkgs.example"], ["pkgs.example"])])
+def test_a_set_up_of_ones_own_reaches_the_hosts_that_are_named_else_those_of_the_folder(
+    world: World, server: WireServer, packaged: Path, named: list[str], hosts: list[str]
+) -> None:
+    init(*options(server), "--yes", "--allow", "--setup", "make setup", *named)
+    row = Workspace.objects.get(path=str(packaged))
+    assert (row.setup_command, row.granted_hosts, row.setups.get().hosts) == ("make setup", hosts, hosts)
+
+
+@pytest.mark.spec("J4")
 def test_else_the_line_that_does_it_is_printed(world: World, server: WireServer, packaged: Path, settings: Any) -> None:
     settings.WORKSPACE_ROOTS = [str(packaged.parent)]
     _, told = init(*options(server), "--yes")

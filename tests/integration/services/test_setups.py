@@ -27,7 +27,7 @@ from loops.services.setups import Stated
 from loops.services.tasks import submit_task
 from loops.storage import facts_by_kind, journal
 from loops.tools.sandbox import capability
-from loops.workspaces import copies, installation
+from loops.workspaces import copies, folder_copy, installation
 from loops.workspaces import setups as kept
 from loops.workspaces.folder_copy import WorkspaceElsewhere
 from tests import factories as make
@@ -199,6 +199,45 @@ def test_an_environment_finds_the_code_of_each_copy(shop: Shop, level: int) -> N
     assert [one["status"] for one in asked.results] == ["passed"], asked.results
 
 
+def test_what_is_built_by_the_time_of_files_is_built_once_and_again_where_its_source_is_newer(shop: Shop) -> None:
+    """Stamps of make, modules that Python compiled: a copy of which each file was new could tell nothing of both."""
+    rules = "build/stamp: build/tool\n\techo stamp again; touch $@\nbuild/tool: shop.py\n\techo tool again; cp $< $@\n"
+    (shop.folder / "Makefile").write_text(rules)
+    made = shop.runs_setup("mkdir build && make")
+    assert (made.state, made.why_not) == ("ready", "")
+
+    def said() -> str:
+        criteria = [{"text": "It is built", "command": "make"}]
+        who = {"actor": shop.operator, "project": shop.project, "agent": shop.agent, "workspace": shop.workspace}
+        asked = preflight.ask(**who, criteria=criteria)
+        jobs.preflight(str(asked.pk))
+        asked.refresh_from_db()
+        return str(asked.results[0]["output"])
+
+    assert "again" not in said()
+    (shop.folder / "shop.py").write_text("BOOKS = 4\n")
+    assert "tool again" in said()
+
+
+@pytest.mark.spec("J3")
+def test_a_run_stays_whose_it_is_while_a_large_folder_is_copied(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lease would be over before the copy is made, and the next worker would begin with one more copy."""
+    shop.runs_setup(MAKE)
+    run, leases = shop.submit(), []
+
+    def slowly(claimed: Run) -> str:
+        Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+        path = copies.prepare(claimed)
+        leases.append(Run.objects.get(pk=run.pk).lease_until)
+        return path
+
+    monkeypatch.setattr(folder_copy, "EVERY_S", 0.0)
+    monkeypatch.setattr("loops.runs.drive.prepare", slowly)
+    before = timezone.now()
+    drive(run.pk, "one")
+    assert [lease > before + timedelta(seconds=5) for lease in leases] == [True]
+
+
 @pytest.mark.parametrize(
     ("command", "why"),
     [
@@ -216,6 +255,44 @@ def test_what_cannot_be_kept_is_said(shop: Shop, monkeypatch: pytest.MonkeyPatch
     assert made.state == "failed"
     assert why in made.why_not
     assert not kept.folder(made).exists()
+
+
+def test_a_limit_in_the_way_is_named_as_its_form_names_it(shop: Shop) -> None:
+    Policy.objects.filter(project=shop.project).update(workspace_mib=20)
+    made = shop.runs_setup("head -c 50M /dev/zero > big; sleep 5")
+    assert made.why_not.startswith("It was ended: stopped: the workspace holds 52429")
+    assert made.why_not.endswith(" An admin raises that in Admin > Policies: Disk of a workspace.")
+
+
+ASKS = "python3 -c \"import urllib.request as r; r.urlopen('https://{}/')\""
+
+
+@pytest.mark.parametrize(
+    ("command", "hosts", "why"),
+    [
+        (ASKS.format("pkgs.example"), ["pypi.org"], " It may not reach pkgs.example."),
+        (
+            "; ".join(ASKS.format(f"{one}.example") for one in "dcba"),
+            ["pypi.org"],
+            " It may not reach a.example, b.example, c.example and 1 more.",
+        ),
+        (ASKS.format("pkgs.example"), ["pkgs.example"], " pkgs.example could not be reached: "),
+        (ASKS.format("pkgs.example"), [], " It may reach no host: a superuser names those that it needs."),
+        ("exit 1", [], ""),
+        ("exit 1", ["pypi.org"], ""),
+        (f"{ASKS.format('pkgs.example')}; {MAKE}", ["pypi.org"], None),
+    ],
+)
+def test_hosts_that_it_lacked_are_named_where_it_failed(
+    shop: Shop, command: str, hosts: list[str], why: str | None
+) -> None:
+    made = shop.runs_setup(command, hosts)
+    if why is None:
+        assert (made.state, made.why_not) == ("ready", "")
+        return
+    assert made.state == "failed"
+    assert made.why_not.startswith(f"The command ended with exit code 1.{why}")
+    assert why or made.why_not.endswith("exit code 1.")
 
 
 def test_what_would_act_on_others_is_taken_away_and_said(shop: Shop) -> None:

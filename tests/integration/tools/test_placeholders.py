@@ -99,3 +99,11 @@ def test_what_a_person_put_there_is_never_taken_for_one(desk: Desk) -> None:
     assert desk.shell("true").ok
     assert names(desk) == {"CLAUDE.md", "AGENTS.md", ".mcp.json"}
     assert "AGENTS.md" in states(desk)
+
+
+def test_a_whole_folder_is_copied_and_packed_as_it_stands_there(desk: Desk) -> None:
+    """Ordinary builds do so; a device in it ends them, and pytest 7 collects nothing where one lies."""
+    looks = "cp -r . /tmp/copy && tar -cf /tmp/x.tar . && find /tmp/copy -type f | wc -l && wc -c < .mcp.json"
+    result = desk.shell(f"{looks}; for p in {' '.join(MISSING)}; do (echo x > $p || rm -f $p || mv $p y) 2>&-; done")
+    assert f"{len(MISSING) + 1}\n0\n" in result.content, result
+    assert names(desk) == {"CLAUDE.md"}

@@ -92,6 +92,8 @@ def test_a_folder_that_is_not_there_suggests_nothing(tmp_path: Path) -> None:
 PYPI = ("pypi.org", "files.pythonhosted.org")
 NPM = ("registry.npmjs.org",)
 INSTALL = "python3 -m venv .venv && .venv/bin/pip install"
+NEWEST = INSTALL.replace("venv .venv", "venv --upgrade-deps .venv")
+"""With a pip that knows groups."""
 
 
 @pytest.mark.spec("T3", "J4")
@@ -107,7 +109,17 @@ INSTALL = "python3 -m venv .venv && .venv/bin/pip install"
             f"{INSTALL} -e '.[tests]' pytest",
             PYPI,
         ),
+        (
+            {"pyproject.toml": "[project]\nname='x'\n[dependency-groups]\ndev = []\ntest = []\n[tool.pytest]\n"},
+            f"{NEWEST} -e . --group test pytest",
+            PYPI,
+        ),
+        ({"pyproject.toml": "[dependency-groups]\ndev = ['a']\n"}, f"{NEWEST} --group dev", PYPI),
+        ({"pyproject.toml": "[dependency-groups]\n'; rm' = ['a']\n"}, "", ()),
+        ({"pyproject.toml": "dependency-groups = ['dev']\n"}, "", ()),
         ({"setup.py": "", "requirements-dev.txt": ""}, f"{INSTALL} -e . -r requirements-dev.txt", PYPI),
+        ({"test-requirements.txt": "", "docs-requirements.txt": ""}, f"{INSTALL} -r test-requirements.txt", PYPI),
+        ({"requirements-mypy.txt": "", "requirements_docs.txt": "", "requirements-lint.txt": ""}, "", ()),
         ({"requirements.txt": "six"}, f"{INSTALL} -r requirements.txt", PYPI),
         ({"requirements; rm -rf x.txt": ""}, "", ()),
         ({"requirements.txt": "six", ".venv/pyvenv.cfg": ""}, "", ()),

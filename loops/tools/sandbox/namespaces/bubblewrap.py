@@ -99,8 +99,8 @@ def _places(command: Sandboxed, prepared: Prepared) -> Iterator[str]:
     for path in (*command.binds, *([ENVIRONMENT] if own and S_ISDIR(own.st_mode) else [])):
         with root.opened(path, os.O_PATH, resolve=STRICT) as found:
             yield from ("--ro-bind-fd", str(prepared.copy(found)), f"{WORKSPACE}/{path}")
-    for path in command.masks:
-        yield from ("--ro-bind", "/dev/null", f"{WORKSPACE}/{path}")
+    for path in command.masks:  # an ordinary file: what copies or collects a whole folder fails at a device
+        yield from ("--perms", "0444", "--ro-bind-data", str(prepared.pipe(b"")), f"{WORKSPACE}/{path}")
     if command.report:
         yield from ("--bind", command.report, REPORT)
     if command.network:
