@@ -30,9 +30,7 @@ FILES = 150
 PERSON = 4242
 """Whose the folder is, where the suite may give it away."""
 INSTALLS = f"echo ${VARIABLE}; mkdir -p .venv/bin && for n in $(seq 60); do echo $n > .venv/bin/$n; sleep 0.01; done"
-CHECKS = (
-    "sh -c 'for n in 1 2 3 4 5 6 7 8; do test -f src/0.py || exit 1; echo $n >> looked; sleep 0.1; done; rm looked'"
-)
+CHECKS = "sh -c 'for n in 1 2 3 4 5 6 7 8; do test -f src/0.py || exit 1; echo >> $TMPDIR/looked; sleep 0.1; done'"
 WORKS = (
     f"for n in $(seq 0 3 {FILES - 1}); do echo changed > src/$n.py; done; "
     f"for n in $(seq 1 3 {FILES - 1}); do rm src/$n.py; done; rm -r old; chmod 755 src/2.py; mkdir -p new; "
@@ -57,13 +55,14 @@ class Order:
 
 @dataclass(frozen=True)
 class Stage:
-    """``writes``: what it changes of the person's folder, "" for nothing."""
+    """``writes``: what it changes of the person's folder, "" for nothing. ``mounts``: commands run in that folder, for
+    which places are made in it and taken away."""
 
     name: str
     order: Callable[[Person], Order]
     wanted: str
     writes: str = ""
-    in_place: bool = False
+    mounts: bool = False
 
 
 class Person:
@@ -166,7 +165,10 @@ def _prepared(person: Person, workspace: Workspace, kind: Setup.Kind) -> Order:
     def is_at_it() -> bool:
         return rows.filter(state=Setup.State.RUNNING).exists()
 
-    return Order(str(run.pk), is_at_it, lambda: not rows.filter(state__in=Setup.OPEN).exists(), _end_of(run), lost, run)
+    def is_over() -> bool:
+        return rows.filter(state=Setup.State.READY).exists()
+
+    return Order(str(run.pk), is_at_it, is_over, _end_of(run), lost, run)
 
 
 def copied(person: Person) -> Order:
@@ -193,8 +195,8 @@ def _checked(person: Person, workspace: Workspace) -> Order:
     rows = Run.objects.filter(pk=run.pk)
     return Order(
         str(run.pk),
-        lambda: rows.filter(phase="VERIFY").exists(),
-        lambda: not rows.filter(phase="VERIFY").exists(),
+        lambda: rows.filter(phase="VERIFY", status=Run.Status.EXECUTING_TOOL).exists(),
+        lambda: rows.exclude(phase__in=("PLAN", "ACT", "VERIFY")).exists(),
         _end_of(run),
         run=run,
     )
@@ -249,7 +251,7 @@ def _delivered(person: Person, kind: Delivery.Kind) -> Order:
         rows.update(ordered_at=timezone.now() - timedelta(minutes=1))
 
     about = str(rows.get().pk)
-    return Order(about, lambda: rows.exclude(state="waiting").exists(), lambda: bool(came_to()), came_to, lost)
+    return Order(about, lambda: rows.filter(tries__gt=0).exists(), lambda: bool(came_to()), came_to, lost)
 
 
 def _end_of(run: Run) -> Callable[[], str]:
@@ -264,10 +266,10 @@ def _end_of(run: Run) -> Callable[[], str]:
 STAGES = (
     Stage("fetch", fetched, DONE),
     Stage("set-up", set_up, DONE),
-    Stage("copy", copied, DONE),
     Stage("check", checked, DONE),
-    Stage("check in place", checked_in_place, DONE, in_place=True),
-    Stage("try", tried, "passed"),
     Stage("commit", committed, "applied", writes="branch"),
     Stage("apply", applied, "applied", writes="folder"),
+    Stage("check in place", checked_in_place, DONE, mounts=True),
+    Stage("copy", copied, DONE),
+    Stage("try", tried, "passed"),
 )
