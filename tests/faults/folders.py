@@ -30,6 +30,7 @@ from tests.faults.stages import STAGES, TOKEN, VARIABLE, Order, Person, Stage, p
 PATIENCE_S = 120.0
 GONE_S = 5.0
 """Within which the commands of a dead worker are gone, and within which who comes next has cleared up."""
+FEW = 5
 ASKED = ("tool_approval", "in_doubt")
 ONLY = os.environ.get("AGENTOPS_FAULTS_STAGES", "")
 """Names of stages with commas between them; all of them without."""
@@ -45,6 +46,8 @@ class Row:
     """What came of the kills of one stage."""
 
     stage: Stage
+    whole: Look
+    """How the folder is when all of it is done."""
     length: float
     kills: int = 0
     after: Counter[str] = field(default_factory=Counter)
@@ -69,23 +72,18 @@ TABLE = (
 
 def check(count: int) -> list[Outcome]:
     """``count`` kills in each stage, spread over its length."""
-    outcome = Outcome("P24", notes=list(TABLE))
-    with person() as someone, killing() as at_work:
-        _work(someone, at_work)
-        for stage in (one for one in STAGES if not ONLY or one.name in ONLY.split(",")):
-            row = _row(stage, count, someone, at_work)
-            outcome.notes.append(row.line)
-            print(
-                row.line,
-                *row.found.all[:5],
-                sep="\n    ",
-                file=sys.stderr,
-                flush=True,
-            )
-            outcome.faults += row.kills
-            outcome.found += row.found
+    outcome, rows = Outcome("P24", notes=list(TABLE)), dict[str, Row]()
+    with person() as someone:
+        with killing() as at_work:
+            _work(someone, at_work)
+            for stage in (one for one in STAGES if not ONLY or one.name in ONLY.split(",")):
+                row = rows[stage.name] = _row(stage, count, someone, at_work)
+                print(row.line, *row.found.all[:5], sep="\n    ", file=sys.stderr, flush=True)
+                outcome.notes.append(row.line)
+                outcome.faults += row.kills
+                outcome.found += row.found
         outcome.found.broken += [f": {TOKEN[:3]}... is in {place}" for place in _told()]
-        controls = [_control(someone, *one) for one in CONTROLS]
+        controls = [_control(someone, rows[name], guard, word) for guard, name, word in CONTROLS if name in rows]
         outcome.control = "; ".join(controls) if all(controls) else ""
     return [outcome]
 
@@ -97,7 +95,7 @@ def killing(*off: str) -> Iterator[workers.Workers]:
     place.mkdir(exist_ok=True)
     place.chmod(0o1777)
     environ = {"TMPDIR": str(place), VARIABLE: TOKEN}
-    with workers.at_work(workers.Workers("threads", 4, off=off, **environ)) as at_work:
+    with workers.at_work(workers.Relieved("threads", 4, off=off, **environ)) as at_work:
         yield at_work
 
 
@@ -106,13 +104,13 @@ def _temporary() -> Path:
 
 
 def _row(stage: Stage, count: int, someone: Person, at_work: workers.Workers) -> Row:
-    whole, length = _faultless(stage, someone, at_work)
-    row = Row(stage, length)
+    row = Row(stage, *_faultless(stage, someone, at_work, 2 if count > FEW else 1))
+    length = row.length
     moments = [(number + random.random()) / count * length for number in range(count)]
     random.shuffle(moments)
     for moment in moments:
         for _ in range(TRIES):
-            if _killed(row, moment, whole, someone, at_work):
+            if _killed(row, moment, someone, at_work):
                 break
             moment *= random.random()
     if row.kills < count:
@@ -120,10 +118,10 @@ def _row(stage: Stage, count: int, someone: Person, at_work: workers.Workers) ->
     return row
 
 
-def _faultless(stage: Stage, someone: Person, at_work: workers.Workers) -> tuple[Look, float]:
+def _faultless(stage: Stage, someone: Person, at_work: workers.Workers, times: int) -> tuple[Look, float]:
     """How the folder is when all of it is done, and how long the stage takes."""
     lengths = list[float]()
-    for _ in range(2):
+    for _ in range(times):
         someone.renew()
         before = _looked(stage, someone.folder)
         order = stage.order(someone)
@@ -138,9 +136,9 @@ def _faultless(stage: Stage, someone: Person, at_work: workers.Workers) -> tuple
     return whole, max(lengths)
 
 
-def _killed(row: Row, moment: float, whole: Look, someone: Person, at_work: workers.Workers) -> bool:
+def _killed(row: Row, moment: float, someone: Person, at_work: workers.Workers) -> bool:
     """One order whose worker dies at ``moment``; False where it was over by then."""
-    stage = row.stage
+    stage, whole = row.stage, row.whole
     someone.renew()
     before = _looked(stage, someone.folder)
     order = stage.order(someone)
@@ -320,17 +318,13 @@ def _work(someone: Person, at_work: workers.Workers) -> None:
     assert order.came_to() == "completed", f"{order.about}: {_told_of(order)}"
 
 
-def _control(someone: Person, guard: str, name: str, word: str) -> str:
+def _control(someone: Person, kept: Row, guard: str, word: str) -> str:
     """The first harm of the wanted kind with the guard off."""
-    stage = next(one for one in STAGES if one.name == name)
-    with killing() as at_work:
-        whole, length = _faultless(stage, someone, at_work)
-    row = Row(stage, length)
 
-    def once() -> Found:
-        row.found = Found()
-        with killing(guard) as at_work:
-            _killed(row, length * random.uniform(0.2, 0.8), whole, someone, at_work)
+    def once(at_work: workers.Workers) -> Found:
+        row = Row(kept.stage, kept.whole, kept.length)
+        _killed(row, row.length * random.uniform(0.4, 0.9), someone, at_work)
         return row.found
 
-    return first_harm(once, word, TRIES)
+    with killing(guard) as at_work:
+        return first_harm(lambda: once(at_work), word, 2 * TRIES)
