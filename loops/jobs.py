@@ -100,11 +100,14 @@ def sweep(**_: Any) -> int:
 
 
 def _clean_up() -> None:
+    """Half-made folders first: what a command left in one goes with it."""
     from loops.models import Run
     from loops.runs.composition import command_records
     from loops.services import audit
     from loops.tools.sandbox.workspace_guard import interrupted
+    from loops.workspaces import strays
 
+    strays.clear()
     for late in interrupted.put_right_all(command_records()):
         run = Run.objects.select_related("project").filter(pk=late.run).first()
         taken = [{"path": one.path, "why": one.why} for one in late.taken]

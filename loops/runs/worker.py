@@ -14,9 +14,10 @@ from contextlib import suppress
 from typing import Any
 
 from billiard import active_children
-from celery.signals import worker_init, worker_ready, worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutdown, worker_shutting_down
 
 from loops.driver import drain
+from loops.runs import temporary
 from loops.storage.connections import guard_connections
 from loops.tools import fence
 
@@ -26,6 +27,7 @@ GRACE_S = 10.0
 
 @worker_init.connect  # type: ignore[untyped-decorator]
 def _promise(**_: Any) -> None:
+    temporary.begin()
     fence.make_deadly()
     guard_connections()
 
@@ -42,6 +44,11 @@ def _listen(**_: Any) -> None:
             celerys(*words)
 
     signal.signal(signal.SIGTERM, told_to_end)
+
+
+@worker_shutdown.connect  # type: ignore[untyped-decorator]
+def _leave(**_: Any) -> None:
+    temporary.end()
 
 
 @worker_shutting_down.connect  # type: ignore[untyped-decorator]

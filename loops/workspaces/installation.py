@@ -9,7 +9,6 @@ import mmap
 import os
 import shutil
 import socket
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -44,7 +43,6 @@ TEMPORARY, MEMORY = GIB, 4 * GIB
 """Package clients unpack in their temporary folder."""
 LOG_CHARS = 200_000
 EVERY_S = 1.0
-STRAY_S = 86_400
 MOST_HOSTS = 100
 MOST_TAKEN = 50
 HOST_CHARS = 253
@@ -121,10 +119,6 @@ def carry_out(setup_id: uuid.UUID) -> bool:
 @contextmanager
 def _folder(setup: Setup) -> Iterator[Path]:
     root = copies.made_root()
-    for stray in root.glob(f"{_NAME}*"):  # of a worker that was lost
-        if time.time() - stray.stat().st_mtime > STRAY_S:
-            shutil.rmtree(stray, ignore_errors=True)
-    setups.forget_deleted(time.time() - STRAY_S)
     work = root / f"{_NAME}{setup.pk}"  # beside each other: the user of the sandbox passes through the root alone
     for place in (places := (work, _network(work), _made(work))):
         place.mkdir(mode=0o700)

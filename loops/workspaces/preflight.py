@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,6 @@ from loops.workspaces import copies
 from loops.workspaces.folder_copy import WorkspaceElsewhere, WorkspaceUnusable
 
 OUTPUT_CHARS = 8_000
-STRAY_S = 86_400
 _NAME = "preflight-"
 
 
@@ -45,9 +43,6 @@ def measure(asked: Preflight) -> list[dict[str, Any]]:
 @contextmanager
 def _folder(asked: Preflight) -> Iterator[Path]:
     root = copies.made_root()
-    for stray in root.glob(f"{_NAME}*"):  # of a worker that was lost
-        if time.time() - stray.stat().st_mtime > STRAY_S:
-            shutil.rmtree(stray, ignore_errors=True)
     folder = root / f"{_NAME}{asked.pk}"
     folder.mkdir(mode=0o700)
     try:

@@ -114,9 +114,14 @@ def under_way(workspace: Workspace) -> Setup | None:
     """The one that waits or runs; one whose worker was lost is ended here."""
     found = Setup.objects.filter(workspace=workspace, state__in=Setup.OPEN).first()
     if found is not None and found.is_lost:
-        end(found, State.LOST, "Its worker was lost.")
+        lose(found)
         return None
     return found
+
+
+def lose(setup: Setup) -> bool:
+    """End one whose worker was lost; False where it was ended already."""
+    return end(setup, State.LOST, "Its worker was lost.")
 
 
 def words_of_fetch(workspace: Workspace) -> str:
@@ -174,9 +179,14 @@ def _wake_runs(workspace: Workspace) -> None:
         ring(run_id)
 
 
+def place() -> Path:
+    """Where the files of all of them lie."""
+    return Path(run_folders()) / _FOLDER
+
+
 def folder(setup: Setup) -> Path:
     """Where its files lie."""
-    return Path(run_folders()) / _FOLDER / str(setup.pk)
+    return place() / str(setup.pk)
 
 
 def forget_older(setup: Setup) -> None:
@@ -184,14 +194,6 @@ def forget_older(setup: Setup) -> None:
     rows = Setup.objects.filter(workspace=setup.workspace, kind=setup.kind, state=State.READY)
     for old in rows[KEPT:]:
         shutil.rmtree(folder(old), ignore_errors=True)
-
-
-def forget_deleted(older_than: float) -> None:
-    """Files of workspaces that are gone; not those that lie there since ``older_than``, whose row may say so later."""
-    known = set(map(str, Setup.objects.filter(state=State.READY).values_list("pk", flat=True)))
-    for place in (Path(run_folders()) / _FOLDER).glob("*"):
-        if place.name not in known and place.stat().st_mtime < older_than:
-            shutil.rmtree(place, ignore_errors=True)
 
 
 def lay(setup: Setup, target: Path, place: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from loops.models import Agent, Run, Setup, Workspace
 from loops.services import setups
 from loops.services.models import ensure_script
 from loops.services.tasks import submit_task
-from loops.workspaces import copies, installation
+from loops.workspaces import copies
 from tests.e2e import plant as plants
 from tests.factories import create_project
 
@@ -92,24 +91,6 @@ def test_a_worker_that_is_killed_in_the_middle_leaves_the_folder_as_it_was(folde
     assert len(list(Path(run.workspace_path, ".venv/bin").iterdir())) == 40
     assert everything(folder) == before
     assert [one.state for one in Setup.objects.order_by("pk")] == ["lost"] * len(MOMENTS) + ["ready"]
-
-
-def test_what_a_lost_worker_left_is_taken_away(
-    folder: Path, transactional_db: None, tmp_path: Path, settings: Any
-) -> None:
-    settings.AGENTOPS_WORKSPACES = str(tmp_path / "runs")
-    old, new = copies.made_root() / "setup-old-made", copies.made_root() / "setup-new"
-    for stray in (old, new):
-        stray.mkdir()
-        (stray / "file").write_text("x")
-    os.utime(old, (time.time() - installation.STRAY_S - 60,) * 2)
-    boss = get_user_model().objects.create_superuser("boss")
-    project = create_project(actor=boss, name="Shop")
-    workspace = Workspace.objects.create(
-        project=project, name="shop", path=str(folder), allowed_by=boss, allowed_path=str(folder), setup_command="true"
-    )
-    installation.carry_out(setups.run(actor=boss, workspace=workspace).pk)
-    assert (old.exists(), new.exists()) == (False, True), "one that may still be at work keeps its own"
 
 
 def _log() -> str:

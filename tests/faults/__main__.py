@@ -32,6 +32,7 @@ SUITE: dict[str, tuple[str, int, int]] = {
     "P21": ("poison", 45, 9),
     "P22": ("deploys", 10, 1),
     "P23": ("traffic", 40, 3),
+    "P24": ("folders", 50, 1),
 }
 """In the order in which they run."""
 

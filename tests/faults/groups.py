@@ -19,6 +19,7 @@ from tests import leftovers
 
 GROUPS = (
     ("P1", "P2", "P3", "P13", "P22"),
+    ("P24",),
     ("P8", "P9", "P12", "P16"),
     ("P4", "P5", "P19", "P23"),
     ("P6", "P7", "P20", "P21"),

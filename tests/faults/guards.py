@@ -224,6 +224,25 @@ def refusal() -> None:
     PgJournal.append = deaf  # type: ignore[method-assign]
 
 
+def begun() -> None:
+    """What is about to be written of a result is not written down, so that nobody goes on with it."""
+    from loops.services import delivery
+
+    def unrecorded(row: Any) -> bool:
+        if why := delivery._changed_since(row):
+            delivery._end(row, why)
+        return not why
+
+    delivery._begin = unrecorded
+
+
+def stray() -> None:
+    """Nobody looks for what lost workers left half-made."""
+    from loops.workspaces import strays
+
+    strays.clear = lambda: 0
+
+
 def own_clock() -> None:
     """A lease is over when the worker's own clock says so."""
     import time
@@ -299,6 +318,8 @@ GUARDS: dict[str, Callable[[], None]] = {
     "aside": aside,
     "disk": disk,
     "refusal": refusal,
+    "begun": begun,
+    "stray": stray,
     "own_clock": own_clock,
     "ahead": _clock(lambda now: now + 3600),
     "behind": _clock(lambda now: now - 3600),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -56,3 +57,7 @@ if short := float(os.environ.get("AGENTOPS_FAULTS_TTL", "0")):
 stand.offer()
 witness.attend()
 guards.off_by_environment()
+if gate := os.environ.get("AGENTOPS_FAULTS_GATE"):  # everything is loaded: it begins when it is its turn
+    parent = os.getppid()
+    while not Path(gate).exists() and os.getppid() == parent:
+        time.sleep(0.01)

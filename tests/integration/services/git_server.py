@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -133,5 +134,6 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in fields:
             if name != "Status":
                 self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
+        with contextlib.suppress(ConnectionError):  # whoever asked was killed
+            self.end_headers()
+            self.wfile.write(content)

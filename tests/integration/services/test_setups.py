@@ -442,18 +442,6 @@ def test_a_machine_that_went_away_with_it_is_not_waited_for(shop: Shop) -> None:
         kept.ready(shop.workspace, shop.folder)
 
 
-def test_files_of_workspaces_that_are_gone_go_too(shop: Shop) -> None:
-    made = shop.runs_setup(MAKE)
-    place, other = kept.folder(made), kept.folder(made).with_name("of-a-workspace-that-is-gone")
-    other.mkdir()
-    kept.forget_deleted(time.time() - 60)
-    assert (place.exists(), other.exists()) == (True, True), "its row may come later"
-    for one in (place, other):
-        os.utime(one, (time.time() - 120,) * 2)
-    kept.forget_deleted(time.time() - 60)
-    assert (place.exists(), other.exists()) == (True, False)
-
-
 def test_only_the_latest_are_kept(shop: Shop) -> None:
     made = [shop.runs_setup(f"{MAKE} && echo {number}") for number in range(3)]
     assert [kept.folder(one).exists() for one in made] == [False, True, True]

@@ -62,8 +62,7 @@ class Record:
     holds the workspace alone."""
 
     def __init__(self, folder: str, root: SafeDirectory) -> None:
-        name = hashlib.sha256(os.fsencode(root.root)).hexdigest()
-        self._root, self._path = root, Path(folder, f"{name}.json") if folder else None
+        self._root, self._path = root, _file(folder, root.root) if folder else None
         self._late = Late("", root.root)
 
     def begin(self, guard: Guard, run: str) -> None:
@@ -127,6 +126,15 @@ class Record:
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
+
+
+def forget(folder: str, workspace: str) -> None:
+    """What stood in a folder that is taken away, with all that a command left in it."""
+    _file(folder, workspace).unlink(missing_ok=True)
+
+
+def _file(folder: str, workspace: str) -> Path:
+    return Path(folder, f"{hashlib.sha256(os.fsencode(workspace)).hexdigest()}.json")
 
 
 def put_right_all(folder: str) -> Iterator[Late]:

@@ -1,0 +1,82 @@
+"""Half-made folders of workers that were lost: taken away as soon as nobody can be at work in them (SPEC J4)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from django.utils import timezone
+
+from loops.models import Preflight, Run, Setup
+from loops.runs.composition import command_records
+from loops.storage import owners
+from loops.tools.sandbox.workspace_guard import interrupted
+from loops.workspaces import copies, setups
+
+KEPT_S = 86_400
+"""Of what no row knows: those of a workspace that was deleted while a worker was at it."""
+_ID = r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+
+
+def clear() -> int:
+    """Those on this machine; how many."""
+    _end_lost()
+    gone = [*_of(copies.root(), re.compile(rf"setup-{_ID}(?:-network|-made)?"), _set_ups_at_work)]
+    gone += _of(copies.root(), re.compile(rf"preflight-{_ID}"), _tries_at_work)
+    gone += _of(copies.root(), re.compile(rf"\.{_ID}\.[0-9a-f]{{8}}"), _copies_at_work)
+    gone += _of(setups.place(), re.compile(_ID), _set_ups_wanted)
+    for folder in gone:
+        shutil.rmtree(folder, ignore_errors=True)
+        interrupted.forget(command_records(), os.path.realpath(folder))
+    return len(gone)
+
+
+def _end_lost() -> None:
+    """Nobody may be waiting for them, who would have noticed."""
+    for lost in Setup.objects.filter(state=Setup.State.RUNNING, until__lt=timezone.now()):
+        setups.lose(lost)
+
+
+def _of(place: Path, name: re.Pattern[str], at_work: Callable[[set[str]], dict[str, bool]]) -> Iterator[Path]:
+    """Folders in ``place`` with such a name, but for those that somebody is at work in."""
+    named = {path: match[1] for path in _listed(place) if (match := name.fullmatch(path.name))}
+    known = at_work(set(named.values())) if named else {}
+    for path, row in named.items():
+        if not known[row] if row in known else _is_old(path):
+            yield path
+
+
+def _listed(place: Path) -> list[Path]:
+    return [Path(entry) for entry in os.scandir(place)] if place.is_dir() else []
+
+
+def _is_old(folder: Path) -> bool:
+    try:
+        return time.time() - folder.stat().st_mtime > KEPT_S
+    except FileNotFoundError:
+        return False
+
+
+def _set_ups_at_work(rows: set[str]) -> dict[str, bool]:
+    states = Setup.objects.filter(pk__in=rows).values_list("pk", "state")
+    return {str(row): state in Setup.OPEN for row, state in states}
+
+
+def _set_ups_wanted(rows: set[str]) -> dict[str, bool]:
+    states = Setup.objects.filter(pk__in=rows).values_list("pk", "state")
+    return {str(row): state in (*Setup.OPEN, Setup.State.READY) for row, state in states}
+
+
+def _tries_at_work(rows: set[str]) -> dict[str, bool]:
+    return {str(row.pk): row.is_open for row in Preflight.objects.filter(pk__in=rows)}
+
+
+def _copies_at_work(rows: set[str]) -> dict[str, bool]:
+    """A run's own folder is there as soon as one copy is whole."""
+    found = Run.objects.filter(pk__in=rows).values_list("pk", "owner", "completed_at")
+    unfinished = {run: owner for run, owner, ended in found if not ended and not (copies.root() / str(run)).is_dir()}
+    return {str(run): run in unfinished and bool(owner) and not owners.is_dead(owner) for run, owner, _ in found}
