@@ -122,7 +122,10 @@ def test_watch_follows_to_the_end(world):
     assert "Stop requested, by operator" in shown
     assert shown.endswith("Interrupted (no reason given)")
     Run.objects.filter(pk=run.pk).update(status=Run.Status.COMPLETED, end_reason="unproven")
-    assert "Completed (unproven: Finished, not proven" in agentops("--as", "viewer", "watch", run.pk)
+    shown = agentops("--as", "viewer", "watch", run.pk)
+    assert "Completed (unproven: Finished, not proven" in shown
+    assert shown.startswith(f"What it asks is decided on its page: http://127.0.0.1:8000/runs/{run.pk}/")
+    assert "take it over" not in shown, "it changed nothing"
     lines = agentops("--as", "viewer", "watch", run.pk, "--json").splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3]
 
