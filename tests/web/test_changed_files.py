@@ -79,6 +79,25 @@ def test_the_final_review_shows_the_files_and_binds_to_them(story: Story) -> Non
         decide(actor=story.boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
 
 
+@pytest.mark.parametrize("where", ["files", "review"])
+def test_all_that_changed_is_listed_before_the_first_diff(story: Story, where: str) -> None:
+    """Each with its lines, and a link to its place on the page."""
+    story.calls([*WORK, ("task_completion", {"result": "All is tidy."})])
+    assert story.drive() == "gate:final_review"
+    gate = Gate.objects.get(run=story.run, kind="final_review")
+    page = page_of(story.boss, f"/runs/{story.run.pk}/files/" if where == "files" else f"/review/{gate.pk}/")
+    listed, _, after = page.partition('<ol class="changed-index"')[2].partition("</ol>")
+    lines = [plain(line).strip() for line in listed.split("<li>")[1:]]
+    assert [line.split()[0].rstrip("/") for line in lines] == list(BECAME)
+    assert ("changed" in lines[0], "+1 \u22121" in lines[0]) == (True, True)
+    links = re.findall(r'href="#([^"]+)"', listed)
+    assert len(links) == len(BECAME)
+    assert [after.count(f'id="{one}"') for one in links] == [1] * len(links)
+    if where == "files":
+        assert "9 paths changed" in plain(page)
+        assert ('class="changed-file"' in listed, "diff" in listed) == (False, False)
+
+
 def test_what_nobody_recorded_is_said() -> None:
     world = make_world()
     view = {"result": "Done.", "criteria": [], "changed": [], "more_changed": 3}

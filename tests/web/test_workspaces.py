@@ -110,6 +110,65 @@ def test_what_is_refused_comes_back_with_every_word(house: Any, shop: Workspace)
     assert AuditEvent.objects.filter(kind="workspace.changed").count() == 0
 
 
+def test_what_became_of_its_set_up_stands_before_the_form(house: Any, shop: Workspace) -> None:
+    """Whoever comes to see why it failed does not scroll for it; the log of one that is ready is folded."""
+    Workspace.objects.filter(pk=shop.pk).update(setup_command="make")
+    address = reverse("workspace", args=[shop.pk])
+    page = house.client("operator").get(address).content.decode()
+    assert page.index('id="command"') < page.index("It has not run yet")
+    row = made(shop, state="failed", log=LOG, why_not="The command ended with exit code 2.", ended_at=timezone.now())
+    page = house.client("operator").get(address).content.decode()
+    assert page.index("ended with exit code 2") < page.index('id="command"')
+    assert '<details class="output" open><summary>Log' in page
+    Setup.objects.filter(pk=row.pk).update(state="ready")
+    assert '<details class="output"><summary>Log' in house.client("operator").get(address).content.decode()
+
+
+def test_what_its_files_suggest_is_proposed_until_something_is_stated(
+    house: Any, shop: Workspace, open_page: Any
+) -> None:
+    (Path(shop.path) / "requirements.txt").write_text("six\n")
+    (Path(shop.path) / "test_shop.py").write_text("import unittest\n")
+    page = open_page(reverse("workspace", args=[shop.pk]))
+    expect(page.get_by_text("Nothing is saved yet")).to_contain_text("test_shop.py")
+    assert page.get_by_label("Set-up command").input_value().endswith("pip install -r requirements.txt")
+    expect(page.get_by_label("Test command")).to_have_value("python3 -m unittest")
+    expect(page.get_by_label("Hosts that the set-up may reach")).to_have_value("pypi.org\nfiles.pythonhosted.org")
+    shop.refresh_from_db()
+    assert (shop.setup_command, shop.test_command, shop.granted_hosts) == ("", "", [])
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    expect(page.get_by_text("Nothing is saved yet")).to_have_count(0)
+    shop.refresh_from_db()
+    assert (shop.test_command, shop.granted_hosts) == ("python3 -m unittest", ["files.pythonhosted.org", "pypi.org"])
+
+
+def test_nothing_is_read_of_a_folder_that_may_not_be_used_or_for_who_may_not_change_it(
+    house: Any, shop: Workspace, settings: Any
+) -> None:
+    (Path(shop.path) / "requirements.txt").write_text("six\n")
+    address = reverse("workspace", args=[shop.pk])
+    assert "requirements.txt" in house.client("admin").get(address).content.decode()
+    assert "requirements.txt" not in house.client("operator").get(address).content.decode()
+    settings.WORKSPACE_ROOTS = ()
+    assert "requirements.txt" not in house.client("admin").get(address).content.decode()
+
+
+def test_a_new_workspace_leads_to_what_comes_next(house: Any, shop: Workspace) -> None:
+    """In Admin, where the only project is chosen already."""
+    address = reverse("admin:loops_workspace_add")
+    type(house.project).objects.exclude(pk=house.project.pk).delete()
+    assert f'<option value="{house.project.pk}" selected>' in house.client("admin").get(address).content.decode()
+    given = {"project": house.project.pk, "name": "web", "path": shop.path, "copy_for_each_run": "on"}
+    answer = house.client("admin").post(address, given, follow=True)
+    row = Workspace.objects.get(name="web")
+    assert answer.redirect_chain == [(reverse("workspace", args=[row.pk]), 302)]
+    page = answer.content.decode()
+    assert ("The workspace web is there." in page, f"?workspace={row.pk}" in page) == (True, True)
+    answer = house.client("admin").post(address, {**given, "name": "again", "_addanother": "1"})
+    assert answer["Location"] == address
+
+
 @pytest.mark.parametrize("who", ["viewer", "reviewer", "operator"])
 def test_others_see_it_and_change_nothing(house: Any, shop: Workspace, who: str) -> None:
     answer = post(house.client(who), shop, command="rm -rf /", tests="")
