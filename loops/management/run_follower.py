@@ -94,6 +94,7 @@ class RunFollower:
     def _farewell(self) -> str:
         if not self.as_json:
             self.out.write(f"{self.run.get_status_display()} ({self._why_ended()})")
+            self.run.refresh_from_db()
             if delivery.undelivered(self.run):
                 verbs = "".join(f"\n  {program()} {verb} {self.run.pk}" for verb in ("diff", "commit", "apply"))
                 self.out.write(f"What it changed is in its own copy. To see it, and to take it over:{verbs}")

@@ -321,7 +321,7 @@ def _tested_by_a_worker(command: TerminalCommand, row: ModelConfig, actor: str) 
         model_tests.order_test(actor=user(actor), row=row)
     except (CommandError, NotAllowed, NotPossible):
         return None
-    command.stdout.write(f"  {row.api_key_env} is not set in this shell, so a worker tests the model with its own ...")
+    command.stdout.write(f"  This shell has no {row.api_key_env}: a worker tests the model ...")
     deadline = time.monotonic() + WORKER_S
     while time.monotonic() < deadline:
         row.refresh_from_db()

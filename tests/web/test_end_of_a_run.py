@@ -43,10 +43,11 @@ def test_a_run_that_waits_for_a_set_up_leads_to_its_log_and_so_does_its_end(stor
     workspace = Workspace.objects.get()
     link = f'href="{reverse("workspace", args=[workspace.pk])}"'
     Workspace.objects.update(setup_command="make deps")
-    assert story.drive() == "waiting"
+    assert story.drive() == "folder"
     assert link in page_of(story.boss, f"/runs/{story.run.pk}/").partition('id="none-yet"')[2]
-    type(story.run).objects.update(waiting_kind="turn")
-    assert link not in page_of(story.boss, f"/runs/{story.run.pk}/")
+    for kind, is_linked in (("turn", False), ("folder", True)):
+        type(story.run).objects.update(waiting_kind=kind)
+        assert (link in page_of(story.boss, f"/runs/{story.run.pk}/")) == is_linked, kind
     Setup.objects.update(state="failed", why_not="The command ended with exit code 2.", ended_at=timezone.now())
     assert story.drive() == "ended"
     assert link in page_of(story.boss, f"/runs/{story.run.pk}/").partition('id="run-end"')[2]

@@ -162,7 +162,7 @@ def test_a_worker_tests_a_model_whose_key_this_shell_lacks(
     except CommandError:
         ended = False
     assert (ended, "It answered in 1.0 seconds" in out.getvalue()) == (works, True)
-    assert "ANTHROPIC_API_KEY is not set in this shell, so a worker tests the model" in out.getvalue()
+    assert "This shell has no ANTHROPIC_API_KEY: a worker tests the model" in out.getvalue()
 
 
 def test_the_next_line_can_be_typed_as_it_stands(
