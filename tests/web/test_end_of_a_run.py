@@ -30,6 +30,7 @@ def test_the_result_stands_before_the_timeline_once_the_run_has_ended(story: Sto
     story.stop()
     page = page_of(story.boss, f"/runs/{story.run.pk}/")
     assert (page.count('id="run-end"'), page.index('id="run-end"') < page.index('id="steps"')) == (1, True)
+    assert page.index('id="steps"') < page.index('href="#run-end"'), "and its foot leads back to it"
 
 
 def test_how_to_take_a_result_over_is_said_before_the_timeline(story: Story) -> None:

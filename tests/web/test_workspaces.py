@@ -288,6 +288,9 @@ def test_it_has_no_accessibility_faults_and_fits(shop: Workspace, open_page: Any
     made(shop, kind="fetch", state="ready", key="4711" * 10, log=LOG * 40, requests=REQUESTS)
     page.reload()
     assert faults(page) == []
+    page.goto(reverse("workspaces"))
+    expect(page.get_by_role("link", name="shop")).to_be_visible()
+    assert faults(page) == []
 
 
 def test_a_new_task_is_judged_by_its_tests_until_somebody_says_otherwise(
