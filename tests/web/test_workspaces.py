@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from django.conf import settings as site_settings
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
 from loops.models import AuditEvent, Setup, Workspace
+from loops.services.people import ensure_groups
 from loops.workspaces.configured import WORKSPACES
 from tests import factories as make
 from tests.web.browsing import faults
@@ -157,15 +159,21 @@ def test_nothing_is_read_of_a_folder_that_may_not_be_used_or_for_who_may_not_cha
 def test_a_new_workspace_leads_to_what_comes_next(house: Any, shop: Workspace) -> None:
     """In Admin, where the only project is chosen already."""
     address = reverse("admin:loops_workspace_add")
-    type(house.project).objects.exclude(pk=house.project.pk).delete()
-    assert f'<option value="{house.project.pk}" selected>' in house.client("admin").get(address).content.decode()
+    assert f'<option value="{house.project.pk}" selected>' not in house.client("admin").get(address).content.decode()
+    ensure_groups()
+    chief, browser = make.user("carla", admin=house.project), Client()
+    chief.groups.add(Group.objects.get(name="admin"))
+    chief.is_staff = True
+    chief.save()
+    browser.force_login(chief)
+    assert f'<option value="{house.project.pk}" selected>' in browser.get(address).content.decode()
     given = {"project": house.project.pk, "name": "web", "path": shop.path, "copy_for_each_run": "on"}
-    answer = house.client("admin").post(address, given, follow=True)
+    answer = browser.post(address, given, follow=True)
     row = Workspace.objects.get(name="web")
     assert answer.redirect_chain == [(reverse("workspace", args=[row.pk]), 302)]
     page = answer.content.decode()
     assert ("The workspace web is there." in page, f"?workspace={row.pk}" in page) == (True, True)
-    answer = house.client("admin").post(address, {**given, "name": "again", "_addanother": "1"})
+    answer = browser.post(address, {**given, "name": "again", "_addanother": "1"})
     assert answer["Location"] == address
 
 

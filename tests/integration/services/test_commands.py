@@ -13,6 +13,7 @@ from loops.management import run_follower
 from loops.models import Agent, Fact, MailboxItem, Membership, Project, Run, Task
 from loops.services import demo, models, people, tasks
 from loops.storage.encoding import encode_fact
+from loops.workspaces import patch
 
 
 def agentops(*arguments):
@@ -124,7 +125,7 @@ def test_watch_follows_to_the_end(world):
     Run.objects.filter(pk=run.pk).update(status=Run.Status.COMPLETED, end_reason="unproven")
     shown = agentops("--as", "viewer", "watch", run.pk)
     assert "Completed (unproven: Finished, not proven" in shown
-    assert shown.startswith(f"What it asks is decided on its page: http://127.0.0.1:8000/runs/{run.pk}/")
+    assert shown.startswith(f"What it asks is decided on its page: {patch.link(run)}")
     assert "take it over" not in shown, "it changed nothing"
     lines = agentops("--as", "viewer", "watch", run.pk, "--json").splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3]
