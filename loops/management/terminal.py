@@ -22,7 +22,7 @@ PROGRAM = "agentops"
 def program() -> str:
     """The command that somebody has just typed, in words that their shell finds again."""
     typed = Path(sys.argv[0])
-    if typed.name != PROGRAM:
+    if typed.name != PROGRAM or not typed.is_file():
         return PROGRAM
     on_the_path = shutil.which(PROGRAM)
     return PROGRAM if on_the_path and Path(on_the_path).samefile(typed) else shlex.quote(str(typed))
