@@ -53,6 +53,11 @@ class ChangedPath:
     known: bool = True
 
     @property
+    def executed_by(self) -> str:
+        """Whose programs run or obey it, "" for most."""
+        return self.net.executed_by if self.net is not None else ""
+
+    @property
     def added(self) -> int:
         return sum(file.added for file in self.files or self._edited)
 
@@ -85,11 +90,12 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     left = Artifact.objects.filter(run=run).order_by("-seq")
     artifacts = list(left[: ARTIFACTS + 1])
     more = {
-        "changed": [found[path] for path in sorted(found)],
+        "changed": sorted(found.values(), key=lambda one: (not one.executed_by, one.path)),
         "unknown": recorded.unknown,
         "others": recorded.others,
         "where": where(run),
     }
+    more |= {"added": sum(one.added for one in found.values()), "removed": sum(one.removed for one in found.values())}
     more |= {
         "can_apply": not delivery.obstacle(run),
         "orders": delivery.latest(run),
