@@ -50,5 +50,6 @@ def test_a_run_that_waits_for_a_set_up_leads_to_its_log_and_so_does_its_end(stor
         type(story.run).objects.update(waiting_kind=kind)
         assert (link in page_of(story.boss, f"/runs/{story.run.pk}/")) == is_linked, kind
     Setup.objects.update(state="failed", why_not="The command ended with exit code 2.", ended_at=timezone.now())
+    type(story.run).objects.update(lease_until=None, wake_at=timezone.now())
     assert story.drive() == "ended"
     assert link in page_of(story.boss, f"/runs/{story.run.pk}/").partition('id="run-end"')[2]
