@@ -19,16 +19,20 @@ from loops.workspaces import copies, setups
 
 KEPT_S = 86_400
 """Of what no row knows: those of a workspace that was deleted while a worker was at it."""
-_ID = r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+_BUILT = re.compile(r"setup-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-network|-made)?")
+_TRIED = re.compile(r"preflight-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+_COPIED = re.compile(r"\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.[0-9a-f]{8}")
+_KEPT = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+"""Names of folders, with the id of the row that each is of."""
 
 
 def clear() -> int:
     """Those on this machine; how many."""
     _end_lost()
-    gone = [*_of(copies.root(), re.compile(rf"setup-{_ID}(?:-network|-made)?"), _set_ups_at_work)]
-    gone += _of(copies.root(), re.compile(rf"preflight-{_ID}"), _tries_at_work)
-    gone += _of(copies.root(), re.compile(rf"\.{_ID}\.[0-9a-f]{{8}}"), _copies_at_work)
-    gone += _of(setups.place(), re.compile(_ID), _set_ups_wanted)
+    gone = [*_of(copies.root(), _BUILT, _set_ups_at_work)]
+    gone += _of(copies.root(), _TRIED, _tries_at_work)
+    gone += _of(copies.root(), _COPIED, _copies_at_work)
+    gone += _of(setups.place(), _KEPT, _set_ups_wanted)
     for folder in gone:
         shutil.rmtree(folder, ignore_errors=True)
         interrupted.forget(command_records(), os.path.realpath(folder))

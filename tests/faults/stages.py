@@ -18,6 +18,7 @@ from django.utils import timezone
 from loops.models import AccessRule, Delivery, Preflight, Run, Setup, Workspace
 from loops.services import delivery, preflight, setups
 from loops.services.tasks import submit_task
+from loops.storage.dispatch import dispatch
 from loops.workspaces import copies
 from loops.workspaces.configured import WORKSPACES
 from tests.faults import house
@@ -248,7 +249,8 @@ def _delivered(person: Person, kind: Delivery.Kind) -> Order:
         return "" if row.is_open else f"{row.state} {row.why_not}".strip()
 
     def lost() -> None:
-        rows.update(ordered_at=timezone.now() - timedelta(minutes=1))
+        """As the sweep does it after some seconds. When it was ordered stands in the commit."""
+        dispatch("loops.deliver", delivery=str(rows.get().pk))
 
     about = str(rows.get().pk)
     return Order(about, lambda: rows.filter(tries__gt=0).exists(), lambda: bool(came_to()), came_to, lost)
