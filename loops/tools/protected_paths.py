@@ -17,3 +17,13 @@ def protecting(path: str, protected: Iterable[str]) -> str:
         if guarded in folded or guarded.startswith(folded):
             return name
     return ""
+
+
+def protecting_from_top(path: str, stated: Iterable[str]) -> str:
+    """The same for paths that mean one place: from the top of the workspace, and at no other depth."""
+    folded = f"{path.casefold().strip('/')}/"
+    for name in stated:
+        guarded = f"{name.casefold()}/"
+        if folded.startswith(guarded) or guarded.startswith(folded):
+            return name
+    return ""

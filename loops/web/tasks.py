@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -18,7 +19,7 @@ from loops.engine.limits.complexity import estimate
 from loops.engine.state.limits import FIELD_OF, LIMITS
 from loops.models import Agent, ComplexityProfile, Policy, Preflight, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
-from loops.services import policy_floor, sandbox
+from loops.services import policy_floor, repository_files, sandbox
 from loops.services import preflight as service
 from loops.services.steering import NotPossible
 from loops.services.submission import MAX_CRITERIA, MAX_GOAL, MICRO, InvalidTask
@@ -47,7 +48,10 @@ def new(request: HttpRequest) -> HttpResponse:
     faults: dict[str, str] = {}
     if request.method == "POST" and "more_criteria" not in request.POST:
         try:
-            return redirect("run", _submit(request, draft).run.pk)
+            submission = _submit(request, draft)
+            if submission.note:
+                messages.warning(request, submission.note)
+            return redirect("run", submission.run.pk)
         except InvalidTask as error:
             faults = error.errors
         except IdempotencyConflict as error:
@@ -220,16 +224,18 @@ def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
         "review": dict(Policy.FinalReview.choices).get(review, review),
         "proved": sum(bool(row["command"].strip()) for row in draft["criteria"]),
         "criteria_count": len(stated),
-        "obstacle": _obstacle(request, draft),
+        **_about_workspace(request, draft),
         "unpriced": unpriced(models_of(agent)) if (agent := _agent(request, draft)) else [],
     }
 
 
-def _obstacle(request: HttpRequest, draft: dict[str, Any]) -> str:
-    """What would keep the run out of the folder, as far as this machine can tell."""
-    mine = Workspace.objects.filter(project__in=_own_projects(request)).select_related("project")
+def _about_workspace(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
+    """What would keep the run out of the folder, and from what its file states, as far as this machine can tell."""
+    mine = Workspace.objects.filter(project__in=_own_projects(request)).select_related("project", "toml_by")
     chosen = mine.filter(pk=_uuid(draft["workspace"])).first()
-    return copies.obstacle(chosen) if chosen else ""
+    if chosen is None:
+        return {}
+    return {"chosen": chosen, "obstacle": copies.obstacle(chosen), "toml": repository_files.unused(chosen)}
 
 
 def _agent(request: HttpRequest, draft: dict[str, Any]) -> Agent | None:
