@@ -13,7 +13,7 @@ from loops.management.terminal import TerminalCommand
 from loops.models import Project, Workspace
 from loops.printable.text import printable
 from loops.services import repository_files as service
-from loops.services.repository_files import Standing
+from loops.services.repository_files import RepositoryFile
 
 DEFAULT = "demo"
 SHORTEST = 12
@@ -58,7 +58,7 @@ def _whole(row: Workspace, given: str) -> str:
     return found.sha256 if found is not None and found.sha256.startswith(given.lower()) else given
 
 
-def show(command: TerminalCommand, standing: Standing) -> None:
+def show(command: TerminalCommand, standing: RepositoryFile) -> None:
     """How it stands, what it states, and what is to be typed to accept it."""
     name = standing.workspace.name
     command.stdout.write(printable(standing.said or f"{name} has no {service.NAME}."))

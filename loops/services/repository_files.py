@@ -45,7 +45,7 @@ OPEN = (State.NEW, State.CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RepositoryFile:
     """What lies in the folder now (``found``), beside what was accepted. ``fault`` says why it cannot be used."""
 
     workspace: Workspace
@@ -95,7 +95,7 @@ class Standing:
         """From what was accepted to what is there, as a unified diff; "" where nothing differs."""
         if self.found is None:
             return ""
-        parts = (text.split("\n") for text in (self.workspace.toml_text, self.found.text))
+        parts = (text.split("\n") if text else [] for text in (self.workspace.toml_text, self.found.text))
         return "\n".join(difflib.unified_diff(*parts, f"a/{NAME}", f"b/{NAME}", lineterm=""))
 
     @property
@@ -107,21 +107,21 @@ class Standing:
         return list(accepted.lines()) if accepted is not None else []
 
 
-def look(workspace: Workspace) -> Standing:
+def look(workspace: Workspace) -> RepositoryFile:
     """How it stands now. Raises nothing, and changes nothing."""
-    folder = "" if copies.closed(workspace) else workspace.path
-    if workspace.git_url and not copies.closed(workspace):
+    folder = workspace.path
+    if workspace.git_url:
         fetched = sources.fetched(workspace)
         folder = str(folder_of(fetched)) if fetched is not None else ""
-    if not folder:
-        return Standing(workspace, is_here=False)
+    if not folder or copies.closed(workspace):
+        return RepositoryFile(workspace, is_here=False)
     try:
         with roots().opened(folder) as top:
-            return Standing(workspace, repository_file.read(top))
+            return RepositoryFile(workspace, repository_file.read(top))
     except Unusable as error:
-        return Standing(workspace, fault=str(error))
+        return RepositoryFile(workspace, fault=str(error))
     except OSError:
-        return Standing(workspace, is_here=False)
+        return RepositoryFile(workspace, is_here=False)
 
 
 def accepted_in(workspace: Workspace) -> Declared | None:
@@ -218,7 +218,7 @@ def record_unused(run: Run, why: str) -> None:
     audit.record(UNUSED, actor=run.task.created_by, run=run, detail=detail)
 
 
-def _seen(standing: Standing, sha256: str) -> Declared:
+def _seen(standing: RepositoryFile, sha256: str) -> Declared:
     """The content that is there, if it is the one that a person looked at."""
     if standing.fault:
         raise NotPossible(standing.said)

@@ -102,9 +102,8 @@ def submit_task(  # noqa: PLR0913 - the fields of a task
     if earlier is None:
         policy_floor.require(actor, project, content.limits, content.final_review)
         require_prices(content.limits, models_of(agent))
-    note = repository_files.unused(workspace) if earlier is None else ""
     try:
-        return earlier or insert_or_read(lambda: _create(draft, note), lambda: _by_key(draft))
+        return earlier or insert_or_read(lambda: _create(draft), lambda: _by_key(draft))
     except open_runs.TooManyOpen as error:
         raise open_runs.refusal(actor, project, error) from error
 
@@ -178,8 +177,13 @@ def models_by_role(agent: Agent) -> dict[str, str]:
     return {role.value: model.name for role, model in chosen.items()}
 
 
-@transaction.atomic
-def _create(task: Task, note: str) -> Submission:
+def _create(task: Task) -> Submission:
+    note = repository_files.unused(task.workspace)  # before the transaction: a folder may be slow to answer
+    with transaction.atomic():
+        return _stored(task, note)
+
+
+def _stored(task: Task, note: str) -> Submission:
     try:
         open_runs.take_place(task.created_by, task.project)
     except open_runs.TooManyOpen:
