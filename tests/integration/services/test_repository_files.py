@@ -217,6 +217,7 @@ def test_what_is_gone_holds_until_somebody_decides(shop: Shop) -> None:
 # --- nothing is loosened --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("S4")
 def test_hosts_stay_for_a_superuser_to_grant(shop: Shop) -> None:
     with pytest.raises(NotAllowed, match="superuser"):
         shop.accept(allow=True)
@@ -236,6 +237,7 @@ def test_another_command_ends_what_was_granted(shop: Shop) -> None:
     assert ("may not reach registry.npmjs.org any more" in said[0], shop.row.granted_hosts) == (True, [])
 
 
+@pytest.mark.spec("S4")
 @pytest.mark.parametrize("who", ["operator", "viewer", "outsider"])
 def test_who_may_not_decide(shop: Shop, who: str) -> None:
     with pytest.raises(NotAllowed):
@@ -333,6 +335,7 @@ def test_a_place_held_for_a_command_in_the_folder_is_no_file_of_a_person(shop: S
     assert service.look(shop.row).state == "gone"
 
 
+@pytest.mark.spec("S3")
 def test_one_that_holds_a_secret_of_ours_is_not_shown(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     from loops import masking
 
