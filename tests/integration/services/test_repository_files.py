@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from io import StringIO
 from pathlib import Path
@@ -17,7 +18,6 @@ from loops.services import tasks
 from loops.services.access import NotAllowed
 from loops.services.people import NotPossible
 from loops.tools.sandbox.workspace_guard.protected_files import PLACEHOLDER
-from loops.workspaces.repository_file import parse
 from tests import factories as make
 from tests.unit.tools.harness import reachable
 
@@ -64,7 +64,7 @@ class Shop:
     def write(self, text: str) -> str:
         """The hash of it."""
         self.file.write_text(text)
-        return parse(text.encode()).sha256
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def accept(self, text: str = FIRST, who: str = "admin", **more: Any) -> list[str]:
         sha256 = self.write(text)
