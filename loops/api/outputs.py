@@ -181,9 +181,11 @@ class RunOutput(serializers.ModelSerializer):
 
 
 class SubmissionOutput(serializers.Serializer):
-    """``created`` is false when an earlier submission is given back."""
+    """``created`` is false when an earlier submission is given back. ``note``: what keeps the workspace's own
+    `agentops.toml` from being used; else empty."""
 
     created = serializers.BooleanField()
+    note = serializers.CharField()
     task = TaskOutput()
     run = RunOutput()
 

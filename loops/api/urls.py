@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from django.urls import path
 
-from loops.api import breakers, configuration, conversations, forks, patches, preflights, setups, tokens, views
+from loops.api import (
+    breakers,
+    configuration,
+    conversations,
+    forks,
+    patches,
+    preflights,
+    repository_files,
+    setups,
+    tokens,
+    views,
+)
 from loops.api.endpoint import Router
 
 router = Router(root=True)
@@ -25,6 +36,7 @@ urlpatterns = [
     path("preflights/", preflights.Preflights.as_view(), name="preflights"),
     path("preflights/<uuid:pk>/", preflights.OnePreflight.as_view(), name="preflight"),
     path("workspaces/<uuid:pk>/setup/", setups.WorkspaceSetup.as_view(), name="workspace-setup-of"),
+    path("workspaces/<uuid:pk>/toml/", repository_files.WorkspaceToml.as_view(), name="workspace-toml-of"),
     path("runs/<uuid:pk>/fork/", forks.ForkRun.as_view(), name="run-fork"),
     path("runs/<uuid:pk>/compare/<uuid:other>/", forks.CompareRuns.as_view(), name="run-compare"),
     path("runs/<uuid:pk>/conversation/", conversations.Conversation.as_view(), name="run-told"),

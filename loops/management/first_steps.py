@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ from django.core.management.base import CommandError
 
 from loops.management.lookup import one, user
 from loops.management.orders import wait
+from loops.management.repository_files import show
 from loops.management.run_follower import RunFollower
 from loops.management.set_up import Options, described, tested
 from loops.management.setups import follow
 from loops.management.terminal import TerminalCommand, program
 from loops.models import Agent, Preflight, Project, Workspace
 from loops.printable.text import printable
-from loops.services import first_set_up, models, preflight, setups, tasks
+from loops.services import first_set_up, models, preflight, repository_files, setups, tasks
 from loops.services.configuration import Unfit
 from loops.services.people import NotPossible
 from loops.services.steering import NotPossible as NotPossibleNow
@@ -30,6 +31,7 @@ NOT_YET = "Not every model can be used by an agent yet."
 WORKER_S = 20
 """How long a worker may take to begin with the test command."""
 ASK_WHAT = "Mend the first failing test"
+USE_FILE = "Use what its agentops.toml states? [y/N]"
 OUTSIDE = " lies outside the workspace roots"
 TO_ALLOW = "With --allow you answer for it, and that is recorded in your name."
 
@@ -52,6 +54,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tests", help="the command that runs its tests")
     parser.add_argument("--setup", help="the command that installs the packages its tests need, once for all runs")
     parser.add_argument("--host", action="append", help="the set-up may reach it, with --allow; once for each")
+    parser.add_argument("--toml", action="store_true", help="use what the folder's agentops.toml states now")
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
     parser.add_argument(
         "--allow",
@@ -75,6 +78,7 @@ def do(command: TerminalCommand, options: Options) -> None:
     agent, works = _agent(command, actor, project, answers.model, options)
     workspace = _workspace(command, actor, project, answers.folder, allow=options["allow"])
     if workspace is not None:
+        answers = _by_its_file(command, actor, workspace, answers, options)
         _install(command, actor, workspace, answers, options)
     if answers.tests and workspace is not None:
         _try(command, actor, agent, workspace, answers.tests)
@@ -172,6 +176,27 @@ def _workspace(command: TerminalCommand, actor: Any, project: Project, folder: s
     if obstacle := copies.obstacle(workspace.row):
         command.stderr.write(obstacle)
     return workspace.row
+
+
+def _by_its_file(command: TerminalCommand, actor: Any, row: Workspace, answers: Answers, options: Options) -> Answers:
+    """With the test command of the folder's `agentops.toml`, where somebody says that it is to be used: silence and
+    ``--yes`` do not."""
+    standing = repository_files.look(row)
+    if standing.fault:
+        command.stderr.write(printable(standing.said))
+    if not standing.is_open or standing.found is None:
+        return answers
+    show(command, standing)
+    if not (options["toml"] or (sys.stdin.isatty() and not options["yes"] and _says_yes(USE_FILE))):
+        return answers
+    sha256, allow = standing.found.sha256, options["allow"] and bool(standing.found.hosts)
+    try:
+        for line in repository_files.accept(actor=actor, workspace=row, sha256=sha256, allow=allow):
+            command.stderr.write(printable(line))
+    except NotPossible as error:
+        command.stderr.write(printable(str(error)))
+    row.refresh_from_db()
+    return replace(answers, tests=row.test_command or answers.tests)
 
 
 def _install(command: TerminalCommand, actor: Any, row: Workspace, answers: Answers, options: Options) -> None:

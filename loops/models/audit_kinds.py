@@ -89,6 +89,10 @@ AUDIT_KINDS: dict[str, str] = {
     "workspace.setup": "Set-up of a workspace ordered",
     "workspace.setup_ended": "Set-up of a workspace ended",
     "workspace.source": "Repository of a workspace allowed",
+    "workspace.toml_accepted": "agentops.toml accepted",
+    "workspace.toml_declined": "agentops.toml declined",
+    "workspace.toml_dropped": "agentops.toml no longer used",
+    "workspace.toml_unused": "agentops.toml not used",
 }
 
 

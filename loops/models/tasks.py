@@ -24,6 +24,8 @@ class Workspace(models.Model):
     ``setup_command``, ``test_command`` and ``variables`` are stated on the workspace's page; ``network_*`` say which
     hosts a superuser let the set-up reach, and ``secret_names`` which variables of the worker it gets. Both end when
     its command, its variables or the folder change, whoever changes them (ADR 0067).
+    ``toml_text`` is the content of its `agentops.toml` that a person accepted, of which ``criteria`` and ``protected``
+    come; ``toml_declined`` is the SHA-256 of another content that a person did not want (ADR 0070).
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -61,6 +63,14 @@ class Workspace(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.PROTECT, related_name="+"
     )
     network_at = models.DateTimeField(null=True, blank=True, editable=False)
+    toml_text = models.TextField(blank=True, editable=False)
+    toml_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, editable=False, on_delete=models.PROTECT, related_name="+"
+    )
+    toml_at = models.DateTimeField(null=True, blank=True, editable=False)
+    toml_declined = models.CharField(max_length=64, blank=True, editable=False)
+    criteria = models.JSONField(default=list, editable=False)
+    protected = models.JSONField(default=list, editable=False)
 
     objects = ProjectScoped.as_manager()
 
@@ -90,6 +100,13 @@ class Workspace(models.Model):
     def granted_secrets(self) -> list[str]:
         """Names of the variables of its worker that its set-up gets now."""
         return list(self.secret_names) if self._is_granted else []
+
+    @property
+    def proposed_criteria(self) -> list[dict[str, str]]:
+        """What new tasks on it are judged by, unless somebody says otherwise."""
+        stated = any(one["command"] == self.test_command for one in self.criteria)
+        tests = {"text": "The tests pass", "command": self.test_command}
+        return [*([tests] if self.test_command and not stated else []), *self.criteria]
 
     @property
     def source(self) -> str:

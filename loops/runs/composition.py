@@ -224,7 +224,10 @@ class LiveTools:
 _RULES = (
     "SELECT access, agent_type, tool, operation, paths, note FROM loops_accessrule WHERE project_id = %s ORDER BY id"
 )
-_LIMITS = f"SELECT {', '.join(COMMAND_LIMITS)} FROM loops_policy WHERE project_id = %s"  # noqa: S608  # names of ours
+_LIMITS = (
+    "SELECT (SELECT w.protected FROM loops_task t JOIN loops_workspace w ON w.id = t.workspace_id WHERE t.id = %s), "  # noqa: S608
+    f"{', '.join(COMMAND_LIMITS)} FROM loops_policy WHERE project_id = %s"  # names of ours
+)
 _COLLEAGUES = "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AND id <> %s AND is_active ORDER BY name"
 _VARIABLES = (
     "SELECT w.variables FROM loops_task t JOIN loops_workspace w ON w.id = t.workspace_id "
@@ -251,7 +254,7 @@ def tools_of(run: Run, connection: Any, save_blob: Callable[[bytes], str] | None
             audit_rows.insert(connection, kind, project=run.project_id, run=run.pk, detail=event, cut=2000)
 
     stored, refused = blobs.Stored(connection), refusing(run, connection)
-    rules = rules_of(run.project_id, connection)
+    rules = rules_of(run.project_id, connection, run.task_id)
     variables = variables_of(run.task_id, connection)
     return LiveTools(run.agent.agent_type, rules, audit, stored, save_blob or stored.save, refused, variables)
 
@@ -266,8 +269,9 @@ def variables_of(task_id: str, connection: Any) -> ReadVariables:
     return read_variables
 
 
-def rules_of(project_id: str, connection: Any) -> ReadRules:
-    """The access matrix of a project and what its commands may use, read whenever they are asked for."""
+def rules_of(project_id: str, connection: Any, task_id: str = "") -> ReadRules:
+    """The access matrix of a project, what its commands may use, and what the workspace of a task protects, read
+    whenever they are asked for."""
 
     def read_rules() -> tuple[tuple[AccessRule, ...], Limits]:
         rows = connection.execute(_RULES, [project_id]).fetchall()
@@ -275,8 +279,11 @@ def rules_of(project_id: str, connection: Any) -> ReadRules:
             AccessRule(Access(access), agent_type, tool, operation, tuple(journal.from_jsonb(paths)), note=note)
             for access, agent_type, tool, operation, paths, note in rows
         )
-        given = connection.execute(_LIMITS, [project_id]).fetchone()
-        return rules, within(CommandLimits(*given)) if given else Limits()
+        given = connection.execute(_LIMITS, [task_id, project_id]).fetchone()
+        if given is None:
+            return rules, Limits()
+        stated, *amounts = given
+        return rules, replace(within(CommandLimits(*amounts)), stated=tuple(journal.from_jsonb(stated) or ()))
 
     return read_rules
 

@@ -61,7 +61,7 @@ def state(*, actor: Any, workspace: Workspace, stated: Stated) -> list[str]:
         if now != before:
             detail = _changed(workspace, before["variables"])
             audit.record("workspace.changed", actor=actor, project=workspace.project, detail=detail)
-        workspace.save()
+        workspace.save(update_fields=[*now])
         left = _granted(workspace)
         wanted = (left[0] if hosts is None else hosts, left[1] if secrets is None else secrets)
         if wanted != left and actor.is_superuser:
@@ -113,7 +113,7 @@ def _grant(actor: Any, workspace: Workspace, allowed: list[str], secrets: list[s
     workspace.network_hosts, workspace.secret_names = allowed, secrets
     workspace.network_for = workspace.what_a_grant_is_for
     workspace.network_by, workspace.network_at = actor, timezone.now()
-    workspace.save()
+    workspace.save(update_fields=["network_hosts", "secret_names", "network_for", "network_by", "network_at"])
     detail = {"workspace": workspace.name, "hosts": allowed, "secrets": secrets, "command": workspace.setup_command}
     audit.record("workspace.network", actor=actor, project=workspace.project, detail=detail)
 

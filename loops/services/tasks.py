@@ -17,7 +17,7 @@ from loops.engine.values import ModelRole
 from loops.masking import WAY_OUT, known, signs_in
 from loops.models import Agent, ComplexityProfile, Policy, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
-from loops.services import access, audit, open_runs, policies, policy_floor
+from loops.services import access, audit, open_runs, policies, policy_floor, repository_files
 from loops.services.idempotency import insert_or_read
 from loops.services.models import offers, windows
 from loops.services.submission import Content, InvalidTask, clean, clean_key
@@ -38,11 +38,12 @@ class IdempotencyConflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """``created`` is false when an earlier submission is given back."""
+    """``created`` is false when an earlier submission is given back. ``note`` is what its people should know."""
 
     task: Task
     run: Run
     created: bool
+    note: str = ""
 
 
 def submit_task(  # noqa: PLR0913 - the fields of a task
@@ -176,8 +177,13 @@ def models_by_role(agent: Agent) -> dict[str, str]:
     return {role.value: model.name for role, model in chosen.items()}
 
 
-@transaction.atomic
 def _create(task: Task) -> Submission:
+    note = repository_files.unused(task.workspace)  # before the transaction: a folder may be slow to answer
+    with transaction.atomic():
+        return _stored(task, note)
+
+
+def _stored(task: Task, note: str) -> Submission:
     try:
         open_runs.take_place(task.created_by, task.project)
     except open_runs.TooManyOpen:
@@ -199,8 +205,10 @@ def _create(task: Task) -> Submission:
     detail = {"task": task.pk, "title": task.title, "complexity": reason, "content_sha256": task.content_sha256}
     audit.record("task.submitted", actor=task.created_by, project=task.project, run=run, detail=detail)
     transaction.on_commit(lambda: reach(CrashPoint.SUBMITTED))
+    if note:
+        repository_files.record_unused(run, note)
     dispatch.ring(run.pk)
-    return Submission(task, run, created=True)
+    return Submission(task, run, created=True, note=note)
 
 
 def _must_belong(project: Project, agent: Agent, workspace: Workspace | None) -> None:

@@ -3,6 +3,7 @@ given."""
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -37,6 +38,7 @@ register.filter("paused", formatting.paused)
 register.filter("whole_fact", lambda text: cut(text, FACT_CHARS, "in the answer of the API: /facts/ of the run"))
 register.filter("markdown", lambda text: markdown.markdown(str(text or "")))
 register.filter("diff_files", diffs.of_data)
+register.filter("as_json", lambda value: json.dumps(value, ensure_ascii=False))
 register.filter("grouped", lambda number: f"{number:,}")
 
 

@@ -19,6 +19,7 @@ PROTECTED = (
     ".claude",
     ".agentops",
     ".agentops.toml",
+    "agentops.toml",
 )
 """Paths that steer agents or run by themselves; nobody but a person changes them, not even when they are missing."""
 
@@ -37,7 +38,8 @@ class Limits:
     """Sizes in bytes, times in seconds. ``shown`` is what the model reads, ``kept`` what is stored of one output.
 
     ``snapshot``: what is kept of former files so that a change can be undone; beyond it a call is irreversible.
-    What a project sets is that of a new one here; ``within`` has it as it was set.
+    What a project sets is that of a new one here; ``within`` has it as it was set. ``stated`` are paths from the top of
+    the workspace that its accepted `agentops.toml` protects as well (ADR 0070).
     """
 
     arguments_bytes: int = 1_000_000
@@ -64,6 +66,7 @@ class Limits:
     open_files: int = 1_024
     tmp_bytes: int = 256 * MIB
     protected: tuple[str, ...] = (*PROTECTED, *ON_SIGHT)
+    stated: tuple[str, ...] = ()
 
     @property
     def longest_s(self) -> float:

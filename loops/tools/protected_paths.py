@@ -21,6 +21,16 @@ def protecting(path: str, protected: Iterable[str]) -> str:
     return ""
 
 
+def protecting_from_top(path: str, stated: Iterable[str]) -> str:
+    """The same for paths that mean one place: from the top of the workspace, and at no other depth."""
+    folded = f"{path.casefold().strip('/')}/"
+    for name in stated:
+        guarded = f"{name.casefold()}/"
+        if folded.startswith(guarded) or guarded.startswith(folded):
+            return name
+    return ""
+
+
 def all_protected(given: Iterable[str]) -> tuple[str, ...]:
     """``given``, which a project may have, and what is protected in every workspace."""
     return (*given, ".git", ENVIRONMENT)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.output import sha256_hex
-from loops.tools.protected_paths import all_protected, protecting
+from loops.tools.protected_paths import all_protected, protecting, protecting_from_top
 from loops.tools.sandbox.namespaces.user import file_owner
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory, is_shut, kind, relative
 from loops.tools.sandbox.workspace_guard import git_named, git_writes
@@ -219,7 +219,8 @@ class Workspace:
         _MEASURED[key] = (at, size + extra, files + 1)
 
     def _refuse_protected(self, path: str) -> None:
-        if name := protecting(path, all_protected(self.limits.protected)):
+        name = protecting(path, all_protected(self.limits.protected))
+        if name := name or protecting_from_top(path, self.limits.stated):
             raise PathRefused(f"{path!r} is protected ({name}): only a person changes it")
 
     def _refuse_for_git(self, path: str, why: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -18,7 +19,7 @@ from loops.engine.limits.complexity import estimate
 from loops.engine.state.limits import FIELD_OF, LIMITS
 from loops.models import Agent, ComplexityProfile, Policy, Preflight, Project, Run, Task, Workspace
 from loops.querysets import OPERATE
-from loops.services import policy_floor, sandbox
+from loops.services import policy_floor, repository_files, sandbox
 from loops.services import preflight as service
 from loops.services.steering import NotPossible
 from loops.services.submission import MAX_CRITERIA, MAX_GOAL, MICRO, InvalidTask
@@ -29,8 +30,6 @@ from loops.web.limit_ranges import ranges
 from loops.workspaces import copies
 
 BLANK_ROWS = 2
-PROPOSED = "The tests pass"
-"""The criterion of a workspace that has a test command; the script of the page proposes the same."""
 TEXTS = ("title", "goal", "constraints_text", "complexity", "final_review", "execution_loop", "idempotency_key")
 CHOICES = ("project", "agent", "workspace", "complexity", "final_review", "execution_loop")
 """Looked up before anything judges them, so in these a NUL is a letter that nothing is named with."""
@@ -49,7 +48,10 @@ def new(request: HttpRequest) -> HttpResponse:
     faults: dict[str, str] = {}
     if request.method == "POST" and "more_criteria" not in request.POST:
         try:
-            return redirect("run", _submit(request, draft).run.pk)
+            submission = _submit(request, draft)
+            if submission.note:
+                messages.warning(request, submission.note)
+            return redirect("run", submission.run.pk)
         except InvalidTask as error:
             faults = error.errors
         except IdempotencyConflict as error:
@@ -151,7 +153,7 @@ def _prefilled(request: HttpRequest) -> dict[str, Any]:
         draft |= _of_task(run.task)
     elif (row := _own_workspaces(request).filter(pk=_uuid(request.GET.get("workspace", ""))).first()) is not None:
         draft |= {"project": row.project_id, "workspace": str(row.pk)}
-        draft["criteria"] = [{"text": PROPOSED, "command": row.test_command}] if row.test_command else []
+        draft["criteria"] = list(row.proposed_criteria)
     draft["idempotency_key"] = uuid.uuid4().hex  # a second press of the button submits nothing new
     return _with_blank_rows(draft)
 
@@ -226,15 +228,18 @@ def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
         "review": dict(Policy.FinalReview.choices).get(review, review),
         "proved": sum(bool(row["command"].strip()) for row in draft["criteria"]),
         "criteria_count": len(stated),
-        "obstacle": _obstacle(request, draft),
+        **_about_workspace(request, draft),
         "unpriced": unpriced(models_of(agent)) if (agent := _agent(request, draft)) else [],
     }
 
 
-def _obstacle(request: HttpRequest, draft: dict[str, Any]) -> str:
-    """What would keep the run out of the folder, as far as this machine can tell."""
-    chosen = _own_workspaces(request).filter(pk=_uuid(draft["workspace"])).first()
-    return copies.obstacle(chosen) if chosen else ""
+def _about_workspace(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
+    """What would keep the run out of the folder, and from what its file states, as far as this machine can tell."""
+    mine = _own_workspaces(request).select_related("project", "toml_by")
+    chosen = mine.filter(pk=_uuid(draft["workspace"])).first()
+    if chosen is None:
+        return {}
+    return {"chosen": chosen, "obstacle": copies.obstacle(chosen), "toml": repository_files.unused(chosen)}
 
 
 def _agent(request: HttpRequest, draft: dict[str, Any]) -> Agent | None:

@@ -15,10 +15,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from loops.models import Setup, Workspace
 from loops.querysets import ADMINISTER, OPERATE
+from loops.services import repository_files
 from loops.services import setups as service
 from loops.services.access import NotAllowed
 from loops.services.people import NotPossible
-from loops.web import access
+from loops.web import access, diffs
 from loops.workspaces import copies, detection, variables
 
 EARLIER = 5
@@ -65,6 +66,8 @@ def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
         draft |= {"hosts": "\n".join(found.hosts)} if request.user.is_superuser else {}
     context = {**_live(request, row), "draft": draft, "refused": refused, "found": found, "may_change": may_change}
     context["fetch"] = _live(request, row, Setup.Kind.FETCH) if row.git_url else None
+    standing = repository_files.look(row)
+    context |= {"toml": standing, "toml_diff": diffs.parse(standing.diff)}
     return render(request, "loops/workspace.html", context, status=status)
 
 
@@ -112,9 +115,28 @@ def run(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
     return redirect("workspace", row.pk)
 
 
+@login_required
+@require_POST
+def decide_on_toml(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
+    """Accept the `agentops.toml` that was looked at, go on without it, or use none any more."""
+    row, sha256 = _row(request, workspace_id), request.POST.get("sha256", "")
+    try:
+        if "decline" in request.POST:
+            repository_files.decline(actor=request.user, workspace=row, sha256=sha256)
+        elif "drop" in request.POST:
+            repository_files.drop(actor=request.user, workspace=row)
+        else:
+            allow = "allow" in request.POST
+            for line in repository_files.accept(actor=request.user, workspace=row, sha256=sha256, allow=allow):
+                messages.warning(request, line)
+    except (NotAllowed, NotPossible) as refusal:
+        messages.error(request, str(refusal))
+    return redirect("workspace", row.pk)
+
+
 def _row(request: HttpRequest, workspace_id: uuid.UUID) -> Workspace:
     access.roles(request)
-    rows = Workspace.objects.visible_to(request.user).select_related("project", "network_by", "git_by")
+    rows = Workspace.objects.visible_to(request.user).select_related("project", "network_by", "git_by", "toml_by")
     row: Workspace = get_object_or_404(rows, pk=workspace_id)
     return row
 

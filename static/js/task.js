@@ -42,17 +42,26 @@ function follow() {
 }
 form?.querySelector("#project").addEventListener("change", follow);
 
-// A workspace that has a test command proposes it as the first criterion, until somebody writes another one there.
-const PROPOSED = "The tests pass";
+// A workspace proposes the criteria that are stated for it, until somebody writes others there.
 const workspace = form?.querySelector("#workspace");
-const tests = () => workspace?.selectedOptions[0]?.dataset.tests ?? "";
-let proposed = rows?.querySelector("input[name=command]")?.value === tests() ? tests() : "";
+const offered = () => JSON.parse(workspace?.selectedOptions[0]?.dataset.criteria || "[]").map(({ text, command }) => [text, command]);
+function written() {
+  const pairs = [...rows.children].map((row) => [...row.querySelectorAll("input")].map((input) => input.value));
+  return pairs.filter(([text, command]) => text || command);
+}
+let proposed = offered();
+if (!proposed.length || JSON.stringify(written().slice(0, proposed.length)) !== JSON.stringify(proposed)) proposed = [];
 workspace?.addEventListener("change", () => {
-  const [text, command] = rows.querySelectorAll("input");
-  if (!command || command.value !== proposed || !["", PROPOSED].includes(text.value)) return;
-  proposed = tests();
-  command.value = proposed;
-  text.value = proposed ? PROPOSED : "";
+  const now = written(), own = now.slice(proposed.length);
+  if (JSON.stringify(now.slice(0, proposed.length)) !== JSON.stringify(proposed) || (own.length && !proposed.length)) return;
+  proposed = offered();
+  const wanted = [...proposed, ...own];
+  while (rows.children.length < wanted.length) rows.append(blank.content.cloneNode(true));
+  [...rows.children].forEach((row, index) => {
+    const [text, command] = row.querySelectorAll("input");
+    [text.value, command.value] = wanted[index] ?? ["", ""];
+  });
+  number();
 });
 
 form?.addEventListener("keydown", (event) => {

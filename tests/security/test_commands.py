@@ -333,7 +333,7 @@ def test_commands_cannot_change_what_steers_agents(desk: Desk, command: str) -> 
     assert [path.name for path in hooks.iterdir()] == ["post-commit"]
     assert (hooks / "post-commit").read_text() == "mine\n"
     assert (desk.workspace / ".mcp.json").read_text() == "mine\n"
-    for name in ("AGENTS.md", "CLAUDE.md", ".claude", ".agentops", ".agentops.toml"):
+    for name in ("AGENTS.md", "CLAUDE.md", ".claude", ".agentops", ".agentops.toml", "agentops.toml"):
         assert not os.path.lexists(desk.workspace / name), name
 
 

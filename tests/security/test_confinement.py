@@ -346,7 +346,7 @@ def test_what_steers_agents_is_put_back(desk: Desk, command: str) -> None:
     assert "put back, because only a person changes them" in desk.shell(command).content
     assert [path.name for path in hooks.iterdir()] == ["post-commit"]
     assert (desk.workspace / ".mcp.json").read_text() == "mine\n"
-    for name in ("AGENTS.md", "CLAUDE.md", ".claude", ".agentops", ".agentops.toml"):
+    for name in ("AGENTS.md", "CLAUDE.md", ".claude", ".agentops", ".agentops.toml", "agentops.toml"):
         assert not os.path.lexists(desk.workspace / name), name
 
 

@@ -179,6 +179,8 @@ SHAPE_NOTHING = {
     "workspaces/<uuid:workspace_id>/": "the same as Admin: what the copies of later runs begin with",
     "workspaces/<uuid:workspace_id>/setup/": "runs that, or stops it",
     "api/v1/workspaces/<uuid:pk>/setup/": "the same for programs",
+    "workspaces/<uuid:workspace_id>/toml/": "accepts what later runs begin with",
+    "api/v1/workspaces/<uuid:pk>/toml/": "the same for programs",
     "system/breakers/reset/": "is about a tool or model of all runs",
     "api/v1/breakers/<uuid:pk>/reset/": "the same for programs",
     "api/v1/me/token/": "is about the person",
@@ -189,7 +191,8 @@ SHAPE_NOTHING = {
 }
 VERBS_THAT_SHAPE_NOTHING = {
     "watch", "stop", "pause", "resume", "retry", "check_confidence", "runs", "test-model", "token",
-    "diff", "patch", "apply", "commit", "pull-request", "try", "workspace", "setup", "agent", "model", "rule", "policy",
+    "diff", "patch", "apply", "commit", "pull-request", "try", "workspace", "setup", "toml", "agent", "model", "rule",
+    "policy",
 }  # fmt: skip
 EACH = pytest.mark.parametrize("shape", [way for ways in SHAPING.values() for way in ways])
 

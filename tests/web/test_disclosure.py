@@ -78,7 +78,7 @@ COMMANDS = {
 ACTIONS = {
     "submit", "fork", "watch", "stop", "pause", "resume", "retry", "check_confidence", "message", "runs", "init",
     "test-model", "token", "diff", "patch", "apply", "commit", "pull-request", "try",
-    "workspace", "setup", "agent", "model", "rule", "policy",
+    "workspace", "setup", "toml", "agent", "model", "rule", "policy",
 }  # fmt: skip
 """Of the command line: none decides, so none is a door."""
 

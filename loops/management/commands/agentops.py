@@ -13,7 +13,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from loops.engine.encoding import strict_json
 from loops.engine.people.stop_phrases import sounds_like_stop
-from loops.management import first_steps, results, set_up, setups
+from loops.management import first_steps, repository_files, results, set_up, setups
 from loops.management.lookup import one, user
 from loops.management.lookup import run as run_of
 from loops.management.orders import wait
@@ -38,6 +38,9 @@ REFUSALS = (
 VERBS = {
     "init": set_up.Verb("set up a model, your folder and an agent, and try them", first_steps.declare, first_steps.do),
     "setup": set_up.Verb("say how a workspace is set up and tested, and run that", setups.declare, setups.do),
+    "toml": set_up.Verb(
+        "see what a workspace's agentops.toml states, and accept it", repository_files.declare, repository_files.do
+    ),
     **set_up.VERBS,
 }
 """Those that stand in a module of their own."""
@@ -97,21 +100,33 @@ class Command(TerminalCommand):
         project = one(Project.objects.visible_to(actor), "project", options["project"], "slug")
         scope = {"project": project}
         folder = options["workspace"]
+        workspace = one(Workspace.objects.filter(**scope), "workspace", folder, "name") if folder else None
         made = tasks.submit_task(
             actor=actor,
             project=project,
             agent=one(Agent.objects.filter(**scope), "agent", options["agent"], "name"),
-            workspace=one(Workspace.objects.filter(**scope), "workspace", folder, "name") if folder else None,
+            workspace=workspace,
             goal=sys.stdin.read() if options["goal"] == "-" else options["goal"],
-            criteria=[_criterion(text) for text in options["criterion"]],
+            criteria=self._criteria(options, workspace),
             limits={name: int(amount) for name, amount in options["limit"]},
             complexity=options["complexity"],
             output_schema=_schema(options["schema"]) if options["schema"] else None,
             idempotency_key=options["key"],
         )
+        if made.note:
+            self.stderr.write(printable(made.note))
         self.stdout.write(str(made.run.pk))
         if options["watch"]:
             RunFollower(made.run, actor, self.stdout, as_json=options["json"]).follow()
+
+    def _criteria(self, options: dict[str, Any], workspace: Workspace | None) -> list[dict[str, str]]:
+        """Those that were typed; without any those of the `agentops.toml` that somebody accepted, which are named."""
+        if options["criterion"] or options["no_criteria"] or workspace is None or workspace.toml_by_id is None:
+            return [_criterion(text) for text in options["criterion"]]
+        for criterion in workspace.proposed_criteria:
+            words = " :: ".join(filter(None, (criterion["text"], criterion["command"])))
+            self.stderr.write(printable(f"Criterion of {workspace.name}: {words}"))
+        return workspace.proposed_criteria
 
     def _fork(self, options: dict[str, Any]) -> None:
         actor = user(options["actor"])
@@ -233,6 +248,7 @@ def _declare_submit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--criterion", action="append", default=[], help='acceptance criterion, as "text" or "text :: command"'
     )
+    parser.add_argument("--no-criteria", action="store_true", help="take none from the workspace's agentops.toml")
     parser.add_argument("--limit", nargs=2, action="append", default=[], metavar=("NAME", "AMOUNT"))
     parser.add_argument("--complexity", default="", choices=["", "simple", "moderate", "complex"])
     parser.add_argument("--schema", default="", help="file with the JSON Schema of the result")

@@ -74,7 +74,8 @@ async def run_inside(workspace: Workspace, job: Job, on_output: OnOutput, *, nam
         late = await _to_the_end(record.put_right)
         if changed := job.changed():  # another command may have been running until now
             raise PathRefused(f"changed since it was approved: {', '.join(changed)}; ask again", escape=True)
-        guarded = await asyncio.to_thread(guard, workspace.beneath, workspace.limits.protected, namespaces)
+        limits = workspace.limits
+        guarded = await asyncio.to_thread(guard, workspace.beneath, limits.protected, namespaces, limits.stated)
         restored: list[str] = []
         try:
             await _to_the_end(lambda: record.begin(guarded, job.run))

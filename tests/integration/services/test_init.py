@@ -304,3 +304,66 @@ def test_a_person_at_a_terminal_is_asked(
     typed(answer)
     init(*options(server), "--folder", str(packaged), "--tests", "true")
     assert Workspace.objects.get(path=str(packaged)).granted_hosts == hosts
+
+
+STATES_ITSELF = """\
+[setup]
+command = "mkdir .venv && touch .venv/it"
+hosts = ["pypi.org"]
+
+[tests]
+command = "make check"
+
+[files]
+protected = ["LICENSE"]
+"""
+
+
+@pytest.fixture
+def stating(shop: Path, settings: Any) -> Path:
+    settings.WORKSPACE_ROOTS = [str(shop.parent)]
+    (shop / "agentops.toml").write_text(STATES_ITSELF)
+    return shop
+
+
+@pytest.mark.spec("X2")
+@pytest.mark.parametrize("more", [(), ("--allow",)])
+def test_what_a_repository_states_is_not_taken_by_yes(
+    world: World, server: WireServer, stating: Path, more: tuple[str, ...]
+) -> None:
+    said, _ = init(*options(server), "--yes", *more)
+    row = Workspace.objects.get(path=str(stating))
+    assert (row.toml_by, row.protected, row.test_command) == (None, [], "python3 -m unittest")
+    assert "  Set-up command: mkdir .venv && touch .venv/it\n" in said
+    assert f"To use it: agentops toml {row.name} --accept " in said
+
+
+@pytest.mark.spec("X2")
+@pytest.mark.parametrize("answer", ["y", "", "no"])
+def test_a_person_at_a_terminal_is_asked_about_what_it_states(
+    world: World, server: WireServer, stating: Path, typed: Any, answer: str
+) -> None:
+    typed(answer)
+    said, told = init(*options(server), "--folder", str(stating), "--tests", "true")
+    row = Workspace.objects.get(path=str(stating))
+    assert (row.toml_by, row.protected) == ((world.root, ["LICENSE"]) if answer == "y" else (None, []))
+    assert ("'Tests pass :: make check'" in said) == (answer == "y")
+    assert row.granted_hosts == []
+    assert ("may not reach pypi.org yet" in told) == (answer == "y")
+
+
+@pytest.mark.spec("X2")
+def test_options_say_yes_to_what_it_states_and_to_its_hosts(world: World, server: WireServer, stating: Path) -> None:
+    init(*options(server), "--yes", "--toml", "--allow")
+    row = Workspace.objects.get(path=str(stating))
+    assert (row.test_command, row.granted_hosts, row.protected) == ("make check", ["pypi.org"], ["LICENSE"])
+
+
+@pytest.mark.spec("X2")
+def test_one_that_cannot_be_used_is_named_and_keeps_nothing_else(
+    world: World, server: WireServer, stating: Path
+) -> None:
+    (stating / "agentops.toml").write_text("[tests]\ncomand = 'x'\n")
+    _, told = init(*options(server), "--yes", "--toml")
+    assert "Line 2: 'tests.comand' is nothing that it may state" in told
+    assert Workspace.objects.get(path=str(stating)).test_command == "python3 -m unittest"

@@ -28,7 +28,7 @@ from pathlib import Path
 from tests.unit.tools.harness import Desk
 Desk(Path(sys.argv[1])).shell("touch started; sleep 300", timeout_s=300)
 """
-MISSING = {"AGENTS.md", ".mcp.json", ".claude", ".agentops", ".agentops.toml"}
+MISSING = {"AGENTS.md", ".mcp.json", ".claude", ".agentops", ".agentops.toml", "agentops.toml"}
 
 
 @pytest.fixture

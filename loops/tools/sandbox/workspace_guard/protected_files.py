@@ -160,8 +160,9 @@ def tidy(root: SafeDirectory) -> None:
         remove_placeholders(root, left)
 
 
-def guard(root: SafeDirectory, protected: Iterable[str], mounts: bool = True) -> Guard:
+def guard(root: SafeDirectory, protected: Iterable[str], mounts: bool = True, stated: Iterable[str] = ()) -> Guard:
     """Look at the workspace, remember what stands at protected paths and, for mounts, make a place where nothing does.
+    ``stated`` are those that the workspace itself protects, each from its top.
 
     Raises PathRefused where that is too much, where a command could change files outside through another name, or hide
     something in a folder that is shut.
@@ -178,7 +179,7 @@ def guard(root: SafeDirectory, protected: Iterable[str], mounts: bool = True) ->
             "let it be looked into (chmod u+rx), or move it out of the workspace"
         )
     _add_held(root, result, held, mounts)
-    _add_deeper(root, result, mounts)
+    _add_deeper(root, result, mounts, frozenset(stated))
     _add_elsewhere(result, mounts)
     return result
 
@@ -205,12 +206,12 @@ def _add_held(root: SafeDirectory, result: Guard, held: Iterable[str], mounts: b
             continue  # a link stands in the way: never a mount target, restored afterwards
 
 
-def _add_deeper(root: SafeDirectory, result: Guard, mounts: bool) -> None:
-    """Protected paths that are there already, at every depth, and what settings of git name, there or not; the first
-    of them read-only."""
+def _add_deeper(root: SafeDirectory, result: Guard, mounts: bool, stated: frozenset[str]) -> None:
+    """Protected paths that are there already, at every depth, and what settings of git name or the workspace states,
+    there or not; the first of them read-only."""
     entries = size = 0
     trees = [os.path.dirname(path) for path in result.looked.targets if os.path.basename(path) == git_folder.GIT]
-    named = git_named.named(root, result.looked.settings, trees)
+    named = {*git_named.named(root, result.looked.settings, trees), *_reached(root, stated)}
     for path in sorted({*result.looked.steering, *named}, key=lambda path: (path.count("/"), path)):
         if path in result.before:
             continue
@@ -227,6 +228,17 @@ def _add_deeper(root: SafeDirectory, result: Guard, mounts: bool) -> None:
         result.before[path] = files
         if mounts and files and len(result.binds) < MOST_MOUNTS and _usable(path) and not stat.S_ISLNK(files[""].mode):
             result.binds.append(path)
+
+
+def _reached(root: SafeDirectory, stated: Iterable[str]) -> Iterator[str]:
+    """Without those to which a link leads: what lies behind it has another path."""
+    for path in stated:
+        try:
+            with suppress(OSError), root.opened(path, os.O_PATH | os.O_NOFOLLOW, resolve=STRICT):
+                pass
+        except PathRefused:
+            continue
+        yield path
 
 
 def _add_elsewhere(result: Guard, mounts: bool) -> None:
