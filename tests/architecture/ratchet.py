@@ -20,7 +20,7 @@ SHORTEST_CUT = 20
 """Slices by smaller plain numbers are indexes and prefixes."""
 DIALECT = re.compile(r"\b(said|told|made|nobody|somebody|whatever|goes? on)\b")
 """What a colleague elsewhere would write less often."""
-NAMES_CODE = re.compile(r"`[\w/]+\.py(?:::\w+)?`|`(?:agentops|gates|loops|tests)\.\w[\w.]*`")
+NAMES_CODE = re.compile(r"`[\w/]+\.py(?:::\w+)?`|`(?:agentops|gates|loops|tests)\.(?!toml`)\w[\w.]*`")
 """A module, or something in one; folders stand on the map, which a test keeps true."""
 
 
