@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
+from loops.tools.globs import matches
 from loops.tools.limits import PROTECTED, Limits
 from loops.tools.protected_paths import protecting
 
 _BY: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("CI", (".github/workflows/*", ".github/actions/*", ".gitlab-ci.yml", ".circleci/*", "Jenkinsfile", ".travis.yml")),
-    ("CI", ("azure-pipelines.yml", "bitbucket-pipelines.yml", ".buildkite/*", ".woodpecker.yml", ".drone.yml")),
+    (
+        "CI",
+        (".github/workflows/**", ".github/actions/**", ".gitlab-ci.yml", ".circleci/**", "Jenkinsfile", ".travis.yml"),
+    ),
+    ("CI", ("azure-pipelines.yml", "bitbucket-pipelines.yml", ".buildkite/**", ".woodpecker.yml", ".drone.yml")),
     ("git hooks", (".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", ".gitmodules", ".gitattributes")),
     (
         "package managers",
@@ -39,4 +42,4 @@ def executed_by(path: str) -> str:
 
 def _has_shape(path: str, name: str, shape: str) -> bool:
     """A shape with a folder is one of the repository's top; any other one of a name at any depth."""
-    return fnmatchcase(path, shape) if "/" in shape else fnmatchcase(name, shape)
+    return matches(shape, path if "/" in shape else name)
