@@ -19,7 +19,6 @@ from loops.engine.encoding.codec import to_plain
 from loops.engine.failures.breakers import TOOL, Refusal, told, tool_fault
 from loops.engine.state.clearance import words_of
 from loops.engine.state.command_limits import COMMAND_LIMITS
-from loops.engine.state.spec import test_command
 from loops.engine.values import FailureKind, Json, ToolCall, ToolResult, ToolSpec
 from loops.streams import OutputStream
 
@@ -56,7 +55,7 @@ class ToolCalls:
             agent_type=spec.agent.type,
             project_id=spec.project_id,
             workspace=spec.workspace,
-            tests=test_command(criterion.command for criterion in spec.criteria),
+            criteria=tuple(criterion.command for criterion in spec.criteria if criterion.command),
             idempotency_key=idempotency_key(spec.run_id, call),
             lease_ends=self._session.ports.journal.lease_ends,
         )

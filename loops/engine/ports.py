@@ -72,8 +72,8 @@ class CallContext:
     environment: Mapping[str, str] = field(default_factory=dict)
     undoes: str = ""
     """The effect that this call undoes because a person said so; empty for everything an agent proposes."""
-    tests: str = ""
-    """The command that will judge the work by its tests; empty where the task names none."""
+    criteria: tuple[str, ...] = ()
+    """The commands of the task's acceptance criteria, which will judge the work."""
     grant: str = ""
     """The gate at which a person granted this one call against the matrix, used up with its INTENT (SPEC I4)."""
     lease_ends: Callable[[], float] = lambda: inf

@@ -24,7 +24,6 @@ from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.packages import Broken
 from loops.engine.state.command_limits import COMMAND_LIMITS, CommandLimits
-from loops.engine.state.spec import test_command
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult, ToolSpec
 from loops.llm import providers
 from loops.models import Run, ToolCallRecord
@@ -317,7 +316,7 @@ def rejudge(run_id: uuid.UUID | str, call_id: str, tool: str, arguments: Mapping
         agent_type=run.agent.agent_type,
         project_id=run.project_id,
         workspace=run.workspace_path,
-        tests=test_command(criterion.get("command", "") for criterion in run.task.criteria),
+        criteria=tuple(filter(None, (criterion.get("command", "") for criterion in run.task.criteria))),
         idempotency_key=idempotency_key(str(run.pk), call),
     )
     tools = tools_of(run, journal.raw_connection())

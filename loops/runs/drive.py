@@ -46,6 +46,7 @@ from loops.runs.composition import (
     tools_of,
 )
 from loops.runs.forks import fork_of, take_over
+from loops.runs.surroundings import surroundings
 from loops.runs.unreadable_journal import condemn
 from loops.services.models import ask_windows, model_configs
 from loops.services.prompts import classifier_prompt, prompt_versions, short_prompt, summary_prompt, system_prompt
@@ -260,6 +261,7 @@ def _equipped(started: f.RunStarted, run: Run, store: journal.PgJournal, *, keep
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
         snapshot=tools.snapshot(context) if keep else "",
+        surroundings=surroundings(spec, store.connection) if keep else "",
         obeyed=tools.obeyed(context) if trusted else "",
     )
 

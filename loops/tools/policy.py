@@ -91,6 +91,12 @@ def may_ask(rules: Sequence[AccessRule], spec: ToolSpec, agent_type: str) -> boo
     return any(rule.access is not Access.DENY for rule in usable if rule.paths or rule.hosts)
 
 
+def denied_paths(rules: Sequence[AccessRule], agent_type: str) -> list[AccessRule]:
+    """The rules that deny an agent of this type some paths."""
+    denying = (rule for rule in rules if rule.access is Access.DENY and rule.paths)
+    return [rule for rule in denying if matches(rule.agent_type, agent_type)]
+
+
 def without_rule(spec: ToolSpec) -> Access:
     """What holds for a tool of which no rule speaks: at least ask, but for one that ends a step and runs nothing."""
     if spec.loop_breaking:

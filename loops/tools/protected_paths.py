@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from loops.tools.sandbox.command import ENVIRONMENT
+
 
 def protecting(path: str, protected: Iterable[str]) -> str:
     """The protected path that forbids writing ``path``, or "" when none does.
@@ -17,3 +19,8 @@ def protecting(path: str, protected: Iterable[str]) -> str:
         if guarded in folded or guarded.startswith(folded):
             return name
     return ""
+
+
+def all_protected(given: Iterable[str]) -> tuple[str, ...]:
+    """``given``, which a project may have, and what is protected in every workspace."""
+    return (*given, ".git", ENVIRONMENT)

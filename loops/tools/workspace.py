@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.output import sha256_hex
-from loops.tools.protected_paths import protecting
-from loops.tools.sandbox.command import ENVIRONMENT
+from loops.tools.protected_paths import all_protected, protecting
 from loops.tools.sandbox.namespaces.user import file_owner
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory, is_shut, kind, relative
 from loops.tools.sandbox.workspace_guard import git_named, git_writes
@@ -168,16 +167,22 @@ class Workspace:
                 (os.rmdir if is_folder else os.unlink)(last, dir_fd=directory)
 
     def walk(
-        self, path: str = ".", *, hidden: bool = False, unseen: Callable[[str], None] = lambda _: None
+        self,
+        path: str = ".",
+        *,
+        hidden: bool = False,
+        unseen: Callable[[str], None] = lambda _: None,
+        skips: Callable[[str, os.stat_result], bool] = lambda path, status: False,
     ) -> Iterator[tuple[str, os.stat_result]]:
         """(relative path, status) of everything below, links not followed, sorted, depth first.
 
         Without ``hidden`` folders that are never of interest (.git, node_modules, caches) are named, not entered.
         ``unseen`` is told of those that cannot be looked into, though a command might: too deep, or of ours and shut.
+        What ``skips`` says yes to is neither named nor entered.
         """
         with self.beneath.opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK) as directory:
             prefix = relative(path)
-            yield from _walk(directory, "" if prefix == "." else f"{prefix}/", hidden, unseen)
+            yield from _walk(directory, "" if prefix == "." else f"{prefix}/", hidden, unseen, skips)
 
     def measure(self) -> tuple[int, int]:
         """(bytes, files) in use now; a sparse file counts with its full size."""
@@ -214,7 +219,7 @@ class Workspace:
         _MEASURED[key] = (at, size + extra, files + 1)
 
     def _refuse_protected(self, path: str) -> None:
-        if name := protecting(path, (*self.limits.protected, ".git", ENVIRONMENT)):
+        if name := protecting(path, all_protected(self.limits.protected)):
             raise PathRefused(f"{path!r} is protected ({name}): only a person changes it")
 
     def _refuse_for_git(self, path: str, why: str) -> None:
@@ -292,7 +297,11 @@ class Workspace:
 
 
 def _walk(
-    directory: int, prefix: str, hidden: bool, unseen: Callable[[str], None]
+    directory: int,
+    prefix: str,
+    hidden: bool,
+    unseen: Callable[[str], None],
+    skips: Callable[[str, os.stat_result], bool],
 ) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries)
@@ -300,6 +309,8 @@ def _walk(
         try:
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except OSError:
+            continue
+        if skips(f"{prefix}{name}", status):
             continue
         yield f"{prefix}{name}", status
         if not stat.S_ISDIR(status.st_mode) or (name in SKIPPED and not hidden):
@@ -315,6 +326,6 @@ def _walk(
             unseen(f"{prefix}{name}")
             continue
         try:
-            yield from _walk(inner, f"{prefix}{name}/", hidden, unseen)
+            yield from _walk(inner, f"{prefix}{name}/", hidden, unseen, skips)
         finally:
             os.close(inner)

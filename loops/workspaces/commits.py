@@ -215,8 +215,7 @@ def _drafted(found: patch.Portable, repository: git.Repository, had: str) -> _Dr
     """The tree ``had`` with the changes. Raises Unusable, NoPatch or OSError."""
     changes = [one for one in found.changes if {one.before, one.after} - {NOTHING, FOLDER}]
     draft = _Draft(Tree(lambda name: repository.read(name, "tree"), had), found.contents())
-    names = (rules.IGNORE, rules.ATTRIBUTES)
-    texts = [one for one in changes if PurePosixPath(one.path).name in names]
+    texts = [one for one in changes if PurePosixPath(one.path).name in rules.FILES]
     left = {one.path: draft.contents.get(hash_of(one.after), b"") for one in texts}
     with rules.of(repository, [one.path for one in changes], left) as its_rules:
         for change in changes:

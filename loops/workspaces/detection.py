@@ -57,6 +57,44 @@ class Found:
     hosts: tuple[str, ...] = ()
 
 
+KINDS = {
+    **dict.fromkeys(("pyproject.toml", "setup.py", "requirements.txt"), "Python"),
+    "package.json": "Node.js",
+    "go.mod": "Go",
+    "Cargo.toml": "Rust",
+    **dict.fromkeys(("pom.xml", "build.gradle", "build.gradle.kts"), "Java"),
+    "Gemfile": "Ruby",
+    "composer.json": "PHP",
+    "CMakeLists.txt": "C or C++",
+    **dict.fromkeys(("GNUmakefile", "makefile", "Makefile"), "make"),
+}
+"""What a file of this name at the top of a folder says of it."""
+
+
+def kinds(folder: str | Path) -> tuple[str, ...]:
+    """Which of ``KINDS`` lie there, each with its kind, and whether it is a git repository. Never raises."""
+    top = Path(folder)
+    names = set(_names(top))
+    found = tuple(f"{name} ({kind})" for name, kind in KINDS.items() if name in names)
+    return (*found, *(["a git repository (.git)"] if _is_folder(top / ".git") else []))
+
+
+def is_empty(folder: str | Path) -> bool:
+    """Is nothing there? A folder that cannot be read is not called so. Never raises."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
 def look(folder: str | Path) -> Found:
     """What the folder suggests. Never raises."""
     top = Path(folder)

@@ -23,7 +23,7 @@ from loops.engine.encoding.replace import evolve
 from loops.engine.facts.encoding import fact_bytes
 from loops.engine.prompts import Wording, of_journal
 from loops.engine.reducers import answer_call_id
-from loops.engine.state.spec import Criterion, RunSpec
+from loops.engine.state.spec import Criterion
 from loops.engine.values import ToolCall, ToolResult, Verdict
 
 
@@ -38,11 +38,12 @@ def extend(transcript: Transcript, fact: f.Fact) -> Transcript:
 
 def _started(transcript: Transcript, fact: f.RunStarted) -> Transcript:
     begun = evolve(transcript, system=fact.system, wording=of_journal(fact.wording))
-    return heard(begun, (text_block(_opening(fact.spec, begun.wording)),))
+    return heard(begun, (text_block(_opening(fact, begun.wording)),))
 
 
-def _opening(spec: RunSpec, wording: Wording) -> str:
-    """The first message: the task as the operator gave it."""
+def _opening(fact: f.RunStarted, wording: Wording) -> str:
+    """The first message: the task as the operator gave it, and where the work is."""
+    spec = fact.spec
     parts = [wording.fill("goal", goal=spec.goal)]
     if spec.criteria:
         parts.append(wording.fill("criteria", criteria="\n".join(_line_of(one, wording) for one in spec.criteria)))
@@ -50,6 +51,8 @@ def _opening(spec: RunSpec, wording: Wording) -> str:
         parts.append(wording.fill("constraints", constraints=spec.constraints))
     if spec.output_schema is not None:
         parts.append(wording.fill("result_schema", schema=encode(spec.output_schema).decode()))
+    if fact.surroundings:
+        parts.append(fact.surroundings)
     return "\n\n".join(parts)
 
 

@@ -31,6 +31,8 @@ class RunStarted(Fact):
     """Set for a fork: the facts up to ``Forked`` are that run's (SPEC K3)."""
     snapshot: str = ""
     """SHA-256 of the blob that lists the workspace as the run found it; empty where it was too large (SPEC O3)."""
+    surroundings: str = ""
+    """What the first message says of the folder; runs of earlier versions were told nothing of it."""
     obeyed: str = ""
     """SHA-256 over all that a command would obey in that workspace; empty where no criterion has a command, where it
     cannot be told whole, or where another run worked in that folder before (SPEC Q5)."""

@@ -76,13 +76,16 @@ def _named(command: str | Sequence[str], directory: str) -> tuple[str, ...]:
     return tuple(os.path.normpath(f"{directory}/{path}") for path in runners.documents(command))
 
 
-async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, report: str = "") -> Outcome:
-    """Run ``argv`` with the call's directory and time limit. Refuses without a sandbox, whoever asks."""
+async def start(
+    argv: Sequence[str], arguments: Arguments, run: ToolRun, *, report: str = "", judges: bool = False
+) -> Outcome:
+    """Run ``argv`` with the call's directory and time limit, which is that of a criterion for a command that
+    ``judges``. Refuses without a sandbox, whoever asks."""
     if run.sandbox.level <= FILES_ONLY:
         raise PathRefused(f"commands are refused: {run.sandbox.warning}")
     job = Job(
         argv=tuple(argv),
-        timeout_s=_seconds(arguments, run),
+        timeout_s=_seconds(arguments, run, run.limits.criterion_s if judges else run.limits.command_s),
         directory=text(arguments, "directory", "."),
         environment=run.context.environment,
         sealed=run.sealed,
@@ -93,11 +96,11 @@ async def start(argv: Sequence[str], arguments: Arguments, run: ToolRun, *, repo
     return await run_inside(run.workspace, job, run.on_output, namespaces=run.sandbox.level >= FULL)
 
 
-def _seconds(arguments: Arguments, run: ToolRun) -> float:
+def _seconds(arguments: Arguments, run: ToolRun, default: float) -> float:
     """A criterion has the time of its project, whatever is asked for."""
     if run.context.is_criterion:
         return run.limits.criterion_s
-    return min(float(whole(arguments, "timeout_s", int(run.limits.command_s))), run.limits.command_max_s)
+    return min(float(whole(arguments, "timeout_s", int(default))), run.limits.command_max_s)
 
 
 def command_result(outcome: Outcome, run: ToolRun, looks_in: Sequence[str]) -> ToolResult:

@@ -15,6 +15,7 @@ from loops.tools.globs import matches
 from loops.tools.output import clean_text, is_binary, sha256_hex, show
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.sandbox.safe_paths import PathRefused, kind, relative
+from loops.tools.searched_files import SearchedFiles
 
 _READ_LINES = 2_000
 _SEARCHED_FILE_BYTES = 2 << 20
@@ -31,21 +32,27 @@ async def list_files(arguments: Arguments, run: ToolRun) -> ToolResult:
 
 def _list(arguments: Arguments, run: ToolRun) -> ToolResult:
     top, glob = text(arguments, "path", "."), text(arguments, "glob")
-    recursive = flag(arguments, "recursive", default=True)
+    recursive, ignored = flag(arguments, "recursive", default=True), flag(arguments, "include_ignored")
+    files = SearchedFiles(run.workspace, top, include_ignored=ignored, recursive=recursive)
     lines: list[str] = []
     total = 0
-    for path, status in run.workspace.walk(top):
+    for path, status in files:
         inside = os.path.relpath(path, top) if top != "." else path
-        if (not recursive and "/" in inside) or (glob and not matches(glob, inside)):
+        if glob and not matches(glob, inside):
             continue
         total += 1
         if total <= run.limits.listed_files:
             lines.append(_line(path, status))
         if run.cancelled.is_set():
             break
-    note = f"\n[{total - len(lines)} more; narrow with path or glob]" if total > len(lines) else ""
-    data: dict[str, Json] = {"path": top, "count": total}
-    return ToolResult(ok=True, content="\n".join(lines) + note or "(nothing here)", data=data)
+    notes = [f"[{total - len(lines)} more; narrow with path or glob]"] if total > len(lines) else []
+    data: dict[str, Json] = {"path": top, "count": total, **_ignored(files)}
+    content = "\n".join([*(lines or ["(nothing here)"]), *notes, *files.notes])
+    return ToolResult(ok=True, content=content, data=data)
+
+
+def _ignored(files: SearchedFiles) -> dict[str, Json]:
+    return {"ignored": files.left_out} if files.left_out else {}
 
 
 def _line(path: str, status: os.stat_result) -> str:
@@ -103,8 +110,11 @@ def _search(arguments: Arguments, run: ToolRun) -> ToolResult:
         raise ArgumentError(f"{error} (RE2 syntax: no look-around, no back-references)") from error
     found: list[str] = []
     passed_over: dict[str, list[str]] = {}
+    searched = SearchedFiles(
+        run.workspace, text(arguments, "path", "."), include_ignored=flag(arguments, "include_ignored")
+    )
     files, stopped = 0, False
-    for path in _searched(arguments, run):
+    for path in _searched(arguments, run, searched):
         hits, why_not = _hits(run, path, pattern)
         if why_not:
             passed_over.setdefault(why_not, []).append(clean_text(path))
@@ -114,8 +124,9 @@ def _search(arguments: Arguments, run: ToolRun) -> ToolResult:
             del found[run.limits.found_lines :]
             break
     data: dict[str, Json] = {"pattern": text(arguments, "pattern"), "lines": len(found), "files": files}
+    data |= _ignored(searched)
     notes = [f"[stopped at {len(found)} lines; narrow the search]"] if stopped else []
-    notes += [_passed_over(why, paths) for why, paths in passed_over.items()]
+    notes += [_passed_over(why, paths) for why, paths in passed_over.items()] + searched.notes
     return ToolResult(ok=True, content="\n".join([*(found or ["(nothing found)"]), *notes]), data=data)
 
 
@@ -125,13 +136,13 @@ def _passed_over(why: str, paths: list[str]) -> str:
     return f"[not searched, {why}: {', '.join(paths[:_NAMED])}{more}]"
 
 
-def _searched(arguments: Arguments, run: ToolRun) -> Iterator[str]:
+def _searched(arguments: Arguments, run: ToolRun, searched: SearchedFiles) -> Iterator[str]:
     top, glob = text(arguments, "path", "."), text(arguments, "glob")
     status = run.workspace.beneath.stat(top)
     if status is not None and stat.S_ISREG(status.st_mode):
         yield top
         return
-    for path, found in run.workspace.walk(top):
+    for path, found in searched:
         named = not glob or matches(glob, path) or ("/" not in glob and matches(glob, os.path.basename(path)))
         if named and stat.S_ISREG(found.st_mode):
             yield path
@@ -164,6 +175,7 @@ def _reads(arguments: Arguments, run: ToolRun) -> Operands:
 
 
 _GLOB = string("Only paths that match, such as **/*.py; * stays in a folder, ** crosses folders.", maxLength=200)
+_INCLUDE_IGNORED: dict[str, Json] = {"type": "boolean", "description": "Also what .gitignore leaves out."}
 _COUNT: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": 1_000_000}
 
 TOOLS = (
@@ -172,7 +184,12 @@ TOOLS = (
             name="list_files",
             deed="List {path}",
             description="List files and folders of the workspace with sizes; folders end with /.",
-            parameters=schema(path=PATH, glob=_GLOB, recursive={"type": "boolean", "description": "Default true."}),
+            parameters=schema(
+                path=PATH,
+                glob=_GLOB,
+                recursive={"type": "boolean", "description": "Default true."},
+                include_ignored=_INCLUDE_IGNORED,
+            ),
             operation="read",
             reversibility=Reversibility.PURE,
             danger=Danger.LOW,
@@ -213,6 +230,7 @@ TOOLS = (
                 path=PATH,
                 glob=_GLOB,
                 ignore_case={"type": "boolean"},
+                include_ignored=_INCLUDE_IGNORED,
             ),
             operation="read",
             reversibility=Reversibility.PURE,

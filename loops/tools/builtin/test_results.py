@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
+from loops.engine.text.truncation import shortened
 from loops.engine.values import Json
 from loops.tools import reports
 from loops.tools.output import clean_text
@@ -25,6 +26,8 @@ _IN_PROJECT = (
     "coverage/cobertura-coverage.xml",
     "coverage/coverage-summary.json",
 )
+MOST_NAMED, LONGEST_NAMED = 20, 200
+"""Failed tests that the model is told by name, and characters of one name; the data of the result has more of both."""
 _FOLDERS_IN_PROJECT = ("target/surefire-reports", "build/test-results/test")
 """Where runners write that cannot be told another place. Only what this very run wrote there counts."""
 Seen = dict[str, tuple[int, int]]
@@ -76,12 +79,21 @@ def measured(
     return data | ({NOT_COUNTED: list[Json](lacking)} if lacking else {})
 
 
-def with_notes(content: str, lacking: Json) -> str:
-    """What the model and people read of a result, with what its counts may lack below its first line."""
-    if not lacking or not isinstance(lacking, list):
-        return content
+def with_notes(content: str, lacking: Json, more: Sequence[str] = ()) -> str:
+    """What the model and people read of a result, with what its counts may lack and ``more`` below its first line."""
+    notes = [f"[not counted: {'; '.join(map(str, lacking))}]"] if lacking and isinstance(lacking, list) else []
     first, _, rest = content.partition("\n")
-    return f"{first}\n[not counted: {'; '.join(map(str, lacking))}]\n{rest}"
+    return "\n".join([first, *notes, *more, *([rest] if rest or notes else [])])
+
+
+def failing(data: Mapping[str, Json]) -> list[str]:
+    """A line for each failed test that has a name, of as many as are shown; whoever wrote the tests chose the names."""
+    failures = data.get("failures")
+    found = [one["name"] for one in failures if isinstance(one, Mapping)] if isinstance(failures, list) else []
+    lines = [f"failed: {shortened(' '.join(str(name).split()), LONGEST_NAMED)}" for name in found[:MOST_NAMED]]
+    failed = data.get("failed")
+    more = failed - len(lines) if lines and isinstance(failed, int) else 0
+    return [*lines, *([f"[{more:,} more failed]"] if more > 0 else [])]
 
 
 def _beyond(workspace: Workspace) -> Iterator[str]:

@@ -10,25 +10,41 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from loops.engine.state.spec import test_command
 from loops.engine.text.failure_words import TESTS_FAILED
+from loops.engine.text.truncation import shortened
 from loops.engine.values import Access, Danger, Json, Reversibility, ToolResult, ToolSpec
 from loops.engine.verification.environment import obstacle
 from loops.tools import reports
 from loops.tools.arguments import PATH, schema, string, text, texts
 from loops.tools.builtin.commands import TIMEOUT, command_operands, command_result, command_view, start
-from loops.tools.builtin.test_results import MOST_DOCUMENTS, NOT_COUNTED, Seen, measured, reported, standing, with_notes
+from loops.tools.builtin.test_results import (
+    MOST_DOCUMENTS,
+    NOT_COUNTED,
+    Seen,
+    failing,
+    measured,
+    reported,
+    standing,
+    with_notes,
+)
 from loops.tools.dependencies import places
 from loops.tools.limits import Limits
 from loops.tools.registry import ArgumentError, Arguments, Operands, Tool, ToolRun
 from loops.tools.rollback import lasting_command, learn_command, of_command
+from loops.tools.runners import is_test_run
 from loops.tools.sandbox.command import REPORTS
 from loops.tools.sandbox.namespaces.user import file_owner
 from loops.tools.sandbox.runner import Outcome
-from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
+from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory, relative
 from loops.tools.workspace import Workspace
 
 DEFAULT_COMMAND = "python3 -m pytest -q"
 _FILE = "junit.xml"
+IS_CRITERION = "is_criterion"
+"""In the data of a result: was it, word by word, the command of an acceptance criterion?"""
+LONGEST_COMMAND = 300
+"""Characters of the command that judges, in the result of another."""
 
 
 async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
@@ -36,22 +52,25 @@ async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
         if owner := file_owner():
             os.chown(folder, *owner)
         before = standing(run.workspace)
-        command = _command(arguments, run)
-        outcome = await start(_argv(command), arguments, run, report=folder)
+        command, judges = _command(arguments, run), _judges(arguments, run)
+        outcome = await start(_argv(arguments, run), arguments, run, report=folder, judges=judges)
         result = command_result(outcome, run, places(command, text(arguments, "directory", ".")))
         data = await asyncio.to_thread(_counted, folder, run.workspace, before, outcome)
-    found = obstacle(result) if not text(arguments, "command") else None
+    chosen = bool(text(arguments, "command")) and not judges
+    data |= {IS_CRITERION: judges}
+    about = _what_judges(run, judges)
+    found = obstacle(result) if not chosen else None
     if found is not None and found.code != "timed_out":  # the call may give it more time
         wanted = f"the project's tests cannot run here: {found.what} {found.todo}"
         return replace(result, error=wanted, content=f"{wanted}\n{result.content}", data={**result.data, **data})
     lacking = data.get(NOT_COUNTED)
     if "passed" not in data:
-        return replace(result, content=with_notes(result.content, lacking), data={**result.data, **data})
-    if text(arguments, "command"):
+        return replace(result, content=with_notes(result.content, lacking, about), data={**result.data, **data})
+    if chosen:
         data = reported(data)
     summary = f"{data['passed']} passed, {data['failed']} failed, {data['skipped']} skipped"
     error = f"{TESTS_FAILED}{result.error}" if data["failed"] and not result.ok else result.error
-    content = with_notes(f"{summary}\n{result.content}", lacking)
+    content = with_notes(f"{summary}\n{result.content}", lacking, [*failing(data), *about])
     return replace(result, content=content, error=error, data={**result.data, **data})
 
 
@@ -86,8 +105,15 @@ _KEYS = {".agentops.toml": ("tests", "command"), "pyproject.toml": ("tool", "age
 
 
 def _of_a_person(run: ToolRun) -> str:
-    """Agents cannot write .agentops.toml; the task's own criterion judges the work by the same command."""
-    return _configured(run, ".agentops.toml") or run.context.tests
+    """What judges the work, if it runs tests: what an agent sees is what the judge sees. Else what the project says
+    where agents cannot write."""
+    judge = test_command(run.context.criteria)
+    return judge if is_test_run(judge) else _configured(run, ".agentops.toml") or judge
+
+
+def _judges(arguments: Arguments, run: ToolRun) -> bool:
+    """Is it one of the commands that judge the work, word by word and where they run?"""
+    return relative(text(arguments, "directory", ".")) == "." and _command(arguments, run) in run.context.criteria
 
 
 def _configured(run: ToolRun, name: str) -> str:
@@ -100,22 +126,31 @@ def _configured(run: ToolRun, name: str) -> str:
     return found.strip() if isinstance(found, str) else ""
 
 
-def _argv(command: str) -> tuple[str, ...]:
-    """Runners read where to report from the environment, however deep in the command they are started."""
+def _what_judges(run: ToolRun, judges: bool) -> list[str]:
+    """For the model: is this what its work is judged by?"""
+    if judges:
+        return ["[this is the command that judges your work]"]
+    other = " ".join(test_command(run.context.criteria).split())
+    return [f"[your work is judged by another command: {shortened(other, LONGEST_COMMAND)}]"] if other else []
+
+
+def _argv(arguments: Arguments, run: ToolRun) -> tuple[str, ...]:
+    """Runners read where to report from the environment, however deep in the command they are started. Else a command
+    that judges runs as it does then: with the cache of pytest, without which some options are errors."""
     document = f"${REPORTS}/{_FILE}"
+    options = f"--junitxml={document}" if _judges(arguments, run) else f"-p no:cacheprovider --junitxml={document}"
     wanted = {
-        "PYTEST_ADDOPTS": f"-p no:cacheprovider --junitxml={document}",
+        "PYTEST_ADDOPTS": options,
         "JEST_JUNIT_OUTPUT_FILE": document,
         "MOCHA_FILE": document,
         "GOTESTSUM_JUNITFILE": document,
     }
     exports = " ".join(f'{name}="{value}"' for name, value in wanted.items())
-    return ("/bin/bash", "-c", f"export {exports}\n{command}")
+    return ("/bin/bash", "-c", f"export {exports}\n{_command(arguments, run)}")
 
 
 def _operands(arguments: Arguments, run: ToolRun) -> Operands:
-    command = _command(arguments, run)
-    return command_operands(_argv(command), command, arguments, run)
+    return command_operands(_argv(arguments, run), _command(arguments, run), arguments, run)
 
 
 def _preview(arguments: Arguments, run: ToolRun) -> Mapping[str, Json]:

@@ -228,11 +228,32 @@ def test_a_damaged_repository_is_refused(story: Story) -> None:
 
 @pytest.mark.spec("X5")
 def test_rules_whose_match_could_take_for_ever_are_not_obeyed(story: Story) -> None:
-    """Each double star multiplies what a match costs; with the positive control of a cheap one."""
-    (story.origin / ".git/info/exclude").write_text("**/a/**/c/**/e/**/z\n**/cheap/**\n")
+    """Of attributes each double star multiplies what a match costs; with the positive control of a cheap one."""
+    (story.origin / ".git/info/attributes").write_text("**/a/**/c/**/e/**/z filter=f\n**/cheap/** filter=f\n")
     finish(story, [("run_command", {"command": "mkdir -p a/b/c/d/e/f cheap; touch a/b/c/d/e/f/z cheap/z"})])
     plan = service.preview(story.boss, story.run, BRANCH).plan
     assert plan.steps == ("a/b/c/d/e/f/z",)
+    assert [path for path, _ in plan.conflicts] == ["cheap/z"]
+
+
+@pytest.mark.spec("X5", "I5")
+def test_what_a_nested_gitignore_takes_back_is_committed(story: Story) -> None:
+    """And rules with many stars leave out what git would: nothing of them takes long."""
+    (story.origin / ".git/info/exclude").write_text("**/a/**/c/**/e/**/z\n*.log\n")
+    command = "mkdir -p a/b/c/d/e/f logs; echo '!keep.log' > logs/.gitignore; touch a/b/c/d/e/f/z logs/keep.log b.log"
+    finish(story, [("run_command", {"command": command})])
+    plan = service.preview(story.boss, story.run, BRANCH).plan
+    assert set(plan.steps) == {"logs/.gitignore", "logs/keep.log"}
+    assert git(story.origin, "check-ignore", "--no-index", "a/b/c/d/e/f/z")
+
+
+@pytest.mark.spec("X5", "I5")
+def test_rules_that_take_too_long_stop_a_commit(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would not be known what belongs into it; the patch asks no rules."""
+    finish(story, [("write_file", {"path": "new.txt", "content": "x"})])
+    monkeypatch.setattr(rules, "LONGEST_S", 0.0)
+    with pytest.raises(repository.Unusable, match="Take the patch"):
+        commits.plan(patch.portable(story.run), str(story.origin), story.run)
 
 
 # --- what is in the way ----------------------------------------------------------------------------------------------

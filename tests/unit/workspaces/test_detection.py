@@ -142,3 +142,33 @@ def test_the_packages_that_a_folder_names_are_a_set_up(
 ) -> None:
     found = look(fill(tmp_path, files))
     assert (found.setup, found.hosts) == (setup, hosts)
+
+
+KINDS = [
+    ({"pyproject.toml": "", "package.json": "", "x.py": ""}, ("pyproject.toml (Python)", "package.json (Node.js)")),
+    ({"go.mod": "", ".git/HEAD": ""}, ("go.mod (Go)", "a git repository (.git)")),
+    ({"notes.txt": "", "sub/go.mod": ""}, ()),
+]
+
+
+@pytest.mark.spec("X2")
+@pytest.mark.parametrize(("files", "kinds"), KINDS)
+def test_what_kind_of_project_a_folder_is(tmp_path: Path, files: dict[str, str], kinds: tuple[str, ...]) -> None:
+    assert detection.is_empty(tmp_path)
+    assert detection.kinds(fill(tmp_path, files)) == kinds
+    assert not detection.is_empty(tmp_path)
+
+
+@pytest.mark.spec("X2", "I7")
+def test_links_and_pipes_say_nothing_of_a_project(tmp_path: Path) -> None:
+    """Nor does a folder that is not there, which is not called empty either."""
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    inside.mkdir()
+    fill(outside, {"go.mod": ""})
+    (inside / "go.mod").symlink_to(outside / "go.mod")
+    (inside / ".git").symlink_to(outside)
+    os.mkfifo(inside / "pyproject.toml")
+    assert detection.kinds(inside) == ()
+    assert detection.kinds(tmp_path / "gone") == ()
+    assert not detection.is_empty(tmp_path / "gone")
