@@ -35,7 +35,7 @@ def database_at(variable: str) -> dict[str, Any]:
 PATHS = Paths(default_state())
 HOST = env("HOST", default="127.0.0.1")
 PORT = env.int("PORT", default=8000)
-BASE_URL = env("BASE_URL", default=f"http://127.0.0.1:{PORT}")  # what links in messages start with
+BASE_URL = env("BASE_URL", default=f"http://127.0.0.1:{env.int('PORT', default=PATHS.port_in_use(PORT))}")  # of links
 DEBUG = env.bool("DEBUG", default=False)
 WORKSPACE_ROOTS = [root for root in env("AGENTOPS_WORKSPACE_ROOTS", default="").split(os.pathsep) if root]
 SECRET_KEY = env("SECRET_KEY", default="") or PATHS.secret("django")

@@ -71,6 +71,18 @@ class Paths:
         return self.state / "log"
 
     @property
+    def port(self) -> Path:
+        """Where the pages are served, for links that commands of other shells print."""
+        return self.run / "port"
+
+    def port_in_use(self, otherwise: int) -> int:
+        """What was kept there; ``otherwise`` where nothing was."""
+        try:
+            return int(self.port.read_text())
+        except (OSError, ValueError):
+            return otherwise
+
+    @property
     def admin_password(self) -> Path:
         """First password of the user `admin`."""
         return self.state / "admin-password"

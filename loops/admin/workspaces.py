@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from loops import models as m
@@ -30,6 +31,12 @@ class WorkspaceForm(forms.ModelForm):
 
     class Meta:
         fields = ("project", "name", "path", *REPOSITORY, "copy_for_each_run")
+        labels: ClassVar = {"path": "Folder"}
+        help_texts: ClassVar = {
+            "path": "Its full path on the machine of the worker, such as /home/you/src/shop. Without one and without a "
+            "repository each task begins in a fresh empty folder.",
+            "git_url": "Instead of a folder: its address, such as https://example.com/shop.git, no password in it.",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -79,6 +86,19 @@ class WorkspaceAdmin(ProjectScopedAdmin):
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """With whoever fills it in."""
         return type("WorkspaceForm", (super().get_form(request, *args, **kwargs),), {"actor": request.user})
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """The only project is not asked for."""
+        projects = m.Project.objects.visible_to(request.user)[:2]
+        only = {"project": projects[0].pk} if len(projects) == 1 else {}
+        return {**only, **super().get_changeform_initial_data(request)}
+
+    def response_add(self, request: HttpRequest, obj: m.Workspace, *args: Any, **kwargs: Any) -> HttpResponse:
+        """On to what comes next."""
+        if {"_addanother", "_continue", "_popup"} & request.POST.keys():
+            return super().response_add(request, obj, *args, **kwargs)
+        messages.success(request, f"The workspace {obj.name} is there. Say how it is set up and tested.")
+        return redirect("workspace", obj.pk)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Who allowed it stands beside it."""

@@ -16,7 +16,7 @@ from loops.management.orders import wait
 from loops.management.run_follower import RunFollower
 from loops.management.set_up import Options, described, tested
 from loops.management.setups import follow
-from loops.management.terminal import TerminalCommand
+from loops.management.terminal import TerminalCommand, program
 from loops.models import Agent, Preflight, Project, Workspace
 from loops.printable.text import printable
 from loops.services import first_set_up, models, preflight, setups, tasks
@@ -67,7 +67,7 @@ def do(command: TerminalCommand, options: Options) -> None:
     """Ask, set up, and say what to type next."""
     given = [options[name] for name in ("model", "model_url", "folder", "tests")]
     if not (sys.stdin.isatty() or options["yes"] or options["run"] or any(answer is not None for answer in given)):
-        _test_models(command)
+        _test_models(command, options)
         return
     answers = _answers(options, asks=sys.stdin.isatty() and not options["yes"])
     actor = user(options["actor"])
@@ -97,12 +97,12 @@ def do(command: TerminalCommand, options: Options) -> None:
             RunFollower(run, actor, command.stdout, as_json=False).follow()
 
 
-def _test_models(command: TerminalCommand) -> None:
+def _test_models(command: TerminalCommand, options: Options) -> None:
     """For scripts that say nothing: the models that the environment names, each tested."""
     rows = [row for row in models.ensure_default_models() if not row.is_scripted]
     if not rows:
         command.stdout.write(NO_MODEL)
-    works = [tested(command, row) for row in rows]
+    works = [tested(command, row, options["actor"]) for row in rows]
     if not all(works):
         raise CommandError(NOT_YET)
 
@@ -112,7 +112,7 @@ def _answers(options: Options, *, asks: bool) -> Answers:
     here = str(Path.cwd()) if (Path.cwd() / ".git").exists() else ""
     model = options["model_url"] or options["model"]
     if model is None:
-        suggested = first_set_up.suggested_source()
+        suggested = first_set_up.suggested_source() or first_set_up.known_source()
         model = _ask("Model: name of the variable with its key, or address of its server", suggested, asks=asks)
     folder = options["folder"]
     if folder is None:
@@ -139,25 +139,26 @@ def _ask(question: str, default: str, *, asks: bool) -> str:
 def _agent(command: TerminalCommand, actor: Any, project: Project, source: str, options: Options) -> tuple[Agent, bool]:
     """The agent, and whether its model can be worked with."""
     if not source:
-        raise CommandError(f"{NO_MODEL} Or name the server: agentops init --model-url URL")
+        raise CommandError(f"{NO_MODEL} Or name the server: {program()} init --model-url URL")
     try:
         model = first_set_up.model_from(source, actor=actor, model_id=options["model_id"], allow=options["allow"])
     except Unfit as error:
         raise _refusal(error) from error
     command.stdout.write(f"Model {_state(model)}")
-    works = tested(command, model.row)
+    works = tested(command, model.row, options["actor"])
     agent = first_set_up.engineer(actor=actor, project=project, model=model.row)
     asked = agent.row.actor_model
     command.stdout.write(f"Agent {_state(agent)}: {agent.row.name}, with the model {asked.name}")
     if asked != model.row:
-        change = f"agentops agent set {agent.row.name} --model {model.row.name}"
+        change = f"{program()} agent set {agent.row.name} --model {model.row.name}"
         command.stderr.write(f"It stays with its model. To change that: {change}{_in(options)}")
     return agent.row, works
 
 
 def _workspace(command: TerminalCommand, actor: Any, project: Project, folder: str, *, allow: bool) -> Workspace | None:
     if not folder:
-        command.stdout.write("No workspace: tasks begin in an empty folder. agentops workspace NAME FOLDER makes one.")
+        later = f"{program()} workspace NAME FOLDER"
+        command.stdout.write(f"No workspace: tasks begin in an empty folder. {later} makes one.")
         return None
     if fault := copies.missing(folder):
         raise CommandError(f"{fault}. Name a folder that is there: --folder FOLDER")
@@ -183,8 +184,8 @@ def _install(command: TerminalCommand, actor: Any, row: Workspace, answers: Answ
     if row.setup_command or not line:
         setups.state(actor=actor, workspace=row, stated=setups.Stated(tests=tests))
         return
-    words = ["agentops", "setup", row.name, "--command", line, *(word for host in hosts for word in ("--host", host))]
-    later = f"{shlex.join([*words, '--run'])}{_in(options)}"
+    words = ["setup", row.name, "--command", line, *(word for host in hosts for word in ("--host", host))]
+    later = f"{program()} {shlex.join([*words, '--run'])}{_in(options)}"
     question = f"Install its packages ({line}), reaching {', '.join(hosts)} and no other host? [y/N]"
     if hosts and not (options["allow"] or (sys.stdin.isatty() and _says_yes(question))):
         setups.state(actor=actor, workspace=row, stated=setups.Stated(tests=tests))
@@ -217,7 +218,7 @@ def _refusal(error: Unfit) -> CommandError:
 
 def _try(command: TerminalCommand, actor: Any, agent: Agent, workspace: Workspace, tests: str) -> None:
     """Once, by a worker. What keeps that from happening keeps nothing else."""
-    later = f"Try it later: agentops try --agent {agent.name} --workspace {workspace.name} {shlex.quote(tests)}"
+    later = f"Try it later: {program()} try --agent {agent.name} --workspace {workspace.name} {shlex.quote(tests)}"
     criteria = [{"text": tests, "command": tests}]
     try:
         asked = preflight.ask(actor=actor, project=agent.project, agent=agent, workspace=workspace, criteria=criteria)
@@ -243,7 +244,7 @@ def _in(options: Options) -> str:
 
 def _line(options: Options, agent: Agent, workspace: Workspace | None, criterion: dict[str, str] | None) -> str:
     """What submits a first task."""
-    words = ["agentops", "submit", options["run"] or ASK_WHAT, "--agent", agent.name]
+    words = ["submit", options["run"] or ASK_WHAT, "--agent", agent.name]
     words += ["--workspace", workspace.name] if workspace else []
     words += ["--criterion", f"{criterion['text']} :: {criterion['command']}"] if criterion else []
-    return f"{shlex.join(words)}{_in(options)} --watch"
+    return f"{program()} {shlex.join(words)}{_in(options)} --watch"

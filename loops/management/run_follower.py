@@ -9,10 +9,12 @@ from typing import Any, Protocol
 
 from loops.engine.ends.reasons import EXPLANATIONS
 from loops.engine.text.truncation import shortened
+from loops.management.terminal import program
 from loops.models import Run
-from loops.services import access, steering
+from loops.services import access, delivery, steering
 from loops.storage import reader
 from loops.web import notes
+from loops.workspaces import patch
 
 PAUSE = 0.25
 AT_ONCE = 200
@@ -49,6 +51,8 @@ class RunFollower:
 
     def follow(self) -> str:
         """Print facts until the run has ended; returns its last status."""
+        if not self.as_json:
+            self.out.write(f"What it asks is decided on its page: {patch.link(self.run)}")
         while True:
             try:
                 if self.print_news():
@@ -90,6 +94,10 @@ class RunFollower:
     def _farewell(self) -> str:
         if not self.as_json:
             self.out.write(f"{self.run.get_status_display()} ({self._why_ended()})")
+            self.run.refresh_from_db()
+            if delivery.undelivered(self.run):
+                verbs = "".join(f"\n  {program()} {verb} {self.run.pk}" for verb in ("diff", "commit", "apply"))
+                self.out.write(f"What it changed is in its own copy. To see it, and to take it over:{verbs}")
         return str(self.run.status)
 
 

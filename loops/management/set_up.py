@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,15 +18,19 @@ from django.db import models as fields
 
 from loops.api import configuration_shapes as shapes
 from loops.api.outputs import AgentOutput
+from loops.llm.endpoints import keys
 from loops.management.lookup import one, user
-from loops.management.setups import follow
+from loops.management.orders import PAUSE_S
+from loops.management.setups import WORKER_S, follow
 from loops.management.terminal import TerminalCommand
 from loops.models import AccessRule, Agent, ModelConfig, Policy, Project, Workspace
 from loops.services import model_tests, setups, tokens
+from loops.services.access import NotAllowed
 from loops.services.access_rules import ACCESS_RULES
 from loops.services.agents import AGENTS
 from loops.services.configuration import SAY_WHY, Kind
 from loops.services.model_configs import MODELS
+from loops.services.people import NotPossible
 from loops.services.policy_settings import POLICIES
 from loops.workspaces import copies
 from loops.workspaces.configured import WORKSPACES
@@ -293,17 +299,36 @@ def declare_test(parser: argparse.ArgumentParser) -> None:
 
 def test_model(command: TerminalCommand, options: Options) -> None:
     """One call with a tool."""
-    if not tested(command, one(ModelConfig.objects.all(), "model", options["name"], "name")):
+    row = one(ModelConfig.objects.all(), "model", options["name"], "name")
+    if not tested(command, row, options["actor"]):
         raise CommandError("An agent cannot work with it yet.")
 
 
-def tested(command: TerminalCommand, row: ModelConfig) -> bool:
-    """Test a model here and now, and print what came of it."""
+def tested(command: TerminalCommand, row: ModelConfig, actor: str) -> bool:
+    """Test a model, and print what came of it: here, or by a worker where this shell does not have its key."""
     command.stdout.write(f"{row.name} ({row.model_id}{f' at {row.base_url}' if row.base_url else ''})")
-    tried = model_tests.try_model(row)
+    tried = _tested_by_a_worker(command, row, actor) or model_tests.try_model(row)
     for line in tried.lines:
         command.stdout.write(f"  {line}")
     return tried.works
+
+
+def _tested_by_a_worker(command: TerminalCommand, row: ModelConfig, actor: str) -> model_tests.Tried | None:
+    """None where the key is here, no worker may be asked, or none says anything in time."""
+    if not row.api_key_env or keys.is_set(row.api_key_env, os.environ):
+        return None
+    try:
+        model_tests.order_test(actor=user(actor), row=row)
+    except (CommandError, NotAllowed, NotPossible):
+        return None
+    command.stdout.write(f"  This shell has no {row.api_key_env}: a worker tests the model ...")
+    deadline = time.monotonic() + WORKER_S
+    while time.monotonic() < deadline:
+        row.refresh_from_db()
+        if (tried := model_tests.outcome(row)) is not None:
+            return tried
+        time.sleep(PAUSE_S)
+    return None
 
 
 def declare_token(parser: argparse.ArgumentParser) -> None:

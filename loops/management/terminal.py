@@ -5,12 +5,27 @@ An escape sequence in a title could move the cursor, hide a line or fill the cli
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, OutputWrapper
 
 from loops.printable.text import printable
+
+PROGRAM = "agentops"
+
+
+def program() -> str:
+    """The command that somebody has just typed, in words that their shell finds again."""
+    typed = Path(sys.argv[0])
+    if typed.name != PROGRAM or not typed.is_file():
+        return PROGRAM
+    on_the_path = shutil.which(PROGRAM)
+    return PROGRAM if on_the_path and Path(on_the_path).samefile(typed) else shlex.quote(str(typed))
 
 
 class Printed(OutputWrapper):

@@ -49,6 +49,12 @@ def suggested_source(environ: Mapping[str, str] = os.environ) -> str:
     return environ.get("OPENAI_BASE_URL") or ("OPENAI_API_KEY" if environ.get("OPENAI_API_KEY") else "")
 
 
+def known_source() -> str:
+    """The same of the first model of a provider that is set up here already, or ""."""
+    row = next((row for row in ModelConfig.objects.order_by("pk") if not row.is_scripted), None)
+    return (row.base_url or row.api_key_env) if row else ""
+
+
 def model_from(
     source: str, *, actor: Any, model_id: str = "", allow: bool = False, environ: Mapping[str, str] = os.environ
 ) -> Made:

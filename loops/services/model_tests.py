@@ -32,6 +32,7 @@ from loops.storage.turns import busy
 
 LONGEST_S = 1200.0
 ANSWER_TOKENS = 1024
+WORKS = "Tool use: yes"
 IN_ONE_PIECE_S = 0.0005
 """What is taken apart here, without waiting for the network, takes a tenth of it."""
 REPORT = ToolSpec(
@@ -84,6 +85,12 @@ def begin_test(row: ModelConfig) -> None:
     ModelConfig.objects.filter(pk=row.pk).update(tested_at=None, test_result="\n".join(lines))
 
 
+def outcome(row: ModelConfig) -> Tried | None:
+    """What its latest test found; None while one is under way."""
+    lines = tuple(row.test_result.split("\n"))
+    return Tried(any(line.startswith(WORKS) for line in lines), lines) if row.tested_at else None
+
+
 def _crowd(config: Config) -> tuple[str, ...]:
     """Whom the test meets at its server. A person waits for it, so it waits for no turn, and says what that means."""
     answered, waiting = busy(raw_connection(), config.seat) if config.at_once else (0, 0)
@@ -122,7 +129,7 @@ async def _ask(name: str, models: ModelService) -> tuple[ModelReply, bool]:
 
 def _spoken(row: ModelConfig, crowd: tuple[str, ...], reply: ModelReply, streams: bool) -> Tried:
     called = any(call.name == REPORT.name and not call.error for call in reply.calls)
-    tools = "Tool use: yes, it called the tool it was asked to call."
+    tools = f"{WORKS}, it called the tool it was asked to call."
     if not called:
         broken = next((call.error for call in reply.calls if call.error), "")
         tools = f"Tool use: no, {broken or 'it answered in words'}. An agent cannot work with it like this"

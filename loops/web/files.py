@@ -85,6 +85,7 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     left = Artifact.objects.filter(run=run).order_by("-seq")
     artifacts = list(left[: ARTIFACTS + 1])
     more = {"changed": [found[path] for path in sorted(found)], "unknown": recorded.unknown, "where": where(run)}
+    more |= {"added": sum(one.added for one in found.values()), "removed": sum(one.removed for one in found.values())}
     more |= {
         "can_apply": not delivery.obstacle(run),
         "orders": delivery.latest(run),

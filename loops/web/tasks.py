@@ -29,6 +29,8 @@ from loops.web.limit_ranges import ranges
 from loops.workspaces import copies
 
 BLANK_ROWS = 2
+PROPOSED = "The tests pass"
+"""The criterion of a workspace that has a test command; the script of the page proposes the same."""
 TEXTS = ("title", "goal", "constraints_text", "complexity", "final_review", "execution_loop", "idempotency_key")
 CHOICES = ("project", "agent", "workspace", "complexity", "final_review", "execution_loop")
 """Looked up before anything judges them, so in these a NUL is a letter that nothing is named with."""
@@ -141,12 +143,15 @@ def _posted(request: HttpRequest) -> dict[str, Any]:
 
 
 def _prefilled(request: HttpRequest) -> dict[str, Any]:
-    """Empty, or the task of an earlier run ("run again with changes")."""
+    """Empty, on the workspace that was come from, or the task of an earlier run ("run again with changes")."""
     draft: dict[str, Any] = dict.fromkeys((*TEXTS, "project", "agent", "workspace"), "")
     draft |= {"criteria": [], "limits": dict.fromkeys((name for name, _, _ in LIMIT_FIELDS), "")}
     run = Run.objects.visible_to(request.user).filter(pk=_uuid(request.GET.get("from", ""))).with_names().first()
     if run is not None:
         draft |= _of_task(run.task)
+    elif (row := _own_workspaces(request).filter(pk=_uuid(request.GET.get("workspace", ""))).first()) is not None:
+        draft |= {"project": row.project_id, "workspace": str(row.pk)}
+        draft["criteria"] = [{"text": PROPOSED, "command": row.test_command}] if row.test_command else []
     draft["idempotency_key"] = uuid.uuid4().hex  # a second press of the button submits nothing new
     return _with_blank_rows(draft)
 
@@ -175,6 +180,7 @@ def _with_blank_rows(draft: dict[str, Any]) -> dict[str, Any]:
 def _choices(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
     projects = list(_own_projects(request))
     agents = list(Agent.objects.filter(project__in=projects, is_active=True).select_related("project", "actor_model"))
+    agents.sort(key=lambda agent: agent.actor_model.is_scripted)  # what only plays a script is chosen on purpose
     if projects and not draft["project"]:
         able = {agent.project_id for agent in agents}
         draft["project"] = next((project.pk for project in projects if project.pk in able), projects[0].pk)
@@ -184,7 +190,7 @@ def _choices(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
     return {
         "projects": projects,
         "agents": agents,
-        "workspaces": Workspace.objects.filter(project__in=projects).select_related("project"),
+        "workspaces": _own_workspaces(request),
         "complexities": Task.Complexity.choices,
         "loops": strategies.names(),
         "reviews": Policy.FinalReview.choices,
@@ -227,8 +233,7 @@ def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
 
 def _obstacle(request: HttpRequest, draft: dict[str, Any]) -> str:
     """What would keep the run out of the folder, as far as this machine can tell."""
-    mine = Workspace.objects.filter(project__in=_own_projects(request)).select_related("project")
-    chosen = mine.filter(pk=_uuid(draft["workspace"])).first()
+    chosen = _own_workspaces(request).filter(pk=_uuid(draft["workspace"])).first()
     return copies.obstacle(chosen) if chosen else ""
 
 
@@ -248,6 +253,10 @@ def _bounds(profile: ComplexityProfile, policy: Policy | None, limits: dict[str,
 
 def _own_projects(request: HttpRequest) -> QuerySet[Any]:
     return Project.objects.visible_to(request.user, OPERATE)
+
+
+def _own_workspaces(request: HttpRequest) -> QuerySet[Any]:
+    return Workspace.objects.filter(project__in=_own_projects(request)).select_related("project")
 
 
 def _fault_lines(faults: dict[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from loops.services import setups as service
 from loops.services.access import NotAllowed
 from loops.services.people import NotPossible
 from loops.web import access
-from loops.workspaces import copies, variables
+from loops.workspaces import copies, detection, variables
 
 EARLIER = 5
 LOOKS = {"ready": "good", "failed": "bad", "stopped": "bad", "lost": "bad", "waiting": "wait", "running": "wait"}
@@ -41,16 +41,11 @@ def workspaces(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
-    """GET shows it; POST keeps what its set-up is, and a refused one comes back with every word kept."""
+    """GET shows it, with what its files suggest while nothing is stated; POST keeps what its set-up is, and a refused
+    one comes back with every word kept."""
     row = _row(request, workspace_id)
-    draft = {
-        "command": row.setup_command,
-        "tests": row.test_command,
-        "variables": "\n".join(variables.lines(row.variables)),
-        "hosts": "\n".join(row.granted_hosts),
-        "secrets": "\n".join(row.granted_secrets),
-    }
-    status = 200
+    status, may_change, refused = 200, access.roles(request).may(row.project_id, ADMINISTER), copies.refusal(row)
+    draft, found = _draft(row), detection.Found()
     if request.method == "POST":
         posted = {name: request.POST[name].replace("\r\n", "\n") for name in draft if name in request.POST}
         draft |= posted
@@ -64,10 +59,24 @@ def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
                 messages.warning(request, line)
             messages.success(request, "Saved.")
             return redirect("workspace", row.pk)
-    context = {**_live(request, row), "draft": draft, "refused": copies.refusal(row)}
+    elif may_change and not refused and row.path and not (row.setup_command or row.test_command):
+        found = detection.look(row.path)
+        draft |= {"command": found.setup, "tests": found.tests}
+        draft |= {"hosts": "\n".join(found.hosts)} if request.user.is_superuser else {}
+    context = {**_live(request, row), "draft": draft, "refused": refused, "found": found, "may_change": may_change}
     context["fetch"] = _live(request, row, Setup.Kind.FETCH) if row.git_url else None
-    context["may_change"] = access.roles(request).may(row.project_id, ADMINISTER)
     return render(request, "loops/workspace.html", context, status=status)
+
+
+def _draft(row: Workspace) -> dict[str, str]:
+    """What is stated, as people write it."""
+    return {
+        "command": row.setup_command,
+        "tests": row.test_command,
+        "variables": "\n".join(variables.lines(row.variables)),
+        "hosts": "\n".join(row.granted_hosts),
+        "secrets": "\n".join(row.granted_secrets),
+    }
 
 
 def _stated(posted: dict[str, str]) -> service.Stated:

@@ -45,11 +45,12 @@ form?.querySelector("#project").addEventListener("change", follow);
 // A workspace that has a test command proposes it as the first criterion, until somebody writes another one there.
 const PROPOSED = "The tests pass";
 const workspace = form?.querySelector("#workspace");
-let proposed = "";
+const tests = () => workspace?.selectedOptions[0]?.dataset.tests ?? "";
+let proposed = rows?.querySelector("input[name=command]")?.value === tests() ? tests() : "";
 workspace?.addEventListener("change", () => {
   const [text, command] = rows.querySelectorAll("input");
   if (!command || command.value !== proposed || !["", PROPOSED].includes(text.value)) return;
-  proposed = workspace.selectedOptions[0]?.dataset.tests ?? "";
+  proposed = tests();
   command.value = proposed;
   text.value = proposed ? PROPOSED : "";
 });

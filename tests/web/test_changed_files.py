@@ -79,6 +79,24 @@ def test_the_final_review_shows_the_files_and_binds_to_them(story: Story) -> Non
         decide(actor=story.boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
 
 
+@pytest.mark.parametrize("where", ["files", "review"])
+def test_all_that_changed_is_listed_before_the_first_diff(story: Story, where: str) -> None:
+    """Each with its lines, and a link to its place on the page."""
+    story.calls([*WORK, ("task_completion", {"result": "All is tidy."})])
+    assert story.drive() == "gate:final_review"
+    gate = Gate.objects.get(run=story.run, kind="final_review")
+    page = page_of(story.boss, f"/runs/{story.run.pk}/files/" if where == "files" else f"/review/{gate.pk}/")
+    listed, _, after = page.partition('<ol class="changed-index"')[2].partition("</ol>")
+    links = re.findall(r'href="#([^"]+)">([^<]+)</a>', listed)
+    names = [path.rstrip("/") for _, path in links]
+    assert (set(BECAME) <= set(names), names == sorted(names)) == (True, True)
+    assert [after.count(f'id="{place}"') for place, _ in links] == [1] * len(links)
+    first = plain(listed.split("<li>")[1])
+    assert ("changed" in first, "+1" in first, "\u22121" in first) == (True, True, True)
+    heading = f"{len(names)} paths changed" if where == "files" else f"Files changed ({len(names)})"
+    assert heading in plain(page)
+
+
 def test_what_nobody_recorded_is_said() -> None:
     world = make_world()
     view = {"result": "Done.", "criteria": [], "changed": [], "more_changed": 3}

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from loops.models import ModelConfig, Run, Task, Workspace
+from loops.services.models import ensure_script
 from tests import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -164,3 +165,26 @@ def test_a_folder_that_cannot_be_used_is_said_before_a_run_says_it(house, agent,
     assert said not in html.unescape(
         operator.post(f"{FORM}preview/", form(house, agent, workspace=shop.pk)).content.decode()
     )
+
+
+def test_an_agent_with_a_language_model_is_proposed_before_those_that_play_scripts(house):
+    played = make.agent(house.project, name="A demonstration", actor_model=ensure_script("writes_a_file"))
+    make.agent(house.project, name="Engineer", actor_model=make.model(provider="openai", model_id="m"))
+    page = house.client("operator").get(FORM).content.decode()
+    assert page.index("Engineer") < page.index("A demonstration, scripted")
+    assert f'<option value="{played.pk}" data-project="{house.project.pk}" >' in page, "it is not chosen"
+
+
+@pytest.mark.spec("C6")
+def test_the_form_begins_with_the_workspace_that_was_come_from(house, agent):
+    shop = Workspace.objects.create(project=house.project, name="shop", test_command="make test")
+    page = house.client("operator").get(f"{FORM}?workspace={shop.pk}").content.decode()
+    assert f'<option value="{shop.pk}" data-project="{house.project.pk}" selected' in page
+    assert ('name="criterion" value="The tests pass"' in page, 'value="make test"' in page) == (True, True)
+    other = Workspace.objects.create(project=house.elsewhere, name="theirs", test_command="make secret")
+    for said in (other.pk, "nonsense"):
+        page = house.client("operator").get(f"{FORM}?workspace={said}").content.decode()
+        assert ("make secret" in page, f'{shop.pk}" data-project="{house.project.pk}" selected' in page) == (
+            False,
+            False,
+        )

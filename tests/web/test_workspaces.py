@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from django.conf import settings as site_settings
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
 from loops.models import AuditEvent, Setup, Workspace
+from loops.services.people import ensure_groups
 from loops.workspaces.configured import WORKSPACES
 from tests import factories as make
 from tests.web.browsing import faults
@@ -108,6 +110,71 @@ def test_what_is_refused_comes_back_with_every_word(house: Any, shop: Workspace)
     for word in ("make all", "make test", "*.pypi.org"):
         assert word in said
     assert AuditEvent.objects.filter(kind="workspace.changed").count() == 0
+
+
+def test_what_became_of_its_set_up_stands_before_the_form(house: Any, shop: Workspace) -> None:
+    """Whoever comes to see why it failed does not scroll for it; the log of one that is ready is folded."""
+    Workspace.objects.filter(pk=shop.pk).update(setup_command="make")
+    address = reverse("workspace", args=[shop.pk])
+    page = house.client("operator").get(address).content.decode()
+    assert page.index('id="command"') < page.index("It has not run yet")
+    row = made(shop, state="failed", log=LOG, why_not="The command ended with exit code 2.", ended_at=timezone.now())
+    page = house.client("operator").get(address).content.decode()
+    assert page.index("ended with exit code 2") < page.index('id="command"')
+    assert '<details class="output" open><summary>Log' in page
+    Setup.objects.filter(pk=row.pk).update(state="ready")
+    assert '<details class="output"><summary>Log' in house.client("operator").get(address).content.decode()
+
+
+def test_what_its_files_suggest_is_proposed_until_something_is_stated(
+    house: Any, shop: Workspace, open_page: Any
+) -> None:
+    (Path(shop.path) / "requirements.txt").write_text("six\n")
+    (Path(shop.path) / "test_shop.py").write_text("import unittest\n")
+    page = open_page(reverse("workspace", args=[shop.pk]))
+    expect(page.get_by_text("Nothing is saved yet")).to_contain_text("test_shop.py")
+    assert page.get_by_label("Set-up command").input_value().endswith("pip install -r requirements.txt")
+    expect(page.get_by_label("Test command")).to_have_value("python3 -m unittest")
+    expect(page.get_by_label("Hosts that the set-up may reach")).to_have_value("pypi.org\nfiles.pythonhosted.org")
+    shop.refresh_from_db()
+    assert (shop.setup_command, shop.test_command, shop.granted_hosts) == ("", "", [])
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    expect(page.get_by_text("Nothing is saved yet")).to_have_count(0)
+    shop.refresh_from_db()
+    assert (shop.test_command, shop.granted_hosts) == ("python3 -m unittest", ["files.pythonhosted.org", "pypi.org"])
+
+
+def test_nothing_is_read_of_a_folder_that_may_not_be_used_or_for_who_may_not_change_it(
+    house: Any, shop: Workspace, settings: Any
+) -> None:
+    (Path(shop.path) / "requirements.txt").write_text("six\n")
+    address = reverse("workspace", args=[shop.pk])
+    assert "requirements.txt" in house.client("admin").get(address).content.decode()
+    assert "requirements.txt" not in house.client("operator").get(address).content.decode()
+    settings.WORKSPACE_ROOTS = ()
+    assert "requirements.txt" not in house.client("admin").get(address).content.decode()
+
+
+def test_a_new_workspace_leads_to_what_comes_next(house: Any, shop: Workspace) -> None:
+    """In Admin, where the only project is chosen already."""
+    address = reverse("admin:loops_workspace_add")
+    assert f'<option value="{house.project.pk}" selected>' not in house.client("admin").get(address).content.decode()
+    ensure_groups()
+    chief, browser = make.user("carla", admin=house.project), Client()
+    chief.groups.add(Group.objects.get(name="admin"))
+    chief.is_staff = True
+    chief.save()
+    browser.force_login(chief)
+    assert f'<option value="{house.project.pk}" selected>' in browser.get(address).content.decode()
+    given = {"project": house.project.pk, "name": "web", "path": shop.path, "copy_for_each_run": "on"}
+    answer = browser.post(address, given, follow=True)
+    row = Workspace.objects.get(name="web")
+    assert answer.redirect_chain == [(reverse("workspace", args=[row.pk]), 302)]
+    page = answer.content.decode()
+    assert ("The workspace web is there." in page, f"?workspace={row.pk}" in page) == (True, True)
+    answer = browser.post(address, {**given, "name": "again", "_addanother": "1"})
+    assert answer["Location"] == address
 
 
 @pytest.mark.parametrize("who", ["viewer", "reviewer", "operator"])
@@ -228,6 +295,9 @@ def test_it_has_no_accessibility_faults_and_fits(shop: Workspace, open_page: Any
     Workspace.objects.filter(pk=shop.pk).update(path="", git_url=address, git_ref="main")
     made(shop, kind="fetch", state="ready", key="4711" * 10, log=LOG * 40, requests=REQUESTS)
     page.reload()
+    assert faults(page) == []
+    page.goto(reverse("workspaces"))
+    expect(page.get_by_role("link", name="shop")).to_be_visible()
     assert faults(page) == []
 
 

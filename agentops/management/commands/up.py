@@ -58,6 +58,7 @@ class Command(TerminalCommand):
         call_command("migrate", verbosity=0, interactive=False, skip_when_current=True)
         password = accounts.ensure_admin(settings.PATHS)
         os.environ["PORT"] = str(port)  # the children build links with it
+        settings.PATHS.port.write_text(str(port))
         supervisor.add(stack.web(host, port))
         supervisor.add(stack.worker())
         supervisor.add(stack.beat())

@@ -20,6 +20,7 @@ from django.db import connection
 
 from gates.models import Gate
 from loops import jobs
+from loops.management.run_follower import RunFollower
 from loops.models import AuditEvent, Delivery, Membership, Run, Workspace
 from loops.services import delivery as service
 from loops.services import retention
@@ -59,6 +60,23 @@ def commit(story: Story, calls: Calls = WORK, *, in_place: bool = False) -> Run:
     assert story.drive() == "ended"
     assert story.run.status == "completed"
     return story.run
+
+
+@pytest.mark.spec("T3")
+def test_whoever_watched_it_is_told_how_to_take_it_over(story: Story) -> None:
+    story.calls([*WORK, DONE])
+    watched, out = Run.objects.get(pk=story.run.pk), io.StringIO()
+    assert story.drive() == "gate:final_review"
+    gate = Gate.objects.get(run=story.run, status="open")
+    decide(actor=story.boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
+    story.drive()
+    RunFollower(watched, story.boss, out, as_json=False).follow()
+    line = f"agentops commit {story.run.pk}"
+    assert ("take it over" in out.getvalue(), line in out.getvalue()) == (True, True)
+    order(story)
+    out = io.StringIO()
+    RunFollower(watched, story.boss, out, as_json=False).follow()
+    assert line not in out.getvalue(), "it was"
 
 
 def nobody_hears(monkeypatch: pytest.MonkeyPatch) -> None:

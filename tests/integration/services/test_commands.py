@@ -13,6 +13,7 @@ from loops.management import run_follower
 from loops.models import Agent, Fact, MailboxItem, Membership, Project, Run, Task
 from loops.services import demo, models, people, tasks
 from loops.storage.encoding import encode_fact
+from loops.workspaces import patch
 
 
 def agentops(*arguments):
@@ -122,7 +123,10 @@ def test_watch_follows_to_the_end(world):
     assert "Stop requested, by operator" in shown
     assert shown.endswith("Interrupted (no reason given)")
     Run.objects.filter(pk=run.pk).update(status=Run.Status.COMPLETED, end_reason="unproven")
-    assert "Completed (unproven: Finished, not proven" in agentops("--as", "viewer", "watch", run.pk)
+    shown = agentops("--as", "viewer", "watch", run.pk)
+    assert "Completed (unproven: Finished, not proven" in shown
+    assert shown.startswith(f"What it asks is decided on its page: {patch.link(run)}")
+    assert "take it over" not in shown, "it changed nothing"
     lines = agentops("--as", "viewer", "watch", run.pk, "--json").splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from loops.management import first_steps
 from loops.models import Agent, AuditEvent, ModelConfig, Policy, PolicyVersion, Preflight, Project, Run, Workspace
@@ -128,6 +129,55 @@ def test_a_terminal_asks_three_questions_and_offers_what_it_found(
     assert f"Let agents read {shop} and work on copies of it? [y/N]: " in asked
     assert "'Tests pass :: make check'" in said
     assert Workspace.objects.get(path=str(shop)).allowed_by == world.root
+
+
+def test_a_terminal_offers_the_model_that_is_set_up_already(
+    world: World, server: WireServer, shop: Path, typed: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As whoever started AgentOps in another shell with its key."""
+    row = ModelConfig.objects.create(name="own", provider="openai", model_id="tiny", base_url=server.openai_url)
+    typed("", "", "true", "y")
+    said, _ = init("--project", "invoices")
+    assert f"address of its server [{server.openai_url}]: " in capsys.readouterr().out
+    assert "Model there already" in said
+    assert Agent.objects.get(project=world.project, name="Engineer").actor_model == row
+
+
+@pytest.mark.parametrize(("tools", "works"), [("yes, it called the tool", True), ("no, it answered in words", False)])
+def test_a_worker_tests_a_model_whose_key_this_shell_lacks(
+    world: World, shop: Path, monkeypatch: pytest.MonkeyPatch, tools: str, works: bool
+) -> None:
+    """The worker is played."""
+    monkeypatch.setattr(
+        "loops.storage.dispatch.dispatch",
+        lambda job, after=0, **given: ModelConfig.objects.filter(pk=given.get("model")).update(
+            tested_at=timezone.now(), test_result=f"It answered in 1.0 seconds as m.\nTool use: {tools}."
+        ),
+    )
+    out = StringIO()
+    given = ["--project", "invoices", "--model", "ANTHROPIC_API_KEY", "--folder", "", "--tests", ""]
+    try:
+        call_command("agentops", "--as", "root", "init", *given, stdout=out, stderr=StringIO())
+        ended = True
+    except CommandError:
+        ended = False
+    assert (ended, "It answered in 1.0 seconds" in out.getvalue()) == (works, True)
+    assert "This shell has no ANTHROPIC_API_KEY: a worker tests the model" in out.getvalue()
+
+
+def test_the_next_line_can_be_typed_as_it_stands(
+    world: World, server: WireServer, shop: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By whoever has not put the command on the path, and by whoever has."""
+    command = tmp_path / "of mine" / "agentops"
+    command.parent.mkdir()
+    command.touch(0o755)
+    monkeypatch.setattr(sys, "argv", [str(command), "init"])
+    said, told = init(*options(server), "--allow", "--yes")
+    assert f"Next:\n  '{command}' submit " in said
+    assert f"Try it later: '{command}' try " in told
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+    assert "Next:\n  agentops submit " in init(*options(server), "--allow", "--yes")[0]
 
 
 def test_who_does_not_answer_for_a_folder_opens_none(world: World, server: WireServer, shop: Path, typed: Any) -> None:
