@@ -17,7 +17,7 @@ OWN = {
 """How often a file makes a pattern of parts, all of which stand in the code (or are escaped)."""
 DOORS = {
     "jsonschema": {"loops.engine.encoding.json_schema"},
-    "re2": {"loops.engine.text.patterns", "loops.tools.globs"},
+    "re2": {"loops.engine.text.patterns", "loops.tools.git_ignore", "loops.tools.globs"},
 }
 
 

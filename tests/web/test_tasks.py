@@ -175,6 +175,7 @@ def test_an_agent_with_a_language_model_is_proposed_before_those_that_play_scrip
     assert f'<option value="{played.pk}" data-project="{house.project.pk}" >' in page, "it is not chosen"
 
 
+@pytest.mark.spec("S4")
 @pytest.mark.spec("C6")
 def test_the_form_begins_with_the_workspace_that_was_come_from(house, agent):
     shop = Workspace.objects.create(project=house.project, name="shop", test_command="make test")

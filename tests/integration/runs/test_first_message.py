@@ -59,6 +59,7 @@ def run(tmp_path: Path, requests: list[Any], monkeypatch: pytest.MonkeyPatch) ->
     ).run  # fmt: skip
 
 
+@pytest.mark.spec("I3")
 def test_the_first_message_says_where_the_run_is_and_what_is_protected(run: Run, requests: list[Any]) -> None:
     drive(run.pk, "test")
     (first,) = {str(request.messages[0]) for request in requests}
