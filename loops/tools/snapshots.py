@@ -190,6 +190,8 @@ class _Look:
         """The folders in it, where it has the files that it had; no more is done for a file than must be."""
         if before is None or before.files.keys() | before.folders.keys() != set(names):
             return None
+        if len(before.tree.entries) != len(names):  # of a file that had just been written nothing is remembered
+            return None
         folders, known, look, kind = _Folders(), before.files, os.stat, stat.S_IFDIR
         with suppress(OSError, KeyError):
             for name in names:

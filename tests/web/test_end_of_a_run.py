@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from loops.models import Setup, Workspace
 from tests.integration.rollback.world import Story
-from tests.integration.runs.test_apply import commit
 from tests.web.test_changed_files import page_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("R1", "J4")]
@@ -21,22 +20,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("R1", "J
 def story(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Story:
     monkeypatch.setattr("loops.storage.dispatch.dispatch", lambda *_, **__: None)
     return Story(tmp_path, settings, monkeypatch)
-
-
-def test_the_result_stands_before_the_timeline_once_the_run_has_ended(story: Story) -> None:
-    story.begin()
-    page = page_of(story.boss, f"/runs/{story.run.pk}/")
-    assert (page.count('id="run-end"'), page.index('id="steps"') < page.index('id="run-end"')) == (1, True)
-    story.stop()
-    page = page_of(story.boss, f"/runs/{story.run.pk}/")
-    assert (page.count('id="run-end"'), page.index('id="run-end"') < page.index('id="steps"')) == (1, True)
-    assert page.index('id="steps"') < page.index('href="#run-end"'), "and its foot leads back to it"
-
-
-def test_how_to_take_a_result_over_is_said_before_the_timeline(story: Story) -> None:
-    commit(story)
-    page = page_of(story.boss, f"/runs/{story.run.pk}/")
-    assert page.index("still in the run's own copy") < page.index('id="steps"')
 
 
 def test_a_run_that_waits_for_a_set_up_leads_to_its_log_and_so_does_its_end(story: Story) -> None:

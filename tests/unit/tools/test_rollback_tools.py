@@ -293,6 +293,17 @@ class TestSnapshots:
             "f"
         ]
 
+    def test_see_that_a_file_which_had_just_been_written_is_gone(self, desk: UndoDesk) -> None:
+        (desk.workspace / "d").mkdir()
+        (desk.workspace / "d" / "f").write_text("new")
+        before = desk.plan("run_command", command="true")
+        assert before is not None
+        (desk.workspace / "d" / "f").unlink()
+        call = desk.call("run_command", command="true")
+        learnt = asyncio.run(desk.service.learn_undo(call, desk.context, before))
+        assert learnt is not None
+        assert [one["path"] for one in learnt.arguments["files"]] == ["d/f"]
+
     def test_keep_what_is_new_alone(self, desk: UndoDesk) -> None:
         for folder in range(20):
             (desk.workspace / f"d{folder}").mkdir()
