@@ -70,7 +70,7 @@ class School:
             agent=self.agent,
             workspace=workspace,
             goal=humaneval.goal(problem),
-            criteria=[{"text": "its own tests pass", "command": TESTS}],
+            criteria=[{"text": "its own tests pass", "command": "sh check.sh"}],
             title=problem,
         ).run
 
@@ -79,6 +79,7 @@ class School:
         folder.mkdir()
         for name, text in humaneval.workspace(problem).items():
             (folder / name).write_text(text)
+        (folder / "check.sh").write_text(f"{TESTS}\n")  # what judges leaves the ledger alone
         write = f"sha256sum solution.py | cut -c1-64 >> {LEDGER}"
         (folder / ".agentops.toml").write_text(f"[tests]\ncommand = '{TESTS}; code=$?; {write}; exit $code'\n")
         return give_pytest(folder)
