@@ -10,12 +10,11 @@ from typing import Any
 import psycopg
 from django.db import connection
 
-_INSERT = "INSERT INTO loops_blob (sha256, size, body) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+_INSERT = "INSERT INTO loops_blob (sha256, size, body) VALUES (%s, %s, %b) ON CONFLICT DO NOTHING"
 _INSERT_MANY = (
     "INSERT INTO loops_blob (sha256, size, body) SELECT b.name, length(b.body), b.body "
     "FROM unnest(%s::text[], %b::bytea[]) AS b(name, body) ON CONFLICT DO NOTHING"
 )
-_INSERT_LARGE = "INSERT INTO loops_blob (sha256, size, body) VALUES (%s, %s, %b) ON CONFLICT DO NOTHING"
 _HOLD = "LOCK TABLE loops_blob IN ROW EXCLUSIVE MODE"
 _THERE = "SELECT sha256 FROM loops_blob WHERE sha256 = ANY(%s)"
 LARGE_BLOB = 1_000_000
@@ -105,7 +104,7 @@ def send_ahead(cursor: psycopg.Cursor[Any], blobs: Mapping[str, bytes]) -> None:
     """Large ones, outside of any transaction: who takes long to send within one looks like an owner that froze."""
     for name, body in blobs.items():
         if len(body) >= LARGE_BLOB:
-            cursor.execute(_INSERT_LARGE, [name, len(body), body])
+            cursor.execute(_INSERT, [name, len(body), body])
 
 
 def store(cursor: psycopg.Cursor[Any], blobs: Mapping[str, bytes], sent: Collection[str]) -> None:

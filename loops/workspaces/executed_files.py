@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from loops.tools.globs import matches
-from loops.tools.limits import PROTECTED, Limits
+from loops.tools.limits import Limits
 from loops.tools.protected_paths import protecting
 
 _BY: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -29,7 +29,7 @@ _BY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("test runners", ("conftest.py", "pytest.ini", "tox.ini", "noxfile.py", "jest.config.*", "vitest.config.*")),
     ("test runners", (".mocharc.*", "karma.conf.*", "sitecustomize.py", "usercustomize.py", "*.pth")),
 )
-_OTHERS = (*Limits().protected, *PROTECTED)
+_OTHERS = Limits().protected
 
 
 def executed_by(path: str) -> str:

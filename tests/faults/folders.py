@@ -4,6 +4,7 @@ result; what was ordered goes on and ends, and nothing of ours stays (SPEC J4, R
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import random
 import sys
@@ -21,6 +22,7 @@ from django.utils import timezone
 from loops.models import Run, Setup
 from loops.runs.composition import command_records
 from loops.storage.dispatch import dispatch
+from loops.tools.sandbox.workspace_guard.protected_files import PLACEHOLDER
 from loops.workspaces import copies
 from tests.faults import fingerprints, house, stand, workers
 from tests.faults.fingerprints import OURS, Look, differing, git, look
@@ -31,6 +33,7 @@ PATIENCE_S = 120.0
 GONE_S = 5.0
 """Within which the commands of a dead worker are gone, and within which who comes next has cleared up."""
 FEW = 5
+HOLDS_A_PLACE = hashlib.sha256(PLACEHOLDER).hexdigest()
 ASKED = ("tool_approval", "in_doubt")
 ONLY = os.environ.get("AGENTOPS_FAULTS_STAGES", "")
 """Names of stages with commas between them; all of them without."""
@@ -150,7 +153,7 @@ def _killed(row: Row, moment: float, someone: Person, at_work: workers.Workers) 
     was_in_time = not order.is_over()
     found, where = Found(), f"{order.about}: {stage.name}, killed after {moment:.3f} s of {row.length:.3f}"
     survivors = stand.wait_for(lambda: not [pid for pid in doomed if psutil.pid_exists(pid)], GONE_S) < 0
-    state, odd = _state(stage, before, whole, someone.folder)
+    state, odd = _state(stage, before, whole, someone.folder, just_killed=True)
     found.broken += [f"{where}: right after it {path} is neither as it was nor as it shall be" for path in odd]
     if survivors:
         found.broken.append(f"{where}: its commands are left")
@@ -174,9 +177,14 @@ def _killed(row: Row, moment: float, someone: Person, at_work: workers.Workers) 
     return was_in_time
 
 
-def _state(stage: Stage, before: Look, whole: Look, folder: Path) -> tuple[str, list[str]]:
-    """(as it was, whole or half, what is neither)."""
+def _state(
+    stage: Stage, before: Look, whole: Look, folder: Path, *, just_killed: bool = False
+) -> tuple[str, list[str]]:
+    """(as it was, whole or half, what is neither). What holds a place for a command that was about to begin may stand
+    until the next look at the folder, which knows it by its bytes (protected_files.py)."""
     now = _looked(stage, folder)
+    if just_killed and stage.mounts:
+        now = {path: entry for path, entry in now.items() if entry.holds != HOLDS_A_PLACE}
     if stage.writes == "branch":
         return _state_of_branch(before, now, folder)
     drafts = [path for path in now if Path(path).name.startswith(".agentops-")]

@@ -161,7 +161,7 @@ def _all_changes(history: Iterable[f.Fact]) -> tuple[Undo, ...]:  # noqa: C901 -
             case f.UndoLearnt() if fact.call_id in found:
                 _learnt(found, fact.call_id, fact.compensation)
             case f.WorkspaceChanged():
-                name = f"workspace-{len(found)}"
+                name = f"workspace-{sum(bool(undo.by) for undo in found.values())}"
                 more = Undo(name, "", SUMMARIES[fact.by], "REVERSIBLE", fact.compensation, ok=True, learnt=True)
                 found[name] = replace(more, by=fact.by)
             case f.GateDecided(kind="in_doubt") if fact.call_id in found:
