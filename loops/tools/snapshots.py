@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -57,6 +58,8 @@ class _Seen:
 
 
 _seen: dict[tuple[int, int], _Seen] = {}
+_remembering = threading.Lock()
+"""Runs of one worker look at their folders at the same time."""
 
 
 class TooLarge(Exception):
@@ -152,11 +155,14 @@ def take(workspace: Workspace) -> Snapshot:
     status = os.fstat(workspace.beneath.fd)
     key = status.st_dev, status.st_ino
     look = _Look(workspace, _Room(workspace.limits), frozenset(workspace.limits.protected), time.time_ns())
+    with _remembering:
+        before = _seen.pop(key, None)
     with workspace.beneath.opened(".", os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK) as directory:
-        found = look.at(directory, "", _seen.pop(key, None))
-    _seen[key] = found  # at the end: the first of them goes first
-    while len(_seen) > _WORKSPACES or (len(_seen) > 1 and sum(one.paths for one in _seen.values()) > _MOST_SEEN):
-        _seen.pop(next(iter(_seen)))
+        found = look.at(directory, "", before)
+    with _remembering:
+        _seen[key] = found  # at the end: the first of them goes first
+        while len(_seen) > _WORKSPACES or (len(_seen) > 1 and sum(one.paths for one in _seen.values()) > _MOST_SEEN):
+            _seen.pop(next(iter(_seen)))
     return Snapshot(found.tree)
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from django.utils import timezone
@@ -35,7 +36,8 @@ def clear() -> int:
     gone += _of(setups.place(), _KEPT, _set_ups_wanted)
     for folder in gone:
         shutil.rmtree(folder, ignore_errors=True)
-        interrupted.forget(command_records(), os.path.realpath(folder))
+        with suppress(OSError):
+            interrupted.forget(command_records(), os.path.realpath(folder))
     return len(gone)
 
 
@@ -55,7 +57,10 @@ def _of(place: Path, name: re.Pattern[str], at_work: Callable[[set[str]], dict[s
 
 
 def _listed(place: Path) -> list[Path]:
-    return [Path(entry) for entry in os.scandir(place)] if place.is_dir() else []
+    """Nothing where it cannot be read: lost runs are found all the same."""
+    with suppress(OSError), os.scandir(place) as entries:
+        return [Path(entry) for entry in entries]
+    return []
 
 
 def _is_old(folder: Path) -> bool:

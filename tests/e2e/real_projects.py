@@ -113,8 +113,8 @@ PROJECTS = (
         "index.js",
         "if (warning.emitted === true &&",
         "if (warning.emitted === false &&",
-        "node --test test/",
-        ("--tests", "node --test test/"),  # npm test fetches a compiler, and leaves coverage that nothing ignores
+        "npm run test:unit",
+        ("--tests", "npm run test:unit"),  # npm test fetches a compiler; this leaves coverage that nothing ignores
     ),
     Real(
         "json-stringify-safe",

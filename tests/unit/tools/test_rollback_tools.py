@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -303,6 +304,24 @@ class TestSnapshots:
         learnt = asyncio.run(desk.service.learn_undo(call, desk.context, before))
         assert learnt is not None
         assert [one["path"] for one in learnt.arguments["files"]] == ["d/f"]
+
+    def test_are_taken_by_many_runs_of_a_worker_at_once(self, tmp_path: Path) -> None:
+        folders = [tmp_path / str(number) for number in range(60)]
+        for folder in folders:
+            (folder / "d").mkdir(parents=True)
+            (folder / "d" / "f").write_text(folder.name)
+
+        def names(folder: Path) -> set[str]:
+            found = set()
+            for _ in range(10):
+                with Workspace(str(folder), Limits()) as workspace:
+                    found.add(snapshots.take(workspace).name)
+            return found
+
+        with ThreadPoolExecutor(12) as pool:
+            found = list(pool.map(names, folders))
+        assert all(len(each) == 1 for each in found)
+        assert len(set().union(*found)) == 60
 
     def test_keep_what_is_new_alone(self, desk: UndoDesk) -> None:
         for folder in range(20):
