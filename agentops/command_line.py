@@ -10,7 +10,7 @@ from agentops.embedded.root import service_user
 STEERING = {"stop", "pause", "resume", "retry", "check_confidence"}
 OF_RUNS = {
     *("submit", "fork", "watch", "message", "runs", "diff", "patch", "apply", "commit", "pull-request", "try"),
-    *("workspace", "setup", "agent", "model", "rule", "policy", "token", "init", "test-model"),
+    *("workspace", "setup", "toml", "agent", "model", "rule", "policy", "token", "init", "test-model"),
     *STEERING,
 }
 """Written down: knowing them from the command itself would load the application before its settings are chosen."""

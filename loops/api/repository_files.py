@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from loops.api import inputs
 from loops.api.endpoint import Endpoint
+from loops.api.outputs import CriterionOutput
 from loops.models import Workspace
 from loops.querysets import OPERATE
 from loops.services import repository_files as service
@@ -36,11 +37,6 @@ class StatedOutput(serializers.Serializer):
 
     what = serializers.CharField()
     value = serializers.CharField()
-
-
-class CriterionOutput(serializers.Serializer):
-    text = serializers.CharField()
-    command = serializers.CharField()
 
 
 class TomlOutput(serializers.Serializer):
