@@ -318,7 +318,7 @@ def _compensated(body: Body) -> dict[str, Any] | None:
 
 _CHANGED = {
     "checks": ("idle", "Files changed by the commands of criteria"),
-    "unrecorded": ("wait", "Files changed that no recorded call changed"),
+    "unrecorded": ("wait", "Files changed outside of the recorded calls"),
     "outside": ("wait", "Files changed in the folder meanwhile, perhaps by a person"),
 }
 

@@ -50,7 +50,7 @@ CHECKS, UNRECORDED, OUTSIDE = "checks", "unrecorded", "outside"
 """Who changed files besides the calls (``facts.WorkspaceChanged``)."""
 SUMMARIES = {
     CHECKS: "files changed by the commands of criteria",
-    UNRECORDED: "files changed by no call that says so",
+    UNRECORDED: "files changed outside of the recorded calls",
     OUTSIDE: "files changed in the folder meanwhile, perhaps by a person",
 }
 LEFT = ("partly", "failed", "blocked", "by_hand")

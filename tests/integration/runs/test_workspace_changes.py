@@ -89,9 +89,9 @@ def test_a_reviewer_sees_what_no_call_changed(story: Story) -> None:
     assert {"stowaway.py", "a.txt"} <= {one["path"] for one in gate.view["changed"]}
     client = client_of(story.boss)
     page = client.get(reverse("gate", args=[gate.pk])).content.decode()
-    assert "No recorded call changed" in page
+    assert "Changed outside of the recorded calls" in page
     shown = client.get(reverse("run-files", args=[story.run.pk])).content.decode()
-    assert "Files changed by no call that says so" in shown
+    assert "Files changed outside of the recorded calls" in shown
     assert "+import os" in patch.of(story.run).diff.decode(), "it is part of what would be delivered"
 
 
