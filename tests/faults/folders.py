@@ -37,7 +37,7 @@ HOLDS_A_PLACE = hashlib.sha256(PLACEHOLDER).hexdigest()
 ASKED = ("tool_approval", "in_doubt")
 ONLY = os.environ.get("AGENTOPS_FAULTS_STAGES", "")
 """Names of stages with commas between them; all of them without."""
-TRIES = 3
+TRIES = 10
 """For each kill: a stage may be over before its moment has come."""
 ENCODED = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
 CONTROLS = (("begun", "apply", "neither"), ("stray", "set-up", "left"))
