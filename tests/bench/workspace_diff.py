@@ -43,7 +43,7 @@ def filled(folder: Path, files: int) -> Path:
         for name in range(A_FOLDER):
             (place / f"f{name}.txt").write_text(f"{number} {name}\n" * 5)
     git = ["git", "-c", "user.name=bench", "-c", "user.email=bench@localhost", "-C", str(folder)]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "all"], ["status"]):
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "all"], ["status"]):
         subprocess.run([*git, *words], check=True, capture_output=True)
     return folder
 
@@ -69,12 +69,14 @@ def _beside_git(folder: Path) -> None:
 
 
 def _by_the_step(folder: Path) -> None:
-    """The same calls, in turn, in an empty folder and in one of many files that nothing changes."""
+    """The same calls, in turn, in a repository without files and in one of many that nothing changes: what git would
+    obey is read in both."""
     places = [folder / name for name in ("empty", "many")]
     for place in places:
         place.mkdir()
     desks = [UndoDesk(place) for place in places]
-    filled(desks[1].workspace, FEWER)
+    for desk, files in zip(desks, (0, FEWER), strict=True):
+        filled(desk.workspace, files)
     for tool, arguments, target in (
         ("write_file", {"path": "notes.txt", "content": "the same\n"}, 1.05),
         ("run_command", {"command": "true"}, 0.0),
@@ -85,8 +87,8 @@ def _by_the_step(folder: Path) -> None:
                 times.append(_timed(partial(_step, desk, tool, arguments))[0])
         ratio = statistics.median(many / empty for empty, many in zip(*[times[3:] for times in took], strict=True))
         empty, many = (statistics.median(times) * 1e3 for times in took)
-        print(f"{tool}: {empty:.1f} ms in an empty folder, {many:.1f} ms in {FEWER:,} files")
-        said = f"{tool} in {FEWER:,} files / in an empty folder"
+        print(f"{tool}: {empty:.1f} ms in an empty repository, {many:.1f} ms in {FEWER:,} files")
+        said = f"{tool} in {FEWER:,} files / in an empty one"
         print(report.at_most(said, ratio, target) if target else f"{said} {ratio:.2f}")
 
 
