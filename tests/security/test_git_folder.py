@@ -76,7 +76,7 @@ def test_what_cannot_be_put_back_is_said_and_the_result_is_kept(
         put_back(root, path, files)
 
     monkeypatch.setattr(kept_files, "put_back", fails)
-    monkeypatch.setattr("loops.tools.sandbox.runner.guard", lambda root, names, _, stated: guard(root, names, mounts=False, stated=stated))
+    monkeypatch.setattr("loops.tools.sandbox.runner.guard", lambda root, names, *_: guard(root, names, mounts=False))
     for name in ("AGENTS.md", "sub/AGENTS.md"):
         (person.folder / name).write_text("mine\n")
         (person.folder / name).chmod(0o666)
