@@ -36,6 +36,9 @@ class WorkspaceForm(forms.ModelForm):
             "path": "Its full path on the machine of the worker, such as /home/you/src/shop. Without one and without a "
             "repository each task begins in a fresh empty folder.",
             "git_url": "Instead of a folder: its address, such as https://example.com/shop.git, no password in it.",
+            "git_ref": "Of the repository on the server; empty: the branch that it names. With a folder that has a git "
+            "repository: runs work on copies of that commit as it is when their task is submitted, without what is not "
+            "committed; empty: the files as they lie.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -73,13 +76,16 @@ class WorkspaceForm(forms.ModelForm):
             self.add_error("git_url", said)
         if said := access.refusal_to_save(self.actor, draft, allow=bool(given.get("allow"))):
             self.add_error("path", said)
+        elif not self.errors:
+            for field, fault in access.faults_here(draft).items():
+                self.add_error(field, fault)
         return given
 
 
 @admin.register(m.Workspace)
 class WorkspaceAdmin(ProjectScopedAdmin):
     form = WorkspaceForm
-    list_display = ("name", "project", "path", "git_url", "copy_for_each_run", "standing")
+    list_display = ("name", "project", "path", "git_url", "git_ref", "copy_for_each_run", "standing")
     list_select_related = ("project", "allowed_by", "git_by")
     actions = ("allow_folders",)
 

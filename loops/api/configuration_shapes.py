@@ -28,7 +28,7 @@ def _reason(*, required: bool = False) -> serializers.CharField:
 
 
 class WorkspaceChange(Strict, serializers.ModelSerializer):
-    """A folder that agents may work in, or a repository on a server."""
+    """A folder that agents may work in, a commit of its repository, or a repository on a server."""
 
     path = RawText(required=False, allow_blank=True, help_text="Absolute; empty: a fresh empty folder for every task.")
     git_url = RawText(
@@ -37,7 +37,12 @@ class WorkspaceChange(Strict, serializers.ModelSerializer):
         max_length=400,
         help_text="Instead of a path: https, without credentials. Superusers only.",
     )
-    git_ref = RawText(required=False, allow_blank=True, max_length=250, help_text="A branch, a tag or a commit.")
+    git_ref = RawText(
+        required=False,
+        allow_blank=True,
+        max_length=250,
+        help_text="A branch, a tag or a commit; with a path: of the repository in that folder.",
+    )
     git_token_env = RawText(
         required=False, allow_blank=True, max_length=100, help_text="Name of a variable of the worker. Superusers only."
     )

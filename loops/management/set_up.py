@@ -33,7 +33,7 @@ from loops.services.model_configs import MODELS
 from loops.services.people import NotPossible
 from loops.services.policy_settings import POLICIES
 from loops.workspaces import copies
-from loops.workspaces.configured import WORKSPACES
+from loops.workspaces.configured import FETCHED, WORKSPACES
 
 Options = dict[str, Any]
 Declare = Callable[[argparse.ArgumentParser], None]
@@ -227,7 +227,7 @@ def declare_workspace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="WORD", help="without any, all are listed")
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
     parser.add_argument("--git", metavar="URL", help="instead of a folder: a repository on a server. Superusers only")
-    parser.add_argument("--ref", help="its branch, tag or commit")
+    parser.add_argument("--ref", help="its branch, tag or commit; with a folder: of the repository there")
     parser.add_argument("--token-env", metavar="NAME", help="variable of the worker that holds a token for it")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--in-place", action="store_true", help="let runs change the folder itself, not copies of it")
@@ -265,7 +265,7 @@ def workspace(command: TerminalCommand, options: Options) -> None:
     else:
         row = WORKSPACES.make(actor=actor, project=project, given={"name": name, **given}, allow=options["allow"])
     command.stdout.write(described(row))
-    if row.git_url and any(value is not None for value in stated.values()):
+    if row.is_fetched and FETCHED & set(given):
         command.stdout.write(f"A worker fetches it; agentops setup {row.name} says what came of that.")
     if obstacle := copies.obstacle(row) or copies.missing(row.path):
         command.stderr.write(obstacle)
@@ -288,7 +288,7 @@ def _asked(words: list[str], *, has_source: bool = False) -> tuple[str, str, str
 def described(row: Workspace) -> str:
     """A workspace in one line."""
     how = "runs work on copies of it" if row.copy_for_each_run else "runs change it in place"
-    source = f"{row.git_url} at {row.git_ref or 'its own branch'}" if row.git_url else row.path
+    source = f"{row.source} at {row.git_ref or 'its own branch'}" if row.is_fetched else row.path
     return f"{row.name}: {f'{source}, {how}' if source else 'an empty folder for each run'}"
 
 

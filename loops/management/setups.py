@@ -81,9 +81,9 @@ def _several(options: dict[str, Any], name: str, none: str) -> list[str] | None:
 
 
 def _show(command: TerminalCommand, row: Workspace) -> None:
-    if row.git_url:
+    if row.is_fetched:
         last = row.latest(Setup.Kind.FETCH)
-        command.stdout.write(f"repository: {row.git_url}, {_outcome(last) if last is not None else 'not fetched yet'}")
+        command.stdout.write(f"repository: {row.source}, {_outcome(last) if last is not None else 'not fetched yet'}")
     command.stdout.write(f"set-up: {row.setup_command or 'none'}")
     command.stdout.write(f"tests: {row.test_command or 'none'}")
     for line in variables.lines(row.variables):

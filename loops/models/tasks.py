@@ -19,7 +19,8 @@ class Workspace(models.Model):
     """A folder that the tools of a task may work in. ``path`` is absolute and lies on every worker machine.
 
     Instead of it, ``git_url`` names a repository on a server, of which ``git_ref`` is fetched. ``git_token_env`` is the
-    name of a variable of the worker; its value is stored nowhere. A superuser lets it be fetched (ADR 0068).
+    name of a variable of the worker; its value is stored nowhere. A superuser lets it be fetched (ADR 0068). With a
+    ``path``, ``git_ref`` is of the repository there.
     ``allowed_*`` say which folder outside the roots a superuser opened to the project, and in which use (ADR 0036).
     ``setup_command``, ``test_command`` and ``variables`` are stated on the workspace's page; ``network_*`` say which
     hosts a superuser let the set-up reach, and ``secret_names`` which variables of the worker it gets. Both end when
@@ -112,6 +113,11 @@ class Workspace(models.Model):
     def source(self) -> str:
         """What runs get copies of; "" where they begin with an empty folder."""
         return self.path or self.git_url
+
+    @property
+    def is_fetched(self) -> bool:
+        """Do runs get a commit of a repository, on a server or in the folder, instead of files as they lie?"""
+        return bool(self.git_url or (self.path and self.git_ref))
 
     def latest(self, kind: str) -> Any:
         """Its latest set-up or fetch (``Setup.Kind``), however that went; None where there is none."""

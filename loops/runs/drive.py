@@ -57,7 +57,7 @@ from loops.storage.context_windows import learn_window
 from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.storage.turns import PgTurns
-from loops.workspaces.copies import missing, prepare
+from loops.workspaces.copies import missing, prepare, where
 from loops.workspaces.folder_copy import WorkspaceElsewhere, WorkspaceUnusable, meanwhile
 
 log = logging.getLogger(__name__)
@@ -269,7 +269,7 @@ def _equipped(started: f.RunStarted, run: Run, store: journal.PgJournal, *, keep
 def _is_used(run: Run) -> bool:
     """Did another run work in the folder that this one has or copied, around it or in it? What it left there is no
     person's (ADR 0052)."""
-    place = Path(run.copied_from or run.workspace_path)
+    place = Path(where(run).source or run.workspace_path)
     around = Q(workspace_path__in=[str(place), *map(str, place.parents)])
     inside = Q(workspace_path__startswith=f"{place}/")
     return Run.objects.filter(around | inside).exclude(pk=run.pk).exists()

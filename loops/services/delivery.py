@@ -80,7 +80,7 @@ def obstacle(run: Run) -> str:
     place = copies.where(run)
     if not place.own:
         return "The run worked in the folder itself: its changes are there."
-    if "://" in place.source:
+    if place.is_of_a_server:
         return sources.TAKE_THE_PATCH
     if not place.source:
         return "The run began with an empty folder: there is none to apply its result to."

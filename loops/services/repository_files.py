@@ -18,7 +18,6 @@ from loops.services import access, audit, setups
 from loops.services.people import NotPossible
 from loops.workspaces import copies, repository_file, sources
 from loops.workspaces.repository_file import NAME, Declared, Unusable
-from loops.workspaces.setups import folder as folder_of
 
 ACCEPT = f"accept the {NAME} of a workspace"
 ALLOW = "say which hosts a set-up may reach"
@@ -109,10 +108,7 @@ class RepositoryFile:
 
 def look(workspace: Workspace) -> RepositoryFile:
     """How it stands now. Raises nothing, and changes nothing."""
-    folder = workspace.path
-    if workspace.git_url:
-        fetched = sources.fetched(workspace)
-        folder = str(folder_of(fetched)) if fetched is not None else ""
+    folder = sources.looked_at(workspace)
     if not folder or copies.closed(workspace):
         return RepositoryFile(workspace, is_here=False)
     try:

@@ -21,7 +21,7 @@ from loops.workspaces import variables as environment
 
 LONGEST_COMMAND = 4_000
 LONGEST_TESTS = 2_000
-NOTHING_TO_FETCH = "Its source is no repository on a server: state the address of one first."
+NOTHING_TO_FETCH = "Its source is no repository on a server and no branch, tag or commit of a folder: state one first."
 NOT_FETCHED = "Its repository was not fetched yet. Fetch it first."
 NOTHING_TO_RUN = "The workspace has no set-up command. State one first."
 UNDER_WAY = "It is under way already."
@@ -135,7 +135,7 @@ def run(*, actor: Any, workspace: Workspace) -> Setup:
     require(actor, workspace.project, OPERATE, what="run the set-up of a workspace")
     if not workspace.setup_command:
         raise NotPossible(NOTHING_TO_RUN)
-    if workspace.git_url and sources.fetched(workspace) is None:
+    if workspace.is_fetched and sources.fetched(workspace) is None:
         raise NotPossible(NOT_FETCHED)
     if why := copies.refusal(workspace):
         raise NotPossible(why)
@@ -148,7 +148,7 @@ def run(*, actor: Any, workspace: Workspace) -> Setup:
 def fetch(*, actor: Any, workspace: Workspace) -> Setup:
     """Order that its repository is fetched. Raises NotAllowed or NotPossible."""
     require(actor, workspace.project, OPERATE, what="fetch the repository of a workspace")
-    if not workspace.git_url:
+    if not workspace.is_fetched:
         raise NotPossible(NOTHING_TO_FETCH)
     if why := copies.refusal(workspace):
         raise NotPossible(why)

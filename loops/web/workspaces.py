@@ -20,7 +20,7 @@ from loops.services import setups as service
 from loops.services.access import NotAllowed
 from loops.services.people import NotPossible
 from loops.web import access, diffs
-from loops.workspaces import copies, detection, variables
+from loops.workspaces import copies, detection, sources, variables
 
 EARLIER = 5
 LOOKS = {"ready": "good", "failed": "bad", "stopped": "bad", "lost": "bad", "waiting": "wait", "running": "wait"}
@@ -60,12 +60,12 @@ def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
                 messages.warning(request, line)
             messages.success(request, "Saved.")
             return redirect("workspace", row.pk)
-    elif may_change and not refused and row.path and not (row.setup_command or row.test_command):
-        found = detection.look(row.path)
+    elif may_change and not (refused or row.setup_command or row.test_command) and (at := sources.looked_at(row)):
+        found = detection.look(at)
         draft |= {"command": found.setup, "tests": found.tests}
         draft |= {"hosts": "\n".join(found.hosts)} if request.user.is_superuser else {}
     context = {**_live(request, row), "draft": draft, "refused": refused, "found": found, "may_change": may_change}
-    context["fetch"] = _live(request, row, Setup.Kind.FETCH) if row.git_url else None
+    context["fetch"] = _live(request, row, Setup.Kind.FETCH) if row.is_fetched else None
     standing = repository_files.look(row)
     context |= {"toml": standing, "toml_diff": diffs.parse(standing.diff)}
     return render(request, "loops/workspace.html", context, status=status)
@@ -146,7 +146,7 @@ def _live(request: HttpRequest, row: Workspace, kind: Setup.Kind = Setup.Kind.SE
     return {
         "workspace": row,
         "kind": kind.value,
-        "can_run": row.git_url if kind == Setup.Kind.FETCH else row.setup_command,
+        "can_run": row.is_fetched if kind == Setup.Kind.FETCH else row.setup_command,
         "setup": setups[0] if setups else None,
         "look": LOOKS[setups[0].state] if setups else "",
         "earlier": [(one, LOOKS[one.state]) for one in setups[1:]],

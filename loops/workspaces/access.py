@@ -39,9 +39,18 @@ def refusal_to_fetch(actor: Any, draft: Workspace) -> str:
     return sources.ONLY_A_SUPERUSER
 
 
+def faults_here(draft: Workspace) -> dict[str, str]:
+    """Why no commit could be fetched from the folder that ``draft`` names, by field, where that is stated anew. Asked
+    after who may use it: what a repository has is not for everybody."""
+    same = Workspace.objects.filter(pk=draft.pk, path=draft.path, git_ref=draft.git_ref)
+    return {} if not draft.is_fetched or same.exists() else sources.faults_here(draft)
+
+
 def detail(workspace: Workspace) -> dict[str, Any]:
     """What the audit log keeps of one."""
     found = {"workspace": workspace.name, "path": workspace.path, "in_place": not workspace.copy_for_each_run}
+    if workspace.git_ref and not workspace.git_url:
+        found |= {"ref": workspace.git_ref}
     if workspace.git_url:
         found |= {"url": workspace.git_url, "ref": workspace.git_ref, "token": workspace.git_token_env}
     return found
@@ -53,10 +62,10 @@ def record(actor: Any, workspace: Workspace, *, open_to_agents: bool, fetch: boo
     audit.record("workspace.changed", actor=actor, project=workspace.project, detail=detail(workspace))
     if workspace.git_url and not workspace.may_be_fetched:
         sources.allow(actor, workspace)
-    if fetch and workspace.git_url:
-        sources.order(workspace, actor)
     if open_to_agents and workspace.path:
         allow(actor, workspace)
+    if fetch and workspace.is_fetched:
+        sources.order(workspace, actor)
 
 
 def allow(actor: Any, workspace: Workspace) -> str:

@@ -1,7 +1,8 @@
 """A result as a commit on a branch of its own: what HEAD has, with the run's changes. Work tree, index, HEAD stay.
 
-Nothing is taken over where the last commit has something else than the run began with: what was not committed when the
-copy was taken would become a part of the commit, or be undone by it. Bytes go in as they lie.
+A run that began with a commit goes on from that one, wherever HEAD is by now. Else nothing is taken over where the last
+commit has something else than the run began with: what was not committed when the copy was taken would become a part
+of the commit, or be undone by it. Bytes go in as they lie.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -24,7 +26,7 @@ from loops.tools.protected_paths import protecting
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.snapshots import FOLDER, NOTHING, hash_of
 from loops.tools.workspace import Workspace
-from loops.workspaces import patch
+from loops.workspaces import copies, patch
 from loops.workspaces.changed_files import ChangedFile, described
 from loops.workspaces.delivery import LEADS_OUT, may_lead_out
 from loops.workspaces.git import repository as git
@@ -35,6 +37,10 @@ from loops.workspaces.git.trees import FOLDER as GIT_FOLDER
 WRITTEN_TO = (git.OBJECTS, f".git/{git.BRANCHES}")
 UNCOMMITTED = (
     "the last commit has it otherwise than the run found it. Commit your own changes first, or merge the patch by "
+    "`git am --3way`"
+)
+UNLIKE = (
+    "the commit has it otherwise than the run found it, as where git converts the ends of lines: merge the patch by "
     "`git am --3way`"
 )
 OF_GIT = "git would obey it, or keeps such a name for itself"
@@ -52,7 +58,8 @@ _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *r
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``steps`` are the paths that would be in the commit as the run left them, and none where it is there already;
+    """``parent`` is where the run began if ``is_of_a_commit``, else where HEAD is, or "" before the first commit.
+    ``steps`` are the paths that would be in the commit as the run left them, and none where it is there already;
     ``files`` are the same as people compare them. ``conflicts`` and ``obeyed`` as in ``delivery.Plan``."""
 
     folder: str
@@ -64,6 +71,7 @@ class Plan:
     conflicts: tuple[tuple[str, str], ...]
     obeyed: tuple[str, ...]
     left_out: tuple[str, ...]
+    is_of_a_commit: bool = False
 
     @property
     def digest(self) -> str:
@@ -78,10 +86,12 @@ class Plan:
 
 @dataclass(slots=True)
 class _Draft:
-    """``objects`` are the bodies of blobs by name, ``kept`` the changes that are in the tree."""
+    """``objects`` are the bodies of blobs by name, ``kept`` the changes that are in the tree. ``unlike`` is said of
+    what the tree has otherwise than the run began with."""
 
     tree: Tree
     contents: Mapping[str, bytes]
+    unlike: str
     objects: dict[str, bytes] = field(default_factory=dict)
     kept: list[tuple[FileChange, Entry | None]] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
@@ -104,7 +114,7 @@ class _Draft:
             self.ignored.append(printable(change.path))
             return
         if not _same(now, before, keeps_mode):
-            raise Obstructed(UNCOMMITTED)
+            raise Obstructed(self.unlike)
         if after is not None and after.mode == LINK and PurePosixPath(change.path).name.casefold() in _LINKS_REFUSED:
             raise Obstructed(OF_GIT)
         if after is not None and after.is_file and (how := found.converts(change.path)):
@@ -159,11 +169,12 @@ def branch_of(run: Run) -> str:
 
 def plan(found: patch.Portable, folder: str, run: Run) -> Plan:
     """What a commit would be now. Raises Unusable, PathRefused or OSError."""
-    branch = branch_of(run)
+    branch, began_with = branch_of(run), copies.where(run).commit
     with Workspace(folder, _OURS, order="look") as workspace, git.opened(workspace.beneath) as repository:
         head, there = repository.head(), repository.resolve(f"{git.BRANCHES}/{branch}")
         _refuse_branch(repository, head, branch)
-        draft = _drafted(found, repository, repository.tree_of(head.commit) if head.commit else "")
+        parent = began_with or head.commit
+        draft = _drafted(found, repository, parent, is_of_a_commit=bool(began_with))
         tree = draft.tree.written({})
         if there and not draft.conflicts and repository.tree_of(there) != tree:
             raise git.Unusable(writer.TAKEN.format(branch))
@@ -173,13 +184,14 @@ def plan(found: patch.Portable, folder: str, run: Run) -> Plan:
     return Plan(
         folder,
         branch,
-        head.commit,
+        parent,
         tree,
         () if there else tuple(one.path for one in draft.changes),
         tuple(described(draft.changes)),
         tuple(draft.conflicts),
         tuple(printable(one.path) for one in draft.changes if protecting(one.path, _OURS.protected)),
         (*found.left_out, *ignored),
+        bool(began_with),
     )
 
 
@@ -188,8 +200,8 @@ def write(order: Delivery, found: patch.Portable, workspace: Workspace) -> tuple
     rows, key = order.plan or {}, order.pk.hex
     try:
         with git.opened(workspace.beneath) as repository:
-            parent = rows["parent"]
-            draft, trees = _drafted(found, repository, repository.tree_of(parent) if parent else ""), dict[str, bytes]()
+            is_of_a_commit, trees = bool(copies.where(order.run).commit), dict[str, bytes]()
+            draft = _drafted(found, repository, rows["parent"], is_of_a_commit=is_of_a_commit)
             if draft.tree.written(trees) != rows["tree"] or draft.conflicts:
                 return "", ANOTHER
             commit = _commit(order, rows)
@@ -211,13 +223,16 @@ def _refuse_branch(repository: git.Repository, head: git.Head, branch: str) -> N
         raise git.Unusable(writer.PART_OF_A_NAME.format(above, branch))
 
 
-def _drafted(found: patch.Portable, repository: git.Repository, had: str) -> _Draft:
-    """The tree ``had`` with the changes. Raises Unusable, NoPatch or OSError."""
+def _drafted(found: patch.Portable, repository: git.Repository, parent: str, *, is_of_a_commit: bool) -> _Draft:
+    """The tree of ``parent`` with the changes. Raises Unusable, NoPatch or OSError."""
+    had = repository.tree_of(parent) if parent else ""
     changes = [one for one in found.changes if {one.before, one.after} - {NOTHING, FOLDER}]
-    draft = _Draft(Tree(lambda name: repository.read(name, "tree"), had), found.contents())
+    tree = Tree(lambda name: repository.read(name, "tree"), had)
+    draft = _Draft(tree, found.contents(), UNLIKE if is_of_a_commit else UNCOMMITTED)
     texts = [one for one in changes if PurePosixPath(one.path).name in rules.FILES]
     left = {one.path: draft.contents.get(hash_of(one.after), b"") for one in texts}
-    with rules.of(repository, [one.path for one in changes], left) as its_rules:
+    in_it = partial(_text_of, repository, Tree(lambda name: repository.read(name, "tree"), had))
+    with rules.of(repository, [one.path for one in changes], left, in_it if is_of_a_commit else None) as its_rules:
         for change in changes:
             try:
                 draft.take(change, its_rules)
@@ -225,6 +240,15 @@ def _drafted(found: patch.Portable, repository: git.Repository, had: str) -> _Dr
                 draft.conflicts.append((printable(change.path), str(error)))
     draft.put()
     return draft
+
+
+def _text_of(repository: git.Repository, tree: Tree, path: str) -> bytes:
+    """A file of rules of the commit; "" where git would read none there either. Raises Unusable."""
+    try:
+        found = tree.find(_parts(path))
+    except Obstructed:
+        return b""
+    return repository.read(found.name, "blob") if found is not None and found.is_file else b""
 
 
 def _commit(order: Delivery, rows: Mapping[str, Any]) -> bytes:

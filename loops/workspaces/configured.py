@@ -10,7 +10,7 @@ from loops.services.configuration import Kind, Unfit
 from loops.tools.workspace_roots import plain
 from loops.workspaces import access, sources
 
-FETCHED = frozenset({"git_url", "git_ref", "git_token_env"})
+FETCHED = frozenset({"path", "git_url", "git_ref", "git_token_env"})
 
 
 class Workspaces(Kind):
@@ -28,6 +28,8 @@ class Workspaces(Kind):
             raise Unfit({"git_url": why})
         if refused := access.refusal_to_save(actor, row, allow=allow):
             raise Unfit({"path": refused})
+        if faults := access.faults_here(row):
+            raise Unfit(faults)
         return allow
 
     def affected(self, row: Workspace) -> Iterable[Project]:

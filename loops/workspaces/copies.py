@@ -50,7 +50,7 @@ def beside(workspace: Workspace) -> str:
 
 def closed(workspace: Workspace) -> str:
     """Why the folder is not open to the project, whatever else it uses; "" when it is."""
-    if workspace.git_url:
+    if workspace.git_url or (workspace.git_ref and sources.closed(workspace)):
         return sources.closed(workspace)
     if not workspace.path:
         return ""
@@ -77,18 +77,30 @@ def obstacle(workspace: Workspace) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The folder with what a run changed: ``own`` is one of its own, ``source`` what that is a copy of, or ""."""
+    """The folder with what a run changed: ``own`` is one of its own, ``source`` what that is a copy of, or "", and
+    ``commit`` the one of that, or "" for what lay there."""
 
     path: str
     own: bool
     source: str
+    commit: str = ""
+
+    @property
+    def is_of_a_server(self) -> bool:
+        """Is there no folder that its result could go to?"""
+        return "://" in self.source
 
 
 def where(run: Run) -> Where:
     """Nothing is looked at: the folder may be on another machine."""
     workspace, own = run.task.workspace, Path(run.workspace_path).name == str(run.pk)
-    source = run.copied_from or (workspace.path if workspace is not None else "")
-    return Where(run.workspace_path, own, plain(source) if own and source else "")
+    path = workspace.path if workspace is not None else ""
+    if not own or not (run.copied_from or path):
+        return Where(run.workspace_path, own, "")
+    if run.copied_from in ("", path):
+        return Where(run.workspace_path, own, plain(path))
+    source, commit = sources.commit_of(run.copied_from)
+    return Where(run.workspace_path, own, plain(source), commit)
 
 
 def prepare(run: Run) -> str:
@@ -223,16 +235,20 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def existing(workspace: Workspace, run: Run | None = None) -> Path:
-    """The folder of the workspace, for ``run``. Raises WorkspaceUnusable or -Elsewhere."""
-    path = Path(workspace.path)
-    if not workspace.git_url and not path.is_absolute():
+    """The folder that ``run`` gets a copy of, or works in. Raises WorkspaceUnusable or -Elsewhere."""
+    if not workspace.git_url and not Path(workspace.path).is_absolute():
         raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not absolute: {workspace.path}")
     if said := refusal(workspace):
         if run is not None:
             _record_refusal(run, workspace, said)
         raise WorkspaceElsewhere(said)
-    if workspace.git_url:
-        return sources.ready(workspace, run)
+    found = Path() if workspace.git_url else folder_here(workspace)
+    return sources.ready(workspace, run) if workspace.is_fetched else found
+
+
+def folder_here(workspace: Workspace) -> Path:
+    """The folder at its path, if AgentOps can use it on this machine. Raises WorkspaceUnusable or -Elsewhere."""
+    path = Path(workspace.path)
     if said := permissions.lacking(path, change=not workspace.copy_for_each_run):
         raise WorkspaceUnusable(said)
     try:
@@ -257,11 +273,14 @@ def _remember(run: Run, folder: Path) -> str:
     path = str(folder)
     if run.workspace_path != path:
         workspace = run.task.workspace
-        run.workspace_path, run.copied_from = path, _origin(workspace, folder) if workspace is not None else ""
+        run.workspace_path, run.copied_from = path, _origin(run, workspace, folder)
         Run.objects.filter(pk=run.pk).update(workspace_path=path, copied_from=run.copied_from)
     return path
 
 
-def _origin(workspace: Workspace, folder: Path) -> str:
-    """The folder, or the repository and its commit, of which ``folder`` is a copy."""
-    return f"{workspace.git_url}@{sources.commit_in(folder)}" if workspace.git_url else workspace.path
+def _origin(run: Run, workspace: Workspace | None, folder: Path) -> str:
+    """What ``folder`` is a copy of. That of a fork holds what another run made of it, other commits among that."""
+    if workspace is None:
+        return ""
+    fork = Fork.objects.filter(run=run).select_related("parent").first() if workspace.is_fetched else None
+    return fork.parent.copied_from if fork is not None else sources.origin(workspace, folder)

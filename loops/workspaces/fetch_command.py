@@ -1,4 +1,4 @@
-"""The command that fetches a repository in the sandbox, and what its failures mean (SPEC I7, S3, ADR 0068).
+"""The commands that fetch a repository in the sandbox, and what their failures mean (SPEC I7, S3, ADR 0068).
 
 git runs there as it does for a person who has no settings: without hooks, filters, submodules or other protocols.
 """
@@ -18,22 +18,40 @@ from loops.models import Workspace
 from loops.tools.limits import Limits
 from loops.tools.sandbox.network.proxy import NEVER, NOT_NAMED
 from loops.tools.sandbox.runner import Job
+from loops.workspaces.folder_copy import MAX_BYTES, MAX_FILES
 
 LIMITS = replace(Limits(), protected=())
 """What steers agents stays as it is committed: people wrote it, as in any folder of theirs."""
 AUTHORIZATION = "SOURCE_AUTHORIZATION"
 USER = "x-access-token"
 WHY_CHARS = 300
-_SCRIPT = r"""
+OF_A_FOLDER = replace(
+    LIMITS,
+    workspace_bytes=LIMITS.workspace_bytes + MAX_BYTES,
+    workspace_files=LIMITS.workspace_files + MAX_FILES,
+)
+"""The copy of the person's objects lies there as well, until the commit is out of it."""
+_GIT = r"""
 set -euo pipefail
-url=$1 ref=$2 authorization=${SOURCE_AUTHORIZATION-}
-unset SOURCE_AUTHORIZATION
-export GIT_ALLOW_PROTOCOL="${url%%:*}" GIT_LFS_SKIP_SMUDGE=1
+export GIT_LFS_SKIP_SMUDGE=1
 git() {
   command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.protectHFS=true -c core.protectNTFS=true \
     -c submodule.recurse=false -c gc.auto=0 -c maintenance.auto=false -c advice.detachedHead=false \
     -c http.lowSpeedLimit=1 -c http.lowSpeedTime=300 ${SSL_CERT_FILE:+-c "http.sslCAInfo=$SSL_CERT_FILE"} "$@"
 }
+"""
+_OUT = r"""
+git checkout -q --detach "$at"
+git log -1 --no-show-signature --format='Fetched %H of %cs: %s'
+if [ -e .gitmodules ]; then echo "Submodules are not fetched: their folders are empty."; fi
+if git grep -q -e filter=lfs HEAD -- ':(glob)**/.gitattributes'; then
+  echo "Files in Git LFS are not fetched: pointers to them lie in their place."
+fi
+"""
+_FROM_A_SERVER = r"""
+url=$1 ref=$2 authorization=${SOURCE_AUTHORIZATION-}
+unset SOURCE_AUTHORIZATION
+export GIT_ALLOW_PROTOCOL="${url%%:*}"
 ask() {
   if [ -z "$authorization" ]; then git "$@"; return; fi
   GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_1="http.$url.extraHeader" GIT_CONFIG_VALUE_1="Authorization: $authorization" \
@@ -57,22 +75,38 @@ elif [ ${#what} -lt 40 ] || ! fetch --no-tags --depth=1 -- "$url" "$what"; then
   fetch -- "$url" '+refs/heads/*:refs/remotes/origin/*' '+refs/tags/*:refs/tags/*'
   at=$(git rev-parse --verify -q "$what^{commit}") || { echo "It has no commit $what." >&2; exit 3; }
 fi
-git checkout -q --detach "$at"
-git log -1 --no-show-signature --format='Fetched %H of %cs: %s'
-if [ -e .gitmodules ]; then echo "Submodules are not fetched: their folders are empty."; fi
-if git grep -q -e filter=lfs HEAD -- ':(glob)**/.gitattributes'; then
-  echo "Files in Git LFS are not fetched: pointers to them lie in their place."
-fi
+"""
+_FROM_A_FOLDER = r"""
+what=$1 from=$PWD/.git/source.git
+export GIT_ALLOW_PROTOCOL=file
+git init -q .
+git init -q --bare "$from"
+rm -rf "$from/objects"
+mv objects "$from/objects"
+if [ -e shallow ]; then mv shallow "$from/shallow"; fi
+at=$(git -C "$from" rev-parse --verify -q "$what^{commit}") || { echo "It has no commit $what." >&2; exit 3; }
+git -C "$from" update-ref refs/heads/source "$at"
+git fetch -q --no-tags --no-recurse-submodules --no-auto-gc --depth=1 -- "file://$from" refs/heads/source
+rm -rf "$from" .git/FETCH_HEAD
 """
 _REFUSED = re.compile(r"Authentication failed|could not read (Username|Password)|returned error: 40[13]|HTTP 40[13]")
-_MISSING = re.compile(r"repository '.*' not found|returned error: 404|HTTP 404")
-_EMPTY = re.compile(r"couldn't find remote ref HEAD")
+_MEANS = (
+    (
+        r"repository '.*' not found|returned error: 404|HTTP 404",
+        "The server has no such repository, or does not show it to this token.",
+    ),
+    (r"couldn't find remote ref HEAD", "The repository is empty, or its server names no branch: state one."),
+    (
+        r"unable to read [0-9a-f]{40}|bad (object|tree|blob) |missing (tree|blob)|[Cc]ould not (read|parse) ",
+        "The repository does not have all of this commit itself, as in a partial clone: `git fsck` says more.",
+    ),
+)
 
 
 def job(workspace: Workspace, network: str, run: str, environ: Mapping[str, str] = os.environ) -> Job:
     """The token goes to git by its environment, in this one command, in which no code of the repository runs. Raises
     ValueError with a sentence where the worker has none."""
-    words = ("/bin/bash", "-c", _SCRIPT, "fetch", workspace.git_url, workspace.git_ref)
+    words = ("/bin/bash", "-c", _GIT + _FROM_A_SERVER + _OUT, "fetch", workspace.git_url, workspace.git_ref)
     variables = {}
     if name := workspace.git_token_env:
         token = environ.get(name, "").strip()
@@ -83,6 +117,12 @@ def job(workspace: Workspace, network: str, run: str, environ: Mapping[str, str]
         masking.learn({name: token, f"{name}_ENCODED": encoded}, configured=True)
         variables[AUTHORIZATION] = f"Basic {encoded}"
     return Job(words, LIMITS.command_max_s, environment=variables, network=network, run=run)
+
+
+def job_of_a_folder(commit: str, run: str) -> Job:
+    """In the folder that it runs in lie the objects of the repository, as ``local_repository.copy`` left them."""
+    words = ("/bin/bash", "-c", _GIT + _FROM_A_FOLDER + _OUT, "fetch", commit)
+    return Job(words, LIMITS.command_max_s, run=run)
 
 
 def reason(workspace: Workspace, log: str, requests: Iterable[Mapping[str, Any]], killed: str) -> str:
@@ -98,10 +138,8 @@ def reason(workspace: Workspace, log: str, requests: Iterable[Mapping[str, Any]]
         if not (name := workspace.git_token_env):
             return "The server wants to know who asks: name the variable of a token that may read it."
         return f"The server refuses the token in {name}, or it may not read this repository."
-    if _MISSING.search(log):
-        return "The server has no such repository, or does not show it to this token."
-    if _EMPTY.search(log):
-        return "The repository is empty, or its server names no branch: state one."
+    if said := next((said for words, said in _MEANS if re.search(words, log)), ""):
+        return said
     failed = [one for one in requests if one["why_not"]]
     if failed:
         return f"{failed[0]['host']} could not be reached: {failed[0]['why_not']}."

@@ -34,8 +34,9 @@ from loops.tools.sandbox.network.proxy import Proxy, Request
 from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome, run_inside
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import CACHES, Workspace
-from loops.workspaces import copies, fetch_command, setup_failure, setups, sources, variables
-from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
+from loops.workspaces import copies, fetch_command, local_repository, setup_failure, setups, sources, variables
+from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
+from loops.workspaces.git.repository import Unusable
 
 logger = logging.getLogger(__name__)
 SECONDS = Limits().command_max_s
@@ -140,8 +141,7 @@ def _made(work: Path) -> Path:
 
 def _build(setup: Setup, work: Path, log: _Log) -> None:
     workspace, level = setup.workspace, sandbox_level()
-    if level.level <= FILES_ONLY:
-        raise Failed(f"Commands are refused here: {level.warning}")
+    _refuse_without_commands()
     if setup.hosts and level.level < FULL:
         raise Failed(f"It may reach {', '.join(setup.hosts)}, but {NO_NETWORK}.")
     if setup.secrets and level.level < FULL:
@@ -166,14 +166,12 @@ def _build(setup: Setup, work: Path, log: _Log) -> None:
 
 def _fetch(setup: Setup, work: Path, log: _Log) -> None:
     workspace = setup.workspace
-    if why := sources.closed(workspace):
+    if why := copies.closed(workspace):
         raise Failed(f"It is not fetched: {why}.")
-    if sandbox_level().level < FULL:
-        raise Failed(f"It reaches {', '.join(setup.hosts)}, but {NO_NETWORK}.")
-    job = fetch_command.job(workspace, str(_network(work)), f"fetch {setup.pk}")
-    setup.command, setup.hosts = setups.words_of_fetch(workspace), [str(sources.host_of(workspace.git_url))]
+    setup.command = setups.words_of_fetch(workspace)
+    setup.hosts = [str(sources.host_of(workspace.git_url))] if workspace.git_url else []
     Setup.objects.filter(pk=setup.pk).update(command=setup.command, hosts=setup.hosts)  # as it is stated now
-    outcome = asyncio.run(_run(setup, work, log, job, fetch_command.LIMITS))
+    outcome = (_from_server if workspace.git_url else _from_folder)(setup, work, log)
     log.tell_of(outcome)
     commit = sources.commit_in(work)
     if (finished := outcome.finished).exit_code or not commit:
@@ -184,6 +182,36 @@ def _fetch(setup: Setup, work: Path, log: _Log) -> None:
             raise Failed(f"It is too large: {why}.")
     _tell(setup, log, setups.COMES_WITHIN)
     _succeed(setup, log, key=commit, **_keep(setup, work, {}))
+
+
+def _from_server(setup: Setup, work: Path, log: _Log) -> Outcome:
+    if sandbox_level().level < FULL:
+        raise Failed(f"It reaches {', '.join(setup.hosts)}, but {NO_NETWORK}.")
+    job = fetch_command.job(setup.workspace, str(_network(work)), f"fetch {setup.pk}")
+    return asyncio.run(_run(setup, work, log, job, fetch_command.LIMITS))
+
+
+def _from_folder(setup: Setup, work: Path, log: _Log) -> Outcome:
+    _refuse_without_commands()
+    folder = str(copies.folder_here(setup.workspace))
+    try:
+        commit = local_repository.commit_of(folder, setup.workspace.git_ref)
+        with meanwhile(lambda: _go_on(setup, log)):
+            local_repository.copy(folder, work)
+    except Unusable as error:
+        raise Failed(error.why) from None
+    job = fetch_command.job_of_a_folder(commit, f"fetch {setup.pk}")
+    return asyncio.run(_run(setup, work, log, job, fetch_command.OF_A_FOLDER))
+
+
+def _refuse_without_commands() -> None:
+    if (level := sandbox_level()).level <= FILES_ONLY:
+        raise Failed(f"Commands are refused here: {level.warning}")
+
+
+def _go_on(setup: Setup, log: _Log) -> None:
+    if not _tell(setup, log):
+        raise Failed("It was stopped.")
 
 
 def _succeed(setup: Setup, log: _Log, **found: Any) -> None:

@@ -126,7 +126,7 @@ def lose(setup: Setup) -> bool:
 
 def words_of_fetch(workspace: Workspace) -> str:
     """By which a fetch is known: another address, or another branch, is another one."""
-    return f"git fetch {workspace.git_url} {workspace.git_ref or 'HEAD'}"
+    return f"git fetch {workspace.git_url or workspace.path} {workspace.git_ref or 'HEAD'}"
 
 
 def order(workspace: Workspace, key: str = "", actor: Any = None, kind: Kind = Kind.SETUP) -> Setup | None:
@@ -140,7 +140,7 @@ def order(workspace: Workspace, key: str = "", actor: Any = None, kind: Kind = K
                 key=key,
                 command=words_of_fetch(workspace) if is_fetch else workspace.setup_command,
                 variables={} if is_fetch else workspace.variables,
-                hosts=[urlsplit(workspace.git_url).netloc] if is_fetch else workspace.granted_hosts,
+                hosts=_hosts(workspace) if is_fetch else workspace.granted_hosts,
                 secrets=[] if is_fetch else workspace.granted_secrets,
                 ordered_by=actor,
                 until=timezone.now() + COMES_WITHIN,
@@ -152,6 +152,10 @@ def order(workspace: Workspace, key: str = "", actor: Any = None, kind: Kind = K
             return setup
     except IntegrityError:
         return None
+
+
+def _hosts(workspace: Workspace) -> list[str]:
+    return [urlsplit(workspace.git_url).netloc] if workspace.git_url else []
 
 
 def end(setup: Setup, state: State, why_not: str = "", **more: Any) -> bool:

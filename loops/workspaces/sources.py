@@ -1,4 +1,5 @@
-"""Workspaces whose source is a repository on a server: which is fetched, and what a run gets (SPEC I7, ADR 0068)."""
+"""Workspaces whose source is a commit of a repository, on a server or in a folder: what is fetched, and what a run gets
+(SPEC I7, ADR 0068)."""
 
 from __future__ import annotations
 
@@ -15,10 +16,13 @@ from django.utils import timezone
 from loops.engine.text.truncation import shortened
 from loops.llm.endpoints.keys import NO_KEYS, OF_PROVIDERS
 from loops.models import Run, Setup, Workspace
+from loops.printable.text import printable
 from loops.services import audit
 from loops.tools.sandbox.network.hosts import Host, host
-from loops.workspaces import setups
+from loops.tools.sandbox.safe_paths import PathRefused
+from loops.workspaces import local_repository, setups
 from loops.workspaces.folder_copy import WorkspaceElsewhere
+from loops.workspaces.git.repository import Unusable
 
 FRESH = timedelta(minutes=1)
 """A run takes what was fetched at most that long before its task was submitted."""
@@ -35,6 +39,13 @@ NO_VARIABLE = "Give the name of a variable of the worker, like SHOP_TOKEN, not t
 NOT_BOTH = "A workspace has a folder or a repository, not both."
 COPIES_ONLY = "Runs work on copies of a repository: it is on a server."
 NEEDS_ADDRESS = "It belongs to the address of a repository."
+NEEDS_REPOSITORY = "It belongs to a repository: state its folder or its address."
+NOT_IN_PLACE = (
+    "Runs work on copies of a branch, tag or commit. To let them work in the folder itself, with what is checked out "
+    "there, leave that empty."
+)
+MOST_PATH = 450
+TOO_LONG = f"With a branch, tag or commit a path has at most {MOST_PATH} characters."
 ONLY_A_SUPERUSER = "Which repository is fetched, and with which token, is for a superuser to say."
 NOT_ALLOWED = "its repository was not allowed: a superuser has to save it under Admin > Workspaces"
 TAKE_THE_PATCH = "Its source is a repository on a server: take the patch, or push a branch with it yourself."
@@ -43,21 +54,49 @@ State, Kind = Setup.State, Setup.Kind
 
 def faults(row: Workspace) -> dict[str, str]:
     """What is wrong with a repository as people stated it, by field."""
-    if not row.git_url:
-        stated = {"git_ref": row.git_ref, "git_token_env": row.git_token_env}
-        return {field: NEEDS_ADDRESS for field, value in stated.items() if value}
     found = {}
+    if row.git_ref and _NO_REF.search(row.git_ref):
+        found["git_ref"] = NO_BRANCH
+    if not row.git_url:
+        return found | _faults_without_address(row)
     if row.path:
         found["git_url"] = NOT_BOTH
     elif said := _fault_of_address(row.git_url, with_token=bool(row.git_token_env)):
         found["git_url"] = said
     if not row.copy_for_each_run:
         found["copy_for_each_run"] = COPIES_ONLY
-    if row.git_ref and _NO_REF.search(row.git_ref):
-        found["git_ref"] = NO_BRANCH
     if row.git_token_env and not _is_a_variable(row.git_token_env):
         found["git_token_env"] = NO_VARIABLE
     return found
+
+
+def _faults_without_address(row: Workspace) -> dict[str, str]:
+    found = {"git_token_env": NEEDS_ADDRESS} if row.git_token_env else {}
+    if row.git_ref and not row.path:
+        found["git_ref"] = NEEDS_REPOSITORY
+    elif row.git_ref and not row.copy_for_each_run:
+        found["copy_for_each_run"] = NOT_IN_PLACE
+    elif row.git_ref and len(row.path) > MOST_PATH:
+        found["path"] = TOO_LONG
+    return found
+
+
+def faults_here(row: Workspace) -> dict[str, str]:
+    """Why the commit of a folder's repository could not be fetched now, by field; {} where nothing keeps it, or where
+    this machine cannot tell."""
+    if not row.is_fetched or row.git_url:
+        return {}
+    try:
+        local_repository.commit_of(row.path, row.git_ref)
+    except local_repository.NoSuchCommit as error:
+        return {"git_ref": error.why}
+    except Unusable as error:
+        return {"path": error.why}
+    except PathRefused as error:
+        return {"path": f"The repository in the folder cannot be read: {printable(str(error))}."}
+    except OSError:
+        return {}
+    return {}
 
 
 def _is_a_variable(name: str) -> bool:
@@ -86,8 +125,9 @@ def host_of(url: str) -> Host:
 
 
 def closed(workspace: Workspace) -> str:
-    """Why it is not fetched, for people; "" when it may be. Asked again right before: rows come by other doors too."""
-    if not workspace.may_be_fetched:
+    """Why it is not fetched, for people; "" when it may be. Asked again right before: rows come by other doors too. Who
+    may use a folder is asked elsewhere."""
+    if workspace.git_url and not workspace.may_be_fetched:
         return NOT_ALLOWED
     return " ".join(faults(workspace).values())
 
@@ -134,8 +174,39 @@ def ready(workspace: Workspace, run: Run | None = None) -> Path:
 
 
 def _is_fresh(found: Setup, submitted: datetime, workspace: Workspace) -> bool:
-    """A whole id is one commit for ever; a branch moves, and so may a tag."""
-    return found.ordered_at > submitted - FRESH or bool(COMMIT.fullmatch(workspace.git_ref))
+    """A whole id is one commit for ever; a branch moves, and so may a tag. Whoever commits in a folder submits a moment
+    later, so there it is looked whether it moved."""
+    if COMMIT.fullmatch(workspace.git_ref):
+        return True
+    if workspace.git_url:
+        return found.ordered_at > submitted - FRESH
+    return found.ordered_at > submitted or found.key == _now(workspace)
+
+
+def _now(workspace: Workspace) -> str:
+    try:
+        return local_repository.commit_of(workspace.path, workspace.git_ref)
+    except (Unusable, PathRefused, OSError):
+        return ""  # the fetch says why
+
+
+def looked_at(workspace: Workspace) -> str:
+    """The folder that shows what runs get: the latest that was fetched, or "" before the first; else its own."""
+    if not workspace.is_fetched:
+        return workspace.path
+    found = fetched(workspace)
+    return str(setups.folder(found)) if found is not None else ""
+
+
+def origin(workspace: Workspace, folder: Path) -> str:
+    """What ``folder`` is a copy of: a folder, or a repository and its commit."""
+    return f"{workspace.source}@{commit_in(folder)}" if workspace.is_fetched else workspace.path
+
+
+def commit_of(origin: str) -> tuple[str, str]:
+    """The folder or address in an ``origin``, and the commit; "" for that of a folder as it lay."""
+    source, _, commit = origin.rpartition("@")
+    return (source, commit) if source and COMMIT.fullmatch(commit) else (origin, "")
 
 
 def commit_in(folder: Path) -> str:

@@ -38,13 +38,18 @@ _SYMBOLIC_REFS = 5
 NOT_HERE = "The folder is not the top of a git repository: a commit needs one, a patch does not."
 ELSEWHERE = (
     "The folder is a linked worktree or a submodule, whose repository lies outside of it, where AgentOps does not "
-    "write. Take the patch."
+    "write."
 )
-FORMAT = "The repository keeps {} (a setting of it), which AgentOps does not write. Take the patch."
+FORMAT = "The repository keeps {} (a setting of it), which AgentOps does not know."
+TAKE_THE_PATCH = "Take the patch."
 
 
 class Unusable(Exception):
-    """No commit can be made in this repository; the message says why, and what to do instead."""
+    """No commit can be made in this repository; the message says ``why``, and what to do with a result ``instead``."""
+
+    def __init__(self, why: str, instead: str = "") -> None:
+        super().__init__(f"{why} {instead}".strip())
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +102,21 @@ class Repository:
         first = self.read(commit, "commit").split(b"\n", 1)[0].decode("ascii", "replace")
         return _commit_named(first.removeprefix("tree "))
 
+    def peeled(self, name: str) -> str:
+        """What the tag called ``name`` leads to, else ``name``. Raises Unusable."""
+        for _ in range(_SYMBOLIC_REFS):
+            if self.kind(name) != "tag":
+                break
+            first = self.read(name, "tag").split(b"\n", 1)[0].decode("ascii", "replace")
+            name = _commit_named(first.removeprefix("object "))
+        return name
+
     def read(self, name: str, kind: str) -> bytes:
-        """The body of a commit or tree. Raises Unusable where the repository does not have it."""
-        found = self._loose(name) or self._packs.read(name)
+        """The body of an object. Raises Unusable where the repository does not have it."""
+        found = self._object(name)
         if found is None:
-            what = f"The {kind} {name[:12]} is not in the repository itself"
-            raise Unusable(f"{what}: it is borrowed from another one, or was never fetched. Take the patch.")
+            why = f"The {kind} {name[:12]} is not in the repository itself: it is gone, borrowed or was never fetched."
+            raise Unusable(why, TAKE_THE_PATCH)
         its_kind, body = found
         if its_kind != kind or object_name(kind, body) != name:
             raise Unusable(f"The object {name[:12]} of the repository is damaged: `git fsck` says more.")
@@ -111,6 +125,14 @@ class Repository:
     def has(self, name: str) -> bool:
         """Any object, in the repository itself."""
         return self._packs.has(name) or self.folder.stat(f"{OBJECTS}/{name[:2]}/{name[2:]}") is not None
+
+    def kind(self, name: str) -> str:
+        """commit, tree, blob or tag; "" where the repository does not have it."""
+        found = self._object(name)
+        return found[0] if found is not None else ""
+
+    def _object(self, name: str) -> tuple[str, bytes] | None:
+        return self._loose(name) or self._packs.read(name)
 
     def _loose(self, name: str) -> tuple[str, bytes] | None:
         try:
@@ -163,7 +185,7 @@ def opened(folder: SafeDirectory) -> Iterator[Repository]:
         with ExitStack() as files:
             yield Repository(folder, Packs(folder, files))
     except Damaged as error:
-        raise Unusable(f"{error} Take the patch, or look with `git fsck`.") from None
+        raise Unusable(f"{error} `git fsck` says more.", TAKE_THE_PATCH) from None
 
 
 def object_name(kind: str, body: bytes) -> str:
@@ -176,7 +198,7 @@ def _refuse_others(folder: SafeDirectory) -> None:
     if status is None:
         raise Unusable(NOT_HERE)
     if stat.S_ISREG(status.st_mode) or (stat.S_ISDIR(status.st_mode) and folder.stat(".git/commondir") is not None):
-        raise Unusable(ELSEWHERE)
+        raise Unusable(ELSEWHERE, TAKE_THE_PATCH)
     for path in (".git", ".git/refs", ".git/refs/heads", OBJECTS):
         found = folder.stat(path)
         if found is None or not stat.S_ISDIR(found.st_mode):
@@ -194,16 +216,20 @@ def _refuse_formats(folder: SafeDirectory) -> None:
     if found.get(("core", "bare"), "").lower() in ("true", "yes", "on", "1"):
         raise Unusable("The repository is a bare one: it has no work tree that a run could have worked on a copy of.")
     if found.get(("core", "repositoryformatversion"), "0") not in ("0", "1"):
-        raise Unusable(FORMAT.format("a newer format"))
+        raise _unknown("a newer format")
     for (section, key), value in found.items():
         if section != "extensions":
             continue
         if key == "objectformat" and value.lower() != "sha1":
-            raise Unusable(FORMAT.format(f"its objects by {printable(shortened(value, _NAMED_CHARS))}"))
+            raise _unknown(f"its objects by {printable(shortened(value, _NAMED_CHARS))}")
         if key == "refstorage" and value.lower() != "files":
-            raise Unusable(FORMAT.format(f"its branches as {printable(shortened(value, _NAMED_CHARS))}"))
+            raise _unknown(f"its branches as {printable(shortened(value, _NAMED_CHARS))}")
         if key not in _KNOWN:
-            raise Unusable(FORMAT.format(f"the extension {printable(shortened(key, _NAMED_CHARS))}"))
+            raise _unknown(f"the extension {printable(shortened(key, _NAMED_CHARS))}")
+
+
+def _unknown(what: str) -> Unusable:
+    return Unusable(FORMAT.format(what), TAKE_THE_PATCH)
 
 
 def _checked(ref: str) -> str:

@@ -1,6 +1,7 @@
 """What git would leave out (.gitignore), and what it would pass through programs (.gitattributes).
 
-The rules are those of the work tree, as the run left them where it changed them. Attributes are read by libgit2 in a
+The rules are those of the work tree, or of the commit that the run began with, as the run left them where it changed
+them. Attributes are read by libgit2 in a
 folder of ours with nothing else in it, so neither settings nor programs of the repository are in reach.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
@@ -50,12 +51,23 @@ class Rules:
         return ""
 
 
+Had = Callable[[str], bytes]
+
+
 @contextmanager
-def of(repository: Repository, paths: Iterable[str], left: Mapping[str, bytes]) -> Iterator[Rules]:
-    """Those that say something about ``paths``. ``left``: files of rules as the run left them, by path."""
+def of(
+    repository: Repository, paths: Iterable[str], left: Mapping[str, bytes], had: Had | None = None
+) -> Iterator[Rules]:
+    """Those that say something about ``paths``. ``left``: files of rules as the run left them, by path; ``had`` gives
+    the others, where they are not those of the work tree."""
+
+    def there(path: str) -> bytes:
+        if had is None or path.startswith(".git/"):
+            return os.fsencode(repository.texts(path, MOST_BYTES))
+        return had(path)
 
     def read(path: str) -> bytes:
-        data = left[path] if path in left else os.fsencode(repository.texts(path, MOST_BYTES))
+        data = left[path] if path in left else there(path)
         if len(data) > MOST_BYTES:
             raise TooLong(path)
         return data
@@ -65,9 +77,8 @@ def of(repository: Repository, paths: Iterable[str], left: Mapping[str, bytes]) 
         throwaway = pygit2.init_repository(place)
         _write(Path(place, _OWN_ATTRIBUTES), repository.texts(_OWN_ATTRIBUTES, MOST_BYTES))
         for path in (str(folder / ATTRIBUTES) for folder in folders):
-            text = os.fsdecode(left[path]) if path in left else repository.texts(path, MOST_BYTES)
-            if text:
-                _write(Path(place, path), text[:MOST_BYTES])
+            if data := left[path] if path in left else there(path):
+                _write(Path(place, path), os.fsdecode(data)[:MOST_BYTES])
         yield Rules(GitIgnore(read, seconds=LONGEST_S), throwaway)
 
 

@@ -20,7 +20,7 @@ from loops import jobs
 from loops.models import AuditEvent, Setup, Workspace
 from loops.services.people import ensure_groups
 from tests import factories as make
-from tests.integration.services.git_server import GitServer
+from tests.integration.services.git_server import GitServer, git
 from tests.unit.tools.harness import reachable
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("I7", "S4", "T2", "T3")]
@@ -176,3 +176,64 @@ def test_on_its_page(shop: Shop) -> None:
     assert "It has not run yet" not in live.content.decode()
     listed = shop.browser("viewer").get(reverse("workspaces")).content.decode()
     assert (shop.server.url in listed, "Ready" in listed) == (True, False), "its set-up is none"
+
+
+@pytest.fixture
+def folder(shop: Shop, settings: Any) -> Path:
+    """Of a person, below a root: a repository with the branch `main`."""
+    settings.WORKSPACE_ROOTS = [str(shop.server.root.parent)]
+    return shop.server.folder
+
+
+def test_a_commit_of_a_folder_by_the_api(shop: Shop, folder: Path) -> None:
+    admin, at = shop.client("admin"), git(folder, "rev-parse", "HEAD")
+    given = {"project": str(shop.project.pk), "name": "shop", "path": str(folder)}
+    for ref, field in (("gone", "git_ref"), ("--upload-pack=id", "git_ref")):
+        answer = admin.post("/api/v1/workspaces/", {**given, "git_ref": ref}, format="json")
+        assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
+    answer = admin.post("/api/v1/workspaces/", {**given, "git_ref": "main", "copy_for_each_run": False}, format="json")
+    assert (answer.status_code, list(answer.json()["errors"])) == (400, ["copy_for_each_run"])
+    answer = admin.post("/api/v1/workspaces/", {**given, "git_ref": "main"}, format="json")
+    assert (answer.status_code, answer.json()["git_ref"], answer.json()["refused"]) == (201, "main", "")
+    address = f"/api/v1/workspaces/{shop.row.pk}/"
+    fetch = shop.client("operator").get(f"{address}setup/").json()["fetch"]
+    assert (fetch["state"], fetch["commit"], fetch["hosts"]) == ("ready", at, [])
+    assert admin.patch(address, {"git_ref": ""}, format="json").status_code == 200
+    assert shop.row.is_fetched is False
+    assert admin.patch(address, {"git_ref": at}, format="json").status_code == 200
+    assert Setup.objects.filter(state="ready").count() == 2
+
+
+def test_a_commit_of_a_folder_at_a_terminal(shop: Shop, folder: Path) -> None:
+    at = git(folder, "rev-parse", "HEAD")
+    said = shop.type("admin", "workspace", "shop", str(folder), "--ref", "main")
+    assert said.startswith(f"shop: {folder} at main, runs work on copies of it\nA worker fetches it")
+    assert f"fetched: {at}" in shop.type("operator", "workspace", "fetch", "shop")
+    assert f"repository: {folder}, fetched: {at}" in shop.type("operator", "setup", "shop")
+    with pytest.raises(CommandError, match="no branch, tag or commit gone"):
+        shop.type("admin", "workspace", "set", "shop", "--ref", "gone")
+    with pytest.raises(CommandError, match="leave that empty"):
+        shop.type("admin", "workspace", "set", "shop", "--in-place")
+    assert shop.type("admin", "workspace", "set", "shop", "--ref", "", "--in-place").endswith("change it in place\n")
+
+
+def test_a_commit_of_a_folder_in_admin(shop: Shop, folder: Path) -> None:
+    answer = _fill(shop, "admin", path=str(folder), git_ref="gone")
+    assert "The repository has no branch, tag or commit gone." in answer.content.decode()
+    answer = _fill(shop, "admin", path=str(shop.server.root), git_ref="main")
+    assert "not the top of a git repository" in answer.content.decode()
+    assert (answer.status_code, Workspace.objects.filter(name="shop").exists()) == (200, False)
+    assert _fill(shop, "admin", path=str(folder), git_ref="main").status_code == 302
+    assert (shop.row.git_ref, Setup.objects.get().state) == ("main", "ready")
+    git(folder, "branch", "-m", "main", "trunk")
+    assert _fill(shop, "admin", path=str(folder), git_ref="main", name="Shop").status_code == 302, "as it was stated"
+
+
+def test_a_commit_of_a_folder_on_its_page(shop: Shop, folder: Path) -> None:
+    """What is suggested comes of the commit, not of what lies in the folder."""
+    shop.server.push({"pyproject.toml": "[tool.pytest.ini_options]\n", "tests/test_x.py": "def test_x(): pass\n"})
+    (folder / "pyproject.toml").unlink()
+    shop.type("admin", "workspace", "shop", str(folder), "--ref", "main")
+    page = shop.browser("admin").get(reverse("workspace", args=[shop.row.pk])).content.decode()
+    assert (f"{folder} @ main" in page, "pytest" in page) == (True, True)
+    assert "what the files of the folder suggest" in page

@@ -532,7 +532,7 @@ def test_no_credentials_in_the_address(url: str) -> None:
         ({"path": "/srv/shop"}, {"git_url": sources.NOT_BOTH}),
         ({"copy_for_each_run": False}, {"copy_for_each_run": sources.COPIES_ONLY}),
         ({"git_url": "http://example.com/x", "git_token_env": "SHOP_TOKEN"}, {"git_url": sources.IN_CLEAR}),
-        ({"git_url": "", "git_ref": "main"}, {"git_ref": sources.NEEDS_ADDRESS}),
+        ({"git_url": "", "git_ref": "main"}, {"git_ref": sources.NEEDS_REPOSITORY}),
         *(({"git_token_env": name}, {"git_token_env": sources.NO_VARIABLE}) for name in ("ghp_x", "DATABASE_URL")),
         ({"git_token_env": "ANTHROPIC_API_KEY"}, {"git_token_env": sources.NO_VARIABLE}),
         *(({"git_ref": ref}, {"git_ref": sources.NO_BRANCH}) for ref in ("-x", "a..b", "a b", "a:b", "x.lock", "@{u}")),
