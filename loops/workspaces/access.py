@@ -44,6 +44,7 @@ def detail(workspace: Workspace) -> dict[str, Any]:
     found = {"workspace": workspace.name, "path": workspace.path, "in_place": not workspace.copy_for_each_run}
     if workspace.git_url:
         found |= {"url": workspace.git_url, "ref": workspace.git_ref, "token": workspace.git_token_env}
+        found |= {"push_token": workspace.git_push_token_env}
     return found
 
 

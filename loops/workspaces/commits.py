@@ -157,12 +157,15 @@ def branch_of(run: Run) -> str:
     return f"agentops/{run.pk.hex[-8:]}"
 
 
-def plan(found: patch.Portable, folder: str, run: Run) -> Plan:
-    """What a commit would be now. Raises Unusable, PathRefused or OSError."""
+def plan(found: patch.Portable, folder: str, run: Run, after: str = "") -> Plan:
+    """What a commit would be now: after HEAD, or after the commit ``after``, for a repository elsewhere, whose branches
+    nobody knows here. Raises Unusable, PathRefused or OSError."""
     branch = branch_of(run)
     with Workspace(folder, _OURS, order="look") as workspace, git.opened(workspace.beneath) as repository:
-        head, there = repository.head(), repository.resolve(f"{git.BRANCHES}/{branch}")
-        _refuse_branch(repository, head, branch)
+        head, there = git.Head("", after), ""
+        if not after:
+            head, there = repository.head(), repository.resolve(f"{git.BRANCHES}/{branch}")
+            _refuse_branch(repository, head, branch)
         draft = _drafted(found, repository, repository.tree_of(head.commit) if head.commit else "")
         tree = draft.tree.written({})
         if there and not draft.conflicts and repository.tree_of(there) != tree:

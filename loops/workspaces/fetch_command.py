@@ -24,7 +24,8 @@ LIMITS = replace(Limits(), protected=())
 AUTHORIZATION = "SOURCE_AUTHORIZATION"
 USER = "x-access-token"
 WHY_CHARS = 300
-_SCRIPT = r"""
+NO_REPOSITORY = "The server has no such repository, or does not show it to this token."
+PRELUDE = r"""
 set -euo pipefail
 url=$1 ref=$2 authorization=${SOURCE_AUTHORIZATION-}
 unset SOURCE_AUTHORIZATION
@@ -39,6 +40,11 @@ ask() {
   GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_1="http.$url.extraHeader" GIT_CONFIG_VALUE_1="Authorization: $authorization" \
     git "$@"
 }
+"""
+"""``ask`` is git with the token, which its words have not. $1 is the address, $2 a ref."""
+_SCRIPT = (
+    PRELUDE
+    + r"""
 fetch() { ask fetch -q --no-recurse-submodules --no-auto-gc "$@"; }
 is_a_commit() { [[ $1 =~ ^[0-9a-f]{7,64}$ ]]; }
 what=HEAD at=FETCH_HEAD
@@ -64,8 +70,9 @@ if git grep -q -e filter=lfs HEAD -- ':(glob)**/.gitattributes'; then
   echo "Files in Git LFS are not fetched: pointers to them lie in their place."
 fi
 """
-_REFUSED = re.compile(r"Authentication failed|could not read (Username|Password)|returned error: 40[13]|HTTP 40[13]")
-_MISSING = re.compile(r"repository '.*' not found|returned error: 404|HTTP 404")
+)
+REFUSED = re.compile(r"Authentication failed|could not read (Username|Password)|returned error: 40[13]|HTTP 40[13]")
+MISSING = re.compile(r"repository '.*' not found|returned error: 404|HTTP 404")
 _EMPTY = re.compile(r"couldn't find remote ref HEAD")
 
 
@@ -73,20 +80,44 @@ def job(workspace: Workspace, network: str, run: str, environ: Mapping[str, str]
     """The token goes to git by its environment, in this one command, in which no code of the repository runs. Raises
     ValueError with a sentence where the worker has none."""
     words = ("/bin/bash", "-c", _SCRIPT, "fetch", workspace.git_url, workspace.git_ref)
-    variables = {}
-    if name := workspace.git_token_env:
-        token = environ.get(name, "").strip()
-        if not token:
-            raise ValueError(f"The variable {name} of the worker holds no token.")
-        said = token if ":" in token else f"{USER}:{token}"
-        encoded = base64.b64encode(said.encode()).decode()
-        masking.learn({name: token, f"{name}_ENCODED": encoded}, configured=True)
-        variables[AUTHORIZATION] = f"Basic {encoded}"
-    return Job(words, LIMITS.command_max_s, environment=variables, network=network, run=run)
+    given = authorized(workspace.git_token_env, environ)
+    return Job(words, LIMITS.command_max_s, environment=given, network=network, run=run)
+
+
+def authorized(name: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables of a command that asks with the token in ``name``. Raises ValueError with a sentence where there is
+    none; without a name nothing is asked with."""
+    if not name:
+        return {}
+    token = environ.get(name, "").strip()
+    if not token:
+        raise ValueError(f"The variable {name} of the worker holds no token.")
+    words = token if ":" in token else f"{USER}:{token}"
+    encoded = base64.b64encode(words.encode()).decode()
+    masking.learn({name: token, f"{name}_ENCODED": encoded}, configured=True)
+    return {AUTHORIZATION: f"Basic {encoded}"}
 
 
 def reason(workspace: Workspace, log: str, requests: Iterable[Mapping[str, Any]], killed: str) -> str:
     """Why it did not succeed, in a sentence for people."""
+    if why := led_away(requests, killed):
+        return why
+    if REFUSED.search(log):
+        if not (name := workspace.git_token_env):
+            return "The server wants to know who asks: name the variable of a token that may read it."
+        return f"The server refuses the token in {name}, or it may not read this repository."
+    if MISSING.search(log):
+        return NO_REPOSITORY
+    if _EMPTY.search(log):
+        return "The repository is empty, or its server names no branch: state one."
+    if why := not_reached(requests):
+        return why
+    lines = [line for line in log.splitlines() if line.strip()]
+    return shortened(lines[-1].removeprefix("fatal: "), WHY_CHARS) if lines else "git ended without a word."
+
+
+def led_away(requests: Iterable[Mapping[str, Any]], killed: str) -> str:
+    """Why it came to no answer of the server itself; "" where it may have."""
     if killed:
         return f"It was ended: {killed}."
     for one in requests:
@@ -94,16 +125,10 @@ def reason(workspace: Workspace, log: str, requests: Iterable[Mapping[str, Any]]
             return f"The server leads on to {one['host']}, which nobody allowed: state the address that it leads to."
         if one["why_not"] == NEVER:
             return f"{one['host']} leads to an address that nobody may reach."
-    if _REFUSED.search(log):
-        if not (name := workspace.git_token_env):
-            return "The server wants to know who asks: name the variable of a token that may read it."
-        return f"The server refuses the token in {name}, or it may not read this repository."
-    if _MISSING.search(log):
-        return "The server has no such repository, or does not show it to this token."
-    if _EMPTY.search(log):
-        return "The repository is empty, or its server names no branch: state one."
-    failed = [one for one in requests if one["why_not"]]
-    if failed:
-        return f"{failed[0]['host']} could not be reached: {failed[0]['why_not']}."
-    lines = [line for line in log.splitlines() if line.strip()]
-    return shortened(lines[-1].removeprefix("fatal: "), WHY_CHARS) if lines else "git ended without a word."
+    return ""
+
+
+def not_reached(requests: Iterable[Mapping[str, Any]]) -> str:
+    """Which host did not answer, and why; "" where all did."""
+    failed = next((one for one in requests if one["why_not"]), None)
+    return f"{failed['host']} could not be reached: {failed['why_not']}." if failed else ""

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 import pygit2
 
 import loops.tools.patches  # noqa: F401 - which keeps settings of the machine away from libgit2
-from loops.tools.git_ignore import IGNORE, MOST_BYTES, GitIgnore, TooLong
+from loops.tools.git_ignore import EXCLUDE, IGNORE, MOST_BYTES, GitIgnore, TooLong
 from loops.workspaces.git.repository import Repository, Unusable
 
 MOST_STARS = 3
@@ -69,6 +69,12 @@ def of(repository: Repository, paths: Iterable[str], left: Mapping[str, bytes]) 
             if text:
                 _write(Path(place, path), text[:MOST_BYTES])
         yield Rules(GitIgnore(read, seconds=LONGEST_S), throwaway)
+
+
+def files_about(paths: Iterable[str]) -> set[str]:
+    """Those that may say something about ``paths``, there or not."""
+    folders = {parent for path in paths for parent in PurePosixPath(path).parents}
+    return {EXCLUDE, _OWN_ATTRIBUTES, *(str(folder / name) for folder in folders for name in FILES)}
 
 
 def _write(path: Path, text: str) -> None:
