@@ -76,7 +76,7 @@ def _reasons(workspace: Workspace, log: str, requests: Sequence[Mapping[str, Any
     elif rejected:
         yield f"The server refuses the branch: {_shown(rejected[1])}."
         if words := " ".join(" ".join(_WORDS_OF_THE_SERVER.findall(log)).split()):
-            yield f"It says: {_shown(words)}"
+            yield f"It says: “{_shown(words)}”."
     elif REFUSED.search(log):
         yield f"The server refuses the token in {workspace.git_push_token_env}, or it may not write to this repository."
     elif MISSING.search(log):
