@@ -66,6 +66,8 @@ def plan(found: patch.Portable, run: Run) -> commits.Plan:
 def _holding(run: Run) -> Iterator[Path]:
     """A folder here whose repository has the commit: as it was fetched, or else the run's own copy. Raises Unusable."""
     _, commit = source(run)
+    if not _COMMIT.fullmatch(commit):
+        raise git.Unusable(git.FORMAT.format("its objects by sha256"))
     rows = Setup.objects.filter(workspace=run.task.workspace, kind=Setup.Kind.FETCH, key=commit)
     kept = [setups.folder(row) for row in rows.filter(state=Setup.State.READY)]
     own = [Path(run.workspace_path)] if kept else []  # what was never fetched is a commit of an agent
@@ -105,16 +107,17 @@ def scratch(order: Delivery) -> Iterator[Workspace]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(descriptor), folder.stat()):
-            raise Busy  # it was taken away, and made anew, meanwhile
+    """Raises Busy where another worker has it, or has just taken it away."""
+    with ExitStack() as stack:
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(descriptor), folder.stat()):
+                raise Busy
+        except (BlockingIOError, FileNotFoundError) as error:
+            raise Busy from error
         yield
-    except (BlockingIOError, FileNotFoundError) as error:
-        raise Busy from error
-    finally:
-        os.close(descriptor)
 
 
 def _fill(target: Path, run: Run) -> None:

@@ -512,6 +512,13 @@ def test_what_a_lost_worker_left_goes_when_its_order_has_ended(story: Served, mo
     assert not any(place.exists() for place in left)
 
 
+def test_a_repository_by_sha256_says_so(story: Served) -> None:
+    finish(story, WORK)
+    Run.objects.update(copied_from=f"{story.server.url}@{'a' * 64}")
+    with pytest.raises(NotPossible, match=r"its objects by sha256 .* Take the patch"):
+        order(story)
+
+
 def test_a_push_that_is_tried_for_ever_is_given_up(story: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     finish(story, WORK)
     nobody_hears(monkeypatch)
