@@ -9,7 +9,7 @@ from agentops.embedded.root import service_user
 
 STEERING = {"stop", "pause", "resume", "retry", "check_confidence"}
 OF_RUNS = {
-    *("submit", "fork", "watch", "message", "runs", "diff", "patch", "apply", "commit", "pull-request", "try"),
+    *("submit", "fork", "watch", "message", "runs", "diff", "patch", "apply", "commit", "push", "pull-request", "try"),
     *("workspace", "setup", "toml", "agent", "model", "rule", "policy", "token", "init", "test-model"),
     *STEERING,
 }

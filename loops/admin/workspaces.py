@@ -16,7 +16,7 @@ from loops.tools.workspace_roots import plain
 from loops.workspaces import access, copies, sources
 from loops.workspaces.configured import FETCHED, WORKSPACES
 
-REPOSITORY = ("git_url", "git_ref", "git_token_env")
+REPOSITORY = ("git_url", "git_ref", "git_token_env", "git_push_token_env")
 
 
 class WorkspaceForm(forms.ModelForm):
@@ -45,7 +45,7 @@ class WorkspaceForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         if not self.actor.is_superuser:
             self.fields.pop("allow", None)
-            for name in ("git_url", "git_token_env"):
+            for name in ("git_url", *sources.TOKENS):
                 self.fields[name].disabled = True
 
     def clean_path(self) -> str:

@@ -17,7 +17,7 @@ from loops.workspaces import copies
 
 PROJECT = "Id or slug."
 REVIEWS = [choice for choice in FINAL_REVIEWS if choice]
-REPOSITORY = ("git_url", "git_ref", "git_token_env")
+REPOSITORY = ("git_url", "git_ref", "git_token_env", "git_push_token_env")
 ALLOW = "A superuser answers for it, and is recorded."
 
 
@@ -45,6 +45,12 @@ class WorkspaceChange(Strict, serializers.ModelSerializer):
     )
     git_token_env = RawText(
         required=False, allow_blank=True, max_length=100, help_text="Name of a variable of the worker. Superusers only."
+    )
+    git_push_token_env = RawText(
+        required=False,
+        allow_blank=True,
+        max_length=100,
+        help_text="The same of a token that may write, with which people push results. Superusers only.",
     )
     allow = serializers.BooleanField(required=False, help_text=f"Outside the workspace roots: {ALLOW}")
 

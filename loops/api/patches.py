@@ -1,4 +1,4 @@
-"""What a run changed, to carry elsewhere: patch, orders to apply or to commit it, a pull request's text."""
+"""What a run changed, to carry elsewhere: patch, orders to apply, commit or push it, a pull request's text."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from loops.workspaces import commits, patch, pull_requests
 
 
 class DeliveryOutput(serializers.ModelSerializer[Delivery]):
-    """An order to apply a result (``kind`` folder) or to commit it (branch): ``state`` is waiting, writing, applied
-    (done) or refused, and then ``why_not`` says why. ``branch`` and ``commit`` are those of a commit, once known."""
+    """An order to apply a result (``kind`` folder), to commit it (branch) or to push it (push; ``folder`` is the
+    address then): ``state`` is waiting, writing, applied (done) or refused, and then ``why_not`` says why. ``branch``
+    and ``commit`` are those of a commit, once known."""
 
     branch = serializers.CharField(read_only=True)
     commit = serializers.CharField(read_only=True)
@@ -137,6 +138,20 @@ class CommitRun(OfRun):
     def post(self, request: Request, pk: Any) -> Response:
         """Have a worker make it: work tree, index, HEAD and other branches stay as they are."""
         return _ordered(request, self.run(pk), Delivery.Kind.BRANCH)
+
+
+class PushRun(OfRun):
+    """The result of a run, as a commit on a new branch of the server that its repository was fetched from."""
+
+    @extend_schema(responses={200: CommittableOutput}, operation_id="runs_push_preview")
+    def get(self, request: Request, pk: Any) -> Response:
+        """What an order would push, and what became of the latest one. Operators and admins of the project only."""
+        return Response(CommittableOutput(_shown(request, self.run(pk), Delivery.Kind.PUSH)).data)
+
+    @extend_schema(request=ApplyInput, responses={202: DeliveryOutput}, operation_id="runs_push")
+    def post(self, request: Request, pk: Any) -> Response:
+        """Have a worker push it, where a superuser lets results be pushed: never by force, and no other branch."""
+        return _ordered(request, self.run(pk), Delivery.Kind.PUSH)
 
 
 def _shown(request: Request, run: Run, kind: Delivery.Kind) -> dict[str, Any]:

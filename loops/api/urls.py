@@ -46,6 +46,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/patch/", patches.RunPatch.as_view(), name="run-patch-of"),
     path("runs/<uuid:pk>/apply/", patches.ApplyRun.as_view(), name="run-apply-of"),
     path("runs/<uuid:pk>/commit/", patches.CommitRun.as_view(), name="run-commit-of"),
+    path("runs/<uuid:pk>/push/", patches.PushRun.as_view(), name="run-push-of"),
     path("runs/<uuid:pk>/pull-request/", patches.PullRequestText.as_view(), name="run-pull-request-of"),
     path("runs/<uuid:pk>/output/<str:sha256>/", conversations.WholeOutput.as_view(), name="run-whole-output"),
     *router.urls,

@@ -17,13 +17,15 @@ from loops.workspaces import pull_requests
 
 ORDER_S = 60
 _KIND = Delivery.Kind
+_DONE = {_KIND.FOLDER: "Applied", _KIND.BRANCH: "Committed", _KIND.PUSH: "Pushed"}
 
 
 def declare(verbs: Any) -> None:
-    """``apply``, ``commit`` and ``pull-request``."""
+    """``apply``, ``commit``, ``push`` and ``pull-request``."""
     applied = verbs.add_parser("apply", help="write what a run changed into the folder that it has a copy of")
     committed = verbs.add_parser("commit", help="commit it there, on a branch of its own; nothing else is touched")
-    for parser in (applied, committed):
+    pushed = verbs.add_parser("push", help="push it as a new branch to the server that its repository came from")
+    for parser in (applied, committed, pushed):
         parser.add_argument("run", type=uuid.UUID)
         parser.add_argument("--yes", action="store_true", help="do not ask")
     text: argparse.ArgumentParser = verbs.add_parser("pull-request", help="print title and text of a pull request")
@@ -49,8 +51,9 @@ def take_over(command: BaseCommand, actor: Any, run: Run, kind: Delivery.Kind, *
     if ended.is_open:
         raise CommandError(f"{ended.get_state_display()}. It goes on without this command: see the run's page.")
     if ended.why_not:
-        raise CommandError(f"Not {'applied' if kind == _KIND.FOLDER else 'committed'}. {ended.why_not}")
-    command.stdout.write(f"Applied to {ended.folder}" if kind == _KIND.FOLDER else _committed(ended))
+        raise CommandError(f"Not {_DONE[kind].lower()}. {ended.why_not}")
+    what = f" {ended.branch} of" if ended.branch else ""
+    command.stdout.write(f"{_DONE[kind]} to{what} {ended.folder}{f': {ended.commit}' if ended.commit else ''}")
 
 
 def pull_request(command: BaseCommand, run: Run) -> None:
@@ -63,11 +66,8 @@ def _question(now: delivery.Preview) -> str:
     if now.kind == _KIND.FOLDER:
         return f"Apply to {now.plan.folder}?"
     rows = now.plan.rows
-    return f"Commit to the branch {rows['branch']} of {now.plan.folder}, after {rows['parent'][:12] or 'nothing'}?"
-
-
-def _committed(ended: Delivery) -> str:
-    return f"Committed to {ended.branch} of {ended.folder}: {ended.commit}"
+    what = "Push" if now.kind == _KIND.PUSH else "Commit"
+    return f"{what} to the branch {rows['branch']} of {now.plan.folder}, after {rows['parent'][:12] or 'nothing'}?"
 
 
 def _agrees(question: str) -> bool:

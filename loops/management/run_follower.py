@@ -96,7 +96,8 @@ class RunFollower:
             self.out.write(f"{self.run.get_status_display()} ({self._why_ended()})")
             self.run.refresh_from_db()
             if delivery.undelivered(self.run):
-                verbs = "".join(f"\n  {program()} {verb} {self.run.pk}" for verb in ("diff", "commit", "apply"))
+                ways = ("push",) if delivery.can_be_pushed(self.run) else ("commit", "apply")
+                verbs = "".join(f"\n  {program()} {verb} {self.run.pk}" for verb in ("diff", *ways))
                 self.out.write(f"What it changed is in its own copy. To see it, and to take it over:{verbs}")
         return str(self.run.status)
 

@@ -229,6 +229,7 @@ def declare_workspace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--git", metavar="URL", help="instead of a folder: a repository on a server. Superusers only")
     parser.add_argument("--ref", help="its branch, tag or commit; with a folder: of the repository there")
     parser.add_argument("--token-env", metavar="NAME", help="variable of the worker that holds a token for it")
+    parser.add_argument("--push-token-env", metavar="NAME", help="the same of one that may write: results are pushed")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--in-place", action="store_true", help="let runs change the folder itself, not copies of it")
     how.add_argument("--copies", action="store_true", help="let each run work on a copy of it, as at first")
@@ -256,6 +257,7 @@ def workspace(command: TerminalCommand, options: Options) -> None:
         return
     given: dict[str, Any] = {"path": str(Path(folder).expanduser().resolve())} if folder else {}
     stated = {"git_url": options["git"], "git_ref": options["ref"], "git_token_env": options["token_env"]}
+    given |= {} if options["push_token_env"] is None else {"git_push_token_env": options["push_token_env"]}
     given |= {field: value for field, value in stated.items() if value is not None}
     if options["in_place"] or options["copies"]:
         given["copy_for_each_run"] = options["copies"]

@@ -11,14 +11,16 @@ from loops.querysets import ThroughRun
 
 
 class Delivery(models.Model):
-    """An order of a person to apply or to commit a result. ``plan`` is there as soon as something may have been
+    """An order of a person to apply, commit or push a result. ``plan`` is there as soon as something may have been
     written. Into a folder, it has of each path (its name, the state that it shall have, the state that it had), in the
     order of writing; from then on only what became of all of them ends it. ``going_back``: something was in the way,
-    and what was written is put back. Of a commit it has the branch, the parent, the tree, and then the commit."""
+    and what was written is put back. Of a commit it has the branch, the parent, the tree, and then the commit; of one
+    that is pushed also, as ``tried``, its name before anything goes out. Its ``folder`` is the address then."""
 
     class Kind(models.TextChoices):
         FOLDER = "folder", "Written into the folder"
         BRANCH = "branch", "Committed on a branch of its repository"
+        PUSH = "push", "Pushed as a branch to its server"
 
     class State(models.TextChoices):
         WAITING = "waiting", "Waiting for a worker"
@@ -73,4 +75,4 @@ class Delivery(models.Model):
 
     @property
     def _is_begun_commit(self) -> bool:
-        return self.kind == self.Kind.BRANCH and isinstance(self.plan, dict)
+        return self.kind != self.Kind.FOLDER and isinstance(self.plan, dict)

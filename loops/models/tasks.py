@@ -19,8 +19,9 @@ class Workspace(models.Model):
     """A folder that the tools of a task may work in. ``path`` is absolute and lies on every worker machine.
 
     Instead of it, ``git_url`` names a repository on a server, of which ``git_ref`` is fetched. ``git_token_env`` is the
-    name of a variable of the worker; its value is stored nowhere. A superuser lets it be fetched (ADR 0068). With a
-    ``path``, ``git_ref`` is of the repository there.
+    name of a variable of the worker; its value is stored nowhere. A superuser lets it be fetched (ADR 0068), and, with
+    ``git_push_token_env``, lets people push results to it (ADR 0075). With a ``path``, ``git_ref`` is of the repository
+    there.
     ``allowed_*`` say which folder outside the roots a superuser opened to the project, and in which use (ADR 0036).
     ``setup_command``, ``test_command`` and ``variables`` are stated on the workspace's page; ``network_*`` say which
     hosts a superuser let the set-up reach, and ``secret_names`` which variables of the worker it gets. Both end when
@@ -39,6 +40,12 @@ class Workspace(models.Model):
     )
     git_token_env = models.CharField(
         "token variable", max_length=100, blank=True, help_text="Name of a variable of the worker; empty: no token."
+    )
+    git_push_token_env = models.CharField(
+        "token variable for pushing",
+        max_length=100,
+        blank=True,
+        help_text="Name of a variable of the worker, whose token may write; empty: no result is pushed.",
     )
     git_for = models.CharField(max_length=64, blank=True, editable=False)
     git_by = models.ForeignKey(
@@ -125,13 +132,19 @@ class Workspace(models.Model):
 
     @property
     def what_is_fetched(self) -> str:
-        """The hash of what a superuser lets be fetched: from this address, with this token."""
-        return hashlib.sha256(f"{self.git_url}\0{self.git_token_env}".encode()).hexdigest()
+        """The hash of what a superuser allowed: to fetch from this address, with this token, and to push with that."""
+        pushed = f"\0{self.git_push_token_env}" if self.git_push_token_env else ""
+        return hashlib.sha256(f"{self.git_url}\0{self.git_token_env}{pushed}".encode()).hexdigest()
 
     @property
     def may_be_fetched(self) -> bool:
         """Did a superuser say so, of the address as it is now?"""
         return bool(self.git_by_id) and self.git_for == self.what_is_fetched
+
+    @property
+    def may_be_pushed_to(self) -> bool:
+        """Did a superuser let people push results to it, as its address and tokens are now?"""
+        return bool(self.git_push_token_env) and self.may_be_fetched
 
 
 class Task(models.Model):

@@ -1,4 +1,5 @@
-"""Write a result into the folder that its run worked on a copy of, or commit it there: shown, ordered, then done."""
+"""Write a result into the folder that its run worked on a copy of, commit it there, or push it to the server that it
+came from: shown, ordered, then done."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from loops.tools.file_assertions import Assertion
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import Workspace
 from loops.tools.workspace_roots import plain
-from loops.workspaces import changed_files, commits, copies, delivery, patch, permissions, sources
+from loops.workspaces import changed_files, commits, copies, delivery, patch, permissions, push, sources
 from loops.workspaces.git.repository import Unusable
 
 log = logging.getLogger(__name__)
@@ -35,8 +36,10 @@ MOVED = "The workspace has another folder since the run began. Its patch can be 
 INHERITED = "This fork took over changes that its review did not show. Its patch has them: look at it and apply that."
 UNDER_WAY = "The result is being applied already."
 BEING_COMMITTED = "The result is being committed already."
+BEING_PUSHED = "The result is being pushed already."
 NOTHING_LEFT = "Nothing is left to apply: the folder has all of it."
 COMMITTED = "Nothing is left to commit: the branch {branch}, or the last commit, has all of it."
+NOTHING_TO_PUSH = "Nothing is left to push: the commit that the run began with has all of it."
 LEFT_OUT = "What this run changed cannot be applied to a folder: take it from the run's own."
 CONFLICTS = "Nothing was written, because the folder was changed since the run began: "
 OTHERWISE = "Nothing was committed, because the last commit is not what the run began with: "
@@ -50,12 +53,9 @@ Plan = delivery.Plan | commits.Plan
 class Preview:
     """``plan.digest`` is what an order carries back, so that it is about exactly this."""
 
+    kind: Delivery.Kind
     plan: Plan
     left_out: tuple[str, ...]
-
-    @property
-    def kind(self) -> Delivery.Kind:
-        return Kind.FOLDER if isinstance(self.plan, delivery.Plan) else Kind.BRANCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +72,20 @@ class OrderNames:
 NAMES = {
     Kind.FOLDER: OrderNames("apply results", "run.apply", "run.apply_refused", "run.applied", "run.not_applied"),
     Kind.BRANCH: OrderNames("commit results", "run.commit", "run.commit_refused", "run.committed", "run.not_committed"),
+    Kind.PUSH: OrderNames("push results", "run.push", "run.push_refused", "run.pushed", "run.not_pushed"),
 }
+_UNDER_WAY = {Kind.FOLDER: UNDER_WAY, Kind.BRANCH: BEING_COMMITTED, Kind.PUSH: BEING_PUSHED}
 
 
-def obstacle(run: Run) -> str:
-    """Why the result of ``run`` cannot be applied by anybody; empty when it can. Pages ask this for their button."""
+def obstacle(run: Run, kind: Delivery.Kind = Kind.FOLDER) -> str:
+    """Why nobody can have the result of ``run`` taken over so; empty when it can be. Pages ask this for their
+    buttons."""
     place = copies.where(run)
     if not place.own:
         return "The run worked in the folder itself: its changes are there."
-    if place.is_of_a_server:
+    if kind == Kind.PUSH and (why := push.refusal(run)):
+        return why
+    if place.is_of_a_server and kind != Kind.PUSH:
         return sources.TAKE_THE_PATCH
     if not place.source:
         return "The run began with an empty folder: there is none to apply its result to."
@@ -92,22 +97,23 @@ def obstacle(run: Run) -> str:
 def preview(actor: Any, run: Run, kind: Delivery.Kind = Kind.FOLDER) -> Preview:
     """What it would do now. Raises NotAllowed or NotPossible."""
     access.require(actor, run.project, OPERATE, what=NAMES[kind].what, run=run)
-    if why := obstacle(run):
-        raise NotPossible(why)
     folder = copies.where(run).source
-    if why := _refusal(actor, run, folder):
+    if why := obstacle(run, kind) or ("" if kind == Kind.PUSH else _refusal(actor, run, folder)):
         raise NotPossible(why)
     try:
         found = patch.portable(run)
         if Fork.objects.filter(run=run).exists() and _took_over(run, found):
             raise NotPossible(INHERITED)
         if kind == Kind.FOLDER:
-            return Preview(delivery.plan(found, folder), found.left_out)
+            return Preview(kind, delivery.plan(found, folder), found.left_out)
+        if kind == Kind.PUSH:
+            plan = push.plan(found, run)
+            return Preview(kind, plan, plan.left_out)
         plan = commits.plan(found, folder, run)
         for place in commits.WRITTEN_TO:
             if why := permissions.lacking(Path(folder, place), change=True):
                 raise NotPossible(why)
-        return Preview(plan, plan.left_out)
+        return Preview(kind, plan, plan.left_out)
     except (patch.NoPatch, Unusable, PathRefused, OSError) as refusal:
         raise NotPossible(printable(str(refusal))) from refusal
 
@@ -125,6 +131,8 @@ def why_not(now: Preview, digest: str | None = None) -> str:
             return COMMITTED.format(branch=plan.branch)
         if now.left_out:
             return LEFT_OUT
+        if now.kind == Kind.PUSH:
+            return NOTHING_TO_PUSH
         return COMMITTED.format(branch=plan.branch) if isinstance(plan, commits.Plan) else NOTHING_LEFT
     return CHANGED if digest is not None and plan.digest != digest else ""
 
@@ -155,8 +163,9 @@ def carry_out(delivery_id: uuid.UUID) -> str:
     if not rows.update(tries=F("tries") + 1):
         return ""
     row = rows.get()
+    held = push.scratch(row) if row.kind == Kind.PUSH else delivery.held(row.folder, row.pk.hex)
     try:
-        with delivery.held(row.folder, row.pk.hex) as workspace:
+        with held as workspace:
             found = rows.select_related("run__task__workspace", "run__project", "ordered_by").first()
             return _advance(found, workspace) if found is not None else ""
     except delivery.Busy:
@@ -178,7 +187,7 @@ def latest(run: Run) -> list[Delivery]:
 def under_way(orders: Sequence[Delivery]) -> str:
     """Why there can be no other order now; "" where there can."""
     being_done = next((row for row in orders if row.is_open), None)
-    return "" if being_done is None else UNDER_WAY if being_done.kind == Kind.FOLDER else BEING_COMMITTED
+    return "" if being_done is None else _UNDER_WAY[Kind(being_done.kind)]
 
 
 def done(run: Run) -> set[str]:
@@ -186,9 +195,20 @@ def done(run: Run) -> set[str]:
     return set(Delivery.objects.filter(run=run, state=State.APPLIED).values_list("kind", flat=True))
 
 
+def can_be_written(run: Run) -> bool:
+    """Into the folder that it came from, or on a branch there?"""
+    return not obstacle(run)
+
+
+def can_be_pushed(run: Run) -> bool:
+    """To the server that it came from?"""
+    return not obstacle(run, Kind.PUSH)
+
+
 def undelivered(run: Run) -> int:
-    """How many files of a committed result only its own copy has: nobody applied it, or committed it on a branch."""
-    if run.status != Run.Status.COMPLETED or obstacle(run) or done(run):
+    """How many files of a committed result only its own copy has: nobody applied it, committed or pushed it on a
+    branch."""
+    if run.status != Run.Status.COMPLETED or not (can_be_written(run) or can_be_pushed(run)) or done(run):
         return 0
     return len(changed_files.described(changed_files.recorded(run).net))
 
@@ -230,7 +250,7 @@ def _advance(row: Delivery, workspace: Workspace) -> str:
     anew = row.state == State.WAITING
     if anew and not _begin(row):
         return Delivery.objects.values_list("state", flat=True).get(pk=row.pk)
-    if row.kind == Kind.BRANCH:
+    if row.kind != Kind.FOLDER:
         why = _commit(row, workspace)
     else:
         written = _write(row, workspace, anew=anew)
@@ -255,11 +275,16 @@ def _write(row: Delivery, workspace: Workspace, *, anew: bool) -> delivery.Writt
 
 
 def _commit(row: Delivery, workspace: Workspace) -> str:
-    """What was written of it when a worker died stands for nothing until the branch is there."""
+    """What was written of it when a worker died stands for nothing until the branch is there; what was pushed is found
+    there again."""
     try:
         name, why = commits.write(row, patch.portable(row.run), workspace)
     except patch.NoPatch as refusal:
         return str(refusal)
+    if not why and row.kind == Kind.PUSH:
+        row.plan = {**(row.plan or {}), "tried": name}
+        Delivery.objects.filter(pk=row.pk).update(plan=row.plan)
+        name, why = push.send(row, name)
     if not why:
         row.plan = {**(row.plan or {}), "commit": name}
         Delivery.objects.filter(pk=row.pk).update(plan=row.plan)
@@ -269,7 +294,7 @@ def _commit(row: Delivery, workspace: Workspace) -> str:
 def _begin(row: Delivery) -> bool:
     """Write down what will be written before anything is; False where nothing is to be."""
     others = Delivery.objects.filter(folder=row.folder, state=State.WRITING).exclude(pk=row.pk)
-    if others.exists():
+    if row.kind != Kind.PUSH and others.exists():
         return False  # a half written folder is no ground for a plan
     if why := _changed_since(row):
         _end(row, why)
@@ -292,8 +317,9 @@ def _changed_since(row: Delivery) -> str:
 
 
 def _leave(row: Delivery, why: str) -> str:
-    """To another worker, or to this one later. What was not begun is given up after a while."""
-    if row.state == State.WAITING and row.tries >= MOST_TRIES:
+    """To another worker, or to this one later. What was not begun is given up after a while, and what is pushed too:
+    ordered again, it is found where it got there."""
+    if (row.state == State.WAITING or row.kind == Kind.PUSH) and row.tries >= MOST_TRIES:
         _end(row, why)
     else:
         Delivery.objects.filter(pk=row.pk, state__in=Delivery.OPEN, going_back=False).update(why_not=why)

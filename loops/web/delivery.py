@@ -36,6 +36,14 @@ def commit(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     return _answered(request, run_id, Delivery.Kind.BRANCH, "run-commit", "loops/run_commit.html")
 
 
+@login_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def push(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """As a new branch to the server that the repository was fetched from."""
+    return _answered(request, run_id, Delivery.Kind.PUSH, "run-push", "loops/run_push.html")
+
+
 def pull_request(run: Run) -> pull_requests.Text | None:
     """That of a page; None where there is none."""
     try:
@@ -65,6 +73,7 @@ def _answered(request: HttpRequest, run_id: uuid.UUID, kind: Delivery.Kind, name
         except NotPossible as refusal:
             why_not = str(refusal)
     more = {"orders": orders, "is_open": is_open, "preview": preview, "why_not": why_not}
-    if kind == Delivery.Kind.BRANCH:
+    if kind != Delivery.Kind.FOLDER:
         more["pull_request"] = pull_request(run)
+    more["pushed"] = kind == Delivery.Kind.PUSH and kind in service.done(run)
     return render(request, template, page(request, run, name, **more))

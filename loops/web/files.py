@@ -97,7 +97,8 @@ def files(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     }
     more |= {"added": sum(one.added for one in found.values()), "removed": sum(one.removed for one in found.values())}
     more |= {
-        "can_apply": not delivery.obstacle(run),
+        "can_apply": delivery.can_be_written(run),
+        "can_push": delivery.can_be_pushed(run),
         "orders": delivery.latest(run),
         "delivered": delivery.done(run),
         "pull_request": pull_request(run),

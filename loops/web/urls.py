@@ -42,6 +42,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/result.patch", files.download_patch, name="run-patch"),
     path("runs/<uuid:run_id>/apply/", delivery.apply, name="run-apply"),
     path("runs/<uuid:run_id>/commit/", delivery.commit, name="run-commit"),
+    path("runs/<uuid:run_id>/push/", delivery.push, name="run-push"),
     path("runs/<uuid:run_id>/output/<str:sha256>/", files.output, name="run-output"),
     path("runs/<uuid:run_id>/conversation/", conversation.conversation, name="run-conversation"),
     path("runs/<uuid:run_id>/conversation/<int:seq>/", conversation.left_out, name="run-left-out"),

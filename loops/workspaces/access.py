@@ -53,6 +53,7 @@ def detail(workspace: Workspace) -> dict[str, Any]:
         found |= {"ref": workspace.git_ref}
     if workspace.git_url:
         found |= {"url": workspace.git_url, "ref": workspace.git_ref, "token": workspace.git_token_env}
+        found |= {"push_token": workspace.git_push_token_env}
     return found
 
 

@@ -167,13 +167,16 @@ def branch_of(run: Run) -> str:
     return f"agentops/{run.pk.hex[-8:]}"
 
 
-def plan(found: patch.Portable, folder: str, run: Run) -> Plan:
-    """What a commit would be now. Raises Unusable, PathRefused or OSError."""
-    branch, began_with = branch_of(run), copies.where(run).commit
+def plan(found: patch.Portable, folder: str, run: Run, after: str = "") -> Plan:
+    """What a commit would be now: after HEAD, or what the run began with, or after the commit ``after``, for a
+    repository elsewhere, whose branches nobody knows here. Raises Unusable, PathRefused or OSError."""
+    branch, began_with = branch_of(run), after or copies.where(run).commit
     with Workspace(folder, _OURS, order="look") as workspace, git.opened(workspace.beneath) as repository:
-        head, there = repository.head(), repository.resolve(f"{git.BRANCHES}/{branch}")
-        _refuse_branch(repository, head, branch)
-        parent = began_with or head.commit
+        parent, there = after, ""
+        if not after:
+            head, there = repository.head(), repository.resolve(f"{git.BRANCHES}/{branch}")
+            _refuse_branch(repository, head, branch)
+            parent = began_with or head.commit
         draft = _drafted(found, repository, parent, is_of_a_commit=bool(began_with))
         tree = draft.tree.written({})
         if there and not draft.conflicts and repository.tree_of(there) != tree:
@@ -200,7 +203,8 @@ def write(order: Delivery, found: patch.Portable, workspace: Workspace) -> tuple
     rows, key = order.plan or {}, order.pk.hex
     try:
         with git.opened(workspace.beneath) as repository:
-            is_of_a_commit, trees = bool(copies.where(order.run).commit), dict[str, bytes]()
+            is_of_a_commit = order.kind == Delivery.Kind.PUSH or bool(copies.where(order.run).commit)
+            trees = dict[str, bytes]()
             draft = _drafted(found, repository, rows["parent"], is_of_a_commit=is_of_a_commit)
             if draft.tree.written(trees) != rows["tree"] or draft.conflicts:
                 return "", ANOTHER

@@ -31,6 +31,7 @@ OF_A_FOLDER = replace(
     workspace_files=LIMITS.workspace_files + MAX_FILES,
 )
 """The copy of the person's objects lies there as well, until the commit is out of it."""
+NO_REPOSITORY = "The server has no such repository, or does not show it to this token."
 _GIT = r"""
 set -euo pipefail
 export GIT_LFS_SKIP_SMUDGE=1
@@ -40,15 +41,9 @@ git() {
     -c http.lowSpeedLimit=1 -c http.lowSpeedTime=300 ${SSL_CERT_FILE:+-c "http.sslCAInfo=$SSL_CERT_FILE"} "$@"
 }
 """
-_OUT = r"""
-git checkout -q --detach "$at"
-git log -1 --no-show-signature --format='Fetched %H of %cs: %s'
-if [ -e .gitmodules ]; then echo "Submodules are not fetched: their folders are empty."; fi
-if git grep -q -e filter=lfs HEAD -- ':(glob)**/.gitattributes'; then
-  echo "Files in Git LFS are not fetched: pointers to them lie in their place."
-fi
-"""
-_FROM_A_SERVER = r"""
+PRELUDE = (
+    _GIT
+    + r"""
 url=$1 ref=$2 authorization=${SOURCE_AUTHORIZATION-}
 unset SOURCE_AUTHORIZATION
 export GIT_ALLOW_PROTOCOL="${url%%:*}"
@@ -57,6 +52,10 @@ ask() {
   GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_1="http.$url.extraHeader" GIT_CONFIG_VALUE_1="Authorization: $authorization" \
     git "$@"
 }
+"""
+)
+"""``ask`` is git with the token, which its words have not. $1 is the address, $2 a ref."""
+_FROM_A_SERVER = r"""
 fetch() { ask fetch -q --no-recurse-submodules --no-auto-gc "$@"; }
 is_a_commit() { [[ $1 =~ ^[0-9a-f]{7,64}$ ]]; }
 what=HEAD at=FETCH_HEAD
@@ -76,6 +75,14 @@ elif [ ${#what} -lt 40 ] || ! fetch --no-tags --depth=1 -- "$url" "$what"; then
   at=$(git rev-parse --verify -q "$what^{commit}") || { echo "It has no commit $what." >&2; exit 3; }
 fi
 """
+_OUT = r"""
+git checkout -q --detach "$at"
+git log -1 --no-show-signature --format='Fetched %H of %cs: %s'
+if [ -e .gitmodules ]; then echo "Submodules are not fetched: their folders are empty."; fi
+if git grep -q -e filter=lfs HEAD -- ':(glob)**/.gitattributes'; then
+  echo "Files in Git LFS are not fetched: pointers to them lie in their place."
+fi
+"""
 _FROM_A_FOLDER = r"""
 what=$1 from=$PWD/.git/source.git
 export GIT_ALLOW_PROTOCOL=file
@@ -89,12 +96,10 @@ git -C "$from" update-ref refs/heads/source "$at"
 git fetch -q --no-tags --no-recurse-submodules --no-auto-gc --depth=1 -- "file://$from" refs/heads/source
 rm -rf "$from" .git/FETCH_HEAD
 """
-_REFUSED = re.compile(r"Authentication failed|could not read (Username|Password)|returned error: 40[13]|HTTP 40[13]")
+REFUSED = re.compile(r"Authentication failed|could not read (Username|Password)|returned error: 40[13]|HTTP 40[13]")
+MISSING = re.compile(r"repository '.*' not found|returned error: 404|HTTP 404")
 _MEANS = (
-    (
-        r"repository '.*' not found|returned error: 404|HTTP 404",
-        "The server has no such repository, or does not show it to this token.",
-    ),
+    (MISSING.pattern, NO_REPOSITORY),
     (r"couldn't find remote ref HEAD", "The repository is empty, or its server names no branch: state one."),
     (
         r"unable to read [0-9a-f]{40}|bad (object|tree|blob) |missing (tree|blob)|[Cc]ould not (read|parse) ",
@@ -106,17 +111,23 @@ _MEANS = (
 def job(workspace: Workspace, network: str, run: str, environ: Mapping[str, str] = os.environ) -> Job:
     """The token goes to git by its environment, in this one command, in which no code of the repository runs. Raises
     ValueError with a sentence where the worker has none."""
-    words = ("/bin/bash", "-c", _GIT + _FROM_A_SERVER + _OUT, "fetch", workspace.git_url, workspace.git_ref)
-    variables = {}
-    if name := workspace.git_token_env:
-        token = environ.get(name, "").strip()
-        if not token:
-            raise ValueError(f"The variable {name} of the worker holds no token.")
-        said = token if ":" in token else f"{USER}:{token}"
-        encoded = base64.b64encode(said.encode()).decode()
-        masking.learn({name: token, f"{name}_ENCODED": encoded}, configured=True)
-        variables[AUTHORIZATION] = f"Basic {encoded}"
-    return Job(words, LIMITS.command_max_s, environment=variables, network=network, run=run)
+    words = ("/bin/bash", "-c", PRELUDE + _FROM_A_SERVER + _OUT, "fetch", workspace.git_url, workspace.git_ref)
+    given = authorized(workspace.git_token_env, environ)
+    return Job(words, LIMITS.command_max_s, environment=given, network=network, run=run)
+
+
+def authorized(name: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables of a command that asks with the token in ``name``. Raises ValueError with a sentence where there is
+    none; without a name nothing is asked with."""
+    if not name:
+        return {}
+    token = environ.get(name, "").strip()
+    if not token:
+        raise ValueError(f"The variable {name} of the worker holds no token.")
+    words = token if ":" in token else f"{USER}:{token}"
+    encoded = base64.b64encode(words.encode()).decode()
+    masking.learn({name: token, f"{name}_ENCODED": encoded}, configured=True)
+    return {AUTHORIZATION: f"Basic {encoded}"}
 
 
 def job_of_a_folder(commit: str, run: str) -> Job:
@@ -127,6 +138,22 @@ def job_of_a_folder(commit: str, run: str) -> Job:
 
 def reason(workspace: Workspace, log: str, requests: Iterable[Mapping[str, Any]], killed: str) -> str:
     """Why it did not succeed, in a sentence for people."""
+    if why := led_away(requests, killed):
+        return why
+    if REFUSED.search(log):
+        if not (name := workspace.git_token_env):
+            return "The server wants to know who asks: name the variable of a token that may read it."
+        return f"The server refuses the token in {name}, or it may not read this repository."
+    if said := next((said for words, said in _MEANS if re.search(words, log)), ""):
+        return said
+    if why := not_reached(requests):
+        return why
+    lines = [line for line in log.splitlines() if line.strip()]
+    return shortened(lines[-1].removeprefix("fatal: "), WHY_CHARS) if lines else "git ended without a word."
+
+
+def led_away(requests: Iterable[Mapping[str, Any]], killed: str) -> str:
+    """Why it came to no answer of the server itself; "" where it may have."""
     if killed:
         return f"It was ended: {killed}."
     for one in requests:
@@ -134,14 +161,10 @@ def reason(workspace: Workspace, log: str, requests: Iterable[Mapping[str, Any]]
             return f"The server leads on to {one['host']}, which nobody allowed: state the address that it leads to."
         if one["why_not"] == NEVER:
             return f"{one['host']} leads to an address that nobody may reach."
-    if _REFUSED.search(log):
-        if not (name := workspace.git_token_env):
-            return "The server wants to know who asks: name the variable of a token that may read it."
-        return f"The server refuses the token in {name}, or it may not read this repository."
-    if said := next((said for words, said in _MEANS if re.search(words, log)), ""):
-        return said
-    failed = [one for one in requests if one["why_not"]]
-    if failed:
-        return f"{failed[0]['host']} could not be reached: {failed[0]['why_not']}."
-    lines = [line for line in log.splitlines() if line.strip()]
-    return shortened(lines[-1].removeprefix("fatal: "), WHY_CHARS) if lines else "git ended without a word."
+    return ""
+
+
+def not_reached(requests: Iterable[Mapping[str, Any]]) -> str:
+    """Which host did not answer, and why; "" where all did."""
+    failed = next((one for one in requests if one["why_not"]), None)
+    return f"{failed['host']} could not be reached: {failed['why_not']}." if failed else ""

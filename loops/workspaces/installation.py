@@ -3,50 +3,37 @@ fetch its repository, and keep that (ADR 0068)."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import mmap
 import os
 import shutil
 import socket
 import uuid
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.db import connection
 from django.utils import timezone
 
-from loops.engine.text.truncation import shortened
-from loops.llm.endpoints.addresses import is_never_a_model, is_of_this_machine
-from loops.masking import StreamMasker, known
 from loops.models import Policy, Project, Setup
-from loops.runs.composition import command_records, sandbox_level
+from loops.runs.composition import sandbox_level
 from loops.tools.limits import GIB, Limits, within
-from loops.tools.output import clean_text
 from loops.tools.sandbox.capability import FILES_ONLY, FULL
-from loops.tools.sandbox.network.hosts import Address, Host, hosts
-from loops.tools.sandbox.network.proxy import Proxy, Request
-from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome, run_inside
+from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import CACHES, Workspace
 from loops.workspaces import copies, fetch_command, local_repository, setup_failure, setups, sources, variables
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
 from loops.workspaces.git.repository import Unusable
+from loops.workspaces.networked import Log, Stopped, run
 
 logger = logging.getLogger(__name__)
 SECONDS = Limits().command_max_s
 TEMPORARY, MEMORY = GIB, 4 * GIB
 """Package clients unpack in their temporary folder."""
-LOG_CHARS = 200_000
-EVERY_S = 1.0
-MOST_HOSTS = 100
-MOST_TAKEN = 50
-HOST_CHARS = 253
 NO_SECRETS = (
     "a secret needs a set-up that no other command can look into, which this machine cannot give it (bubblewrap)"
 )
@@ -60,44 +47,6 @@ class Failed(Exception):
     """The set-up did not succeed; the message is for people."""
 
 
-@dataclass(slots=True)
-class _Log:
-    """Its output so far, and the hosts that it asked for."""
-
-    text: str = ""
-    requests: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    streams: defaultdict[str, StreamMasker] = field(default_factory=lambda: defaultdict(StreamMasker))
-
-    def hear(self, stream: str, chunk: bytes) -> None:
-        self._add(self.streams[stream].feed(clean_text(chunk)))
-
-    def heard_all(self) -> None:
-        """Nothing comes any more: what might have been the beginning of a secret was none."""
-        for stream in self.streams.values():
-            self._add(stream.finish())
-
-    def _add(self, text: str) -> None:
-        self.text = (self.text + text)[-LOG_CHARS:]
-
-    def tell_of(self, outcome: Outcome) -> None:
-        """What the command left, and what became of that."""
-        for one in outcome.taken[:MOST_TAKEN]:
-            self.hear("stderr", f"{'not as it was' if one.stays else 'taken away'}: {one.path}: {one.why}\n".encode())
-        self.heard_all()
-
-    def note(self, request: Request) -> None:
-        key = (shortened(request.host, HOST_CHARS), request.why_not)
-        if key not in self.requests and len(self.requests) >= MOST_HOSTS:
-            key = ("others", "")
-        one = self.requests.setdefault(key, {"host": key[0], "why_not": key[1], "count": 0, "sent": 0, "received": 0})
-        one["count"] += 1
-        one["sent"] += request.sent
-        one["received"] += request.received
-
-    def shown(self) -> dict[str, Any]:
-        return {"log": known().value(self.text), "requests": list(self.requests.values())}
-
-
 def carry_out(setup_id: uuid.UUID) -> bool:
     """By a worker; False where another one has it. It is not begun twice: a run that still needs it orders it anew."""
     mine = Setup.objects.filter(pk=setup_id, state=State.WAITING, until__gt=timezone.now())
@@ -105,7 +54,7 @@ def carry_out(setup_id: uuid.UUID) -> bool:
     if not mine.update(state=State.RUNNING, until=until, machine=socket.gethostname()):
         return False
     setup = Setup.objects.select_related("workspace__project", "ordered_by").get(pk=setup_id)
-    log = _Log()
+    log = Log()
     try:
         with _folder(setup) as work:
             (_fetch if setup.kind == Setup.Kind.FETCH else _build)(setup, work, log)
@@ -139,7 +88,7 @@ def _made(work: Path) -> Path:
     return work.with_name(f"{work.name}-made")
 
 
-def _build(setup: Setup, work: Path, log: _Log) -> None:
+def _build(setup: Setup, work: Path, log: Log) -> None:
     workspace, level = setup.workspace, sandbox_level()
     _refuse_without_commands()
     if setup.hosts and level.level < FULL:
@@ -155,7 +104,7 @@ def _build(setup: Setup, work: Path, log: _Log) -> None:
     environment = {**_VARIABLES, **setup.variables, **secrets}
     words = ("/bin/bash", "-c", setup.command)
     job = Job(words, SECONDS, environment=environment, network=network, run=f"setup {setup.pk}")
-    outcome = asyncio.run(_run(setup, work, log, job, limits_of(workspace.project)))
+    outcome = _run(setup, work, log, job, limits_of(workspace.project))
     log.tell_of(outcome)
     if outcome.finished.exit_code:
         raise Failed(setup_failure.reason(setup, **log.shown(), finished=outcome.finished))
@@ -164,7 +113,7 @@ def _build(setup: Setup, work: Path, log: _Log) -> None:
     _succeed(setup, log, key=key, built_at=setups.seen_at(work), **kept)
 
 
-def _fetch(setup: Setup, work: Path, log: _Log) -> None:
+def _fetch(setup: Setup, work: Path, log: Log) -> None:
     workspace = setup.workspace
     if why := copies.closed(workspace):
         raise Failed(f"It is not fetched: {why}.")
@@ -184,14 +133,14 @@ def _fetch(setup: Setup, work: Path, log: _Log) -> None:
     _succeed(setup, log, key=commit, **_keep(setup, work, {}))
 
 
-def _from_server(setup: Setup, work: Path, log: _Log) -> Outcome:
+def _from_server(setup: Setup, work: Path, log: Log) -> Outcome:
     if sandbox_level().level < FULL:
         raise Failed(f"It reaches {', '.join(setup.hosts)}, but {NO_NETWORK}.")
     job = fetch_command.job(setup.workspace, str(_network(work)), f"fetch {setup.pk}")
-    return asyncio.run(_run(setup, work, log, job, fetch_command.LIMITS))
+    return _run(setup, work, log, job, fetch_command.LIMITS)
 
 
-def _from_folder(setup: Setup, work: Path, log: _Log) -> Outcome:
+def _from_folder(setup: Setup, work: Path, log: Log) -> Outcome:
     _refuse_without_commands()
     folder = str(copies.folder_here(setup.workspace))
     try:
@@ -201,7 +150,7 @@ def _from_folder(setup: Setup, work: Path, log: _Log) -> Outcome:
     except Unusable as error:
         raise Failed(error.why) from None
     job = fetch_command.job_of_a_folder(commit, f"fetch {setup.pk}")
-    return asyncio.run(_run(setup, work, log, job, fetch_command.OF_A_FOLDER))
+    return _run(setup, work, log, job, fetch_command.OF_A_FOLDER)
 
 
 def _refuse_without_commands() -> None:
@@ -209,12 +158,12 @@ def _refuse_without_commands() -> None:
         raise Failed(f"Commands are refused here: {level.warning}")
 
 
-def _go_on(setup: Setup, log: _Log) -> None:
+def _go_on(setup: Setup, log: Log) -> None:
     if not _tell(setup, log):
         raise Failed("It was stopped.")
 
 
-def _succeed(setup: Setup, log: _Log, **found: Any) -> None:
+def _succeed(setup: Setup, log: Log, **found: Any) -> None:
     if not setups.end(setup, State.READY, **found, **log.shown()):
         shutil.rmtree(setups.folder(setup), ignore_errors=True)
     setups.forget_older(setup)
@@ -226,40 +175,17 @@ def limits_of(project: Project) -> Limits:
     return replace(own, tmp_bytes=TEMPORARY, memory_bytes=max(own.memory_bytes, MEMORY))
 
 
-async def _run(setup: Setup, work: Path, log: _Log, job: Job, limits: Limits) -> Outcome:
-    proxy = Proxy(hosts(setup.hosts), is_never_reached, log.note)
-    with Workspace(str(work), limits, made=True, records=command_records()) as workspace:
-        async with proxy.listening(str(_network(work))):
-            running = asyncio.ensure_future(
-                run_inside(workspace, job, log.hear, namespaces=sandbox_level().level >= FULL)
-            )
-            while not (await asyncio.wait([running], timeout=EVERY_S))[0]:
-                if not await asyncio.to_thread(_tell_aside, setup, log):
-                    running.cancel()
-    log.heard_all()
+def _run(setup: Setup, work: Path, log: Log, job: Job, limits: Limits) -> Outcome:
     try:
-        return running.result()
-    except asyncio.CancelledError:
+        return run(work, setup.hosts, log, job, limits, lambda: _tell(setup, log))
+    except Stopped:
         raise Failed("It was stopped.") from None
 
 
-def _tell(setup: Setup, log: _Log, again: timedelta = setups.UNHEARD) -> bool:
+def _tell(setup: Setup, log: Log, again: timedelta = setups.UNHEARD) -> bool:
     """Its log so far, and when it is heard of ``again`` at the latest; False when a person has stopped it."""
     rows = Setup.objects.filter(pk=setup.pk, state=State.RUNNING)
     return bool(rows.update(until=timezone.now() + again, **log.shown()))
-
-
-def _tell_aside(setup: Setup, log: _Log) -> bool:
-    """The same in a thread of its own, whose connection ends with it."""
-    try:
-        return _tell(setup, log)
-    finally:
-        connection.close()
-
-
-def is_never_reached(host: Host, address: Address) -> bool:
-    """Link-local and where clouds keep credentials: never. This machine: only by a name that says so."""
-    return is_never_a_model(address) or (is_of_this_machine(address) and not host.is_of_this_machine)
 
 
 def _paths(work: Path) -> Iterator[str]:

@@ -1,5 +1,5 @@
-"""Workspaces whose source is a commit of a repository, on a server or in a folder: what is fetched, and what a run gets
-(SPEC I7, ADR 0068)."""
+"""Workspaces whose source is a commit of a repository, on a server or in a folder: what is fetched, what a run gets,
+and whether results may be pushed to the server (SPEC I7, ADR 0068, ADR 0075)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from loops.workspaces.git.repository import Unusable
 FRESH = timedelta(minutes=1)
 """A run takes what was fetched at most that long before its task was submitted."""
 NAME_CHARS = 60
+TOKENS = ("git_token_env", "git_push_token_env")
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
 _PORTS = {"https": 443, "http": 80}
@@ -46,9 +47,14 @@ NOT_IN_PLACE = (
 )
 MOST_PATH = 450
 TOO_LONG = f"With a branch, tag or commit a path has at most {MOST_PATH} characters."
-ONLY_A_SUPERUSER = "Which repository is fetched, and with which token, is for a superuser to say."
+ONLY_A_SUPERUSER = "Which repository is fetched, and with which tokens, is for a superuser to say."
 NOT_ALLOWED = "its repository was not allowed: a superuser has to save it under Admin > Workspaces"
-TAKE_THE_PATCH = "Its source is a repository on a server: take the patch, or push a branch with it yourself."
+TAKE_THE_PATCH = "Its source is a repository on a server: push the result there as a branch, or take the patch."
+NOT_PUSHED_TO = (
+    "Results are not pushed to this repository. A superuser can allow it under Admin > Workspaces, by naming the "
+    "variable of a token that may write. Until then take the patch, or push a branch with it yourself."
+)
+ANOTHER_SOURCE = "The workspace has another source since the run began. Its patch can be downloaded."
 State, Kind = Setup.State, Setup.Kind
 
 
@@ -61,17 +67,16 @@ def faults(row: Workspace) -> dict[str, str]:
         return found | _faults_without_address(row)
     if row.path:
         found["git_url"] = NOT_BOTH
-    elif said := _fault_of_address(row.git_url, with_token=bool(row.git_token_env)):
+    elif said := _fault_of_address(row.git_url, with_token=any(getattr(row, name) for name in TOKENS)):
         found["git_url"] = said
     if not row.copy_for_each_run:
         found["copy_for_each_run"] = COPIES_ONLY
-    if row.git_token_env and not _is_a_variable(row.git_token_env):
-        found["git_token_env"] = NO_VARIABLE
+    found |= {name: NO_VARIABLE for name in TOKENS if (stated := getattr(row, name)) and not _is_a_variable(stated)}
     return found
 
 
 def _faults_without_address(row: Workspace) -> dict[str, str]:
-    found = {"git_token_env": NEEDS_ADDRESS} if row.git_token_env else {}
+    found = {name: NEEDS_ADDRESS for name in TOKENS if getattr(row, name)}
     if row.git_ref and not row.path:
         found["git_ref"] = NEEDS_REPOSITORY
     elif row.git_ref and not row.copy_for_each_run:
@@ -132,13 +137,22 @@ def closed(workspace: Workspace) -> str:
     return " ".join(faults(workspace).values())
 
 
+def closed_to_results(workspace: Workspace | None, url: str) -> str:
+    """Why no result of a run that began with ``url`` is pushed, for people; "" when one may be."""
+    if workspace is None or workspace.git_url != url:
+        return ANOTHER_SOURCE
+    return "" if workspace.may_be_pushed_to and not faults(workspace) else NOT_PUSHED_TO
+
+
 def allow(actor: Any, workspace: Workspace) -> None:
-    """Let it be fetched from its address as it is, with its token. Superusers only."""
+    """Let it be fetched from its address as it is, with its tokens, and pushed to where one is for that. Superusers
+    only."""
     if not actor.is_superuser:
         raise PermissionError("only a superuser lets a repository be fetched")
     workspace.git_for, workspace.git_by, workspace.git_at = workspace.what_is_fetched, actor, timezone.now()
     workspace.save()
-    detail = {"workspace": workspace.name, "url": workspace.git_url, "token": workspace.git_token_env}
+    tokens = {"token": workspace.git_token_env, "push_token": workspace.git_push_token_env}
+    detail = {"workspace": workspace.name, "url": workspace.git_url, **tokens}
     audit.record("workspace.source", actor=actor, project=workspace.project, detail=detail)
 
 

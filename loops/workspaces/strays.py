@@ -12,15 +12,16 @@ from pathlib import Path
 
 from django.utils import timezone
 
-from loops.models import Preflight, Run, Setup
+from loops.models import Delivery, Preflight, Run, Setup
 from loops.runs.composition import command_records
 from loops.storage import owners
 from loops.tools.sandbox.workspace_guard import interrupted
-from loops.workspaces import copies, setups
+from loops.workspaces import copies, push, setups
 
 KEPT_S = 86_400
 """Of what no row knows: those of a workspace that was deleted while a worker was at it."""
 _BUILT = re.compile(r"setup-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-network|-made)?")
+_PUSHED = re.compile(rf"{push.NAME}([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(?:-repository|-network)?")
 _TRIED = re.compile(r"preflight-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _COPIED = re.compile(r"\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.[0-9a-f]{8}")
 _KEPT = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
@@ -32,6 +33,7 @@ def clear() -> int:
     _end_lost()
     gone = [*_of(copies.root(), _BUILT, _set_ups_at_work)]
     gone += _of(copies.root(), _TRIED, _tries_at_work)
+    gone += _of(copies.root(), _PUSHED, _pushes_at_work)
     gone += _of(copies.root(), _COPIED, _copies_at_work)
     gone += _of(setups.place(), _KEPT, _set_ups_wanted)
     for folder in gone:
@@ -82,6 +84,10 @@ def _set_ups_wanted(rows: set[str]) -> dict[str, bool]:
 
 def _tries_at_work(rows: set[str]) -> dict[str, bool]:
     return {str(row.pk): row.is_open for row in Preflight.objects.filter(pk__in=rows)}
+
+
+def _pushes_at_work(rows: set[str]) -> dict[str, bool]:
+    return {str(row.pk): row.is_open for row in Delivery.objects.filter(pk__in=rows)}
 
 
 def _copies_at_work(rows: set[str]) -> dict[str, bool]:

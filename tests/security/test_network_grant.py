@@ -23,7 +23,7 @@ from loops.tools.sandbox.network.proxy import LONGEST_HEAD, Proxy, Request
 from loops.tools.sandbox.runner import Job, Outcome, run_inside
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import Workspace
-from loops.workspaces.installation import is_never_reached
+from loops.workspaces.networked import is_never_reached
 
 pytestmark = pytest.mark.spec("I7", "S3", "X7")
 GET = "import urllib.request, sys; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode()[:200])"

@@ -167,6 +167,8 @@ SHAPE_NOTHING = {
     "api/v1/runs/<uuid:pk>/apply/": "the same for programs",
     "runs/<uuid:run_id>/commit/": "carries it onto a branch of its own, as was shown",
     "api/v1/runs/<uuid:pk>/commit/": "the same for programs",
+    "runs/<uuid:run_id>/push/": "carries it to the server of its repository, as was shown",
+    "api/v1/runs/<uuid:pk>/push/": "the same for programs",
     "runs/<uuid:run_id>/provenance/verify/": "reads",
     "tasks/new/preview/": "reads",
     "tasks/new/try/": "is about no run yet",
@@ -191,8 +193,8 @@ SHAPE_NOTHING = {
 }
 VERBS_THAT_SHAPE_NOTHING = {
     "watch", "stop", "pause", "resume", "retry", "check_confidence", "runs", "test-model", "token",
-    "diff", "patch", "apply", "commit", "pull-request", "try", "workspace", "setup", "toml", "agent", "model", "rule",
-    "policy",
+    "diff", "patch", "apply", "commit", "push", "pull-request", "try", "workspace", "setup", "toml", "agent", "model",
+    "rule", "policy",
 }  # fmt: skip
 EACH = pytest.mark.parametrize("shape", [way for ways in SHAPING.values() for way in ways])
 

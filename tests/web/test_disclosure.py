@@ -77,7 +77,7 @@ COMMANDS = {
 }  # fmt: skip
 ACTIONS = {
     "submit", "fork", "watch", "stop", "pause", "resume", "retry", "check_confidence", "message", "runs", "init",
-    "test-model", "token", "diff", "patch", "apply", "commit", "pull-request", "try",
+    "test-model", "token", "diff", "patch", "apply", "commit", "push", "pull-request", "try",
     "workspace", "setup", "toml", "agent", "model", "rule", "policy",
 }  # fmt: skip
 """Of the command line: none decides, so none is a door."""

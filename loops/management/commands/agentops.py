@@ -196,6 +196,9 @@ class Command(TerminalCommand):
     def _commit(self, options: dict[str, Any]) -> None:
         self._take_over(options, Delivery.Kind.BRANCH)
 
+    def _push(self, options: dict[str, Any]) -> None:
+        self._take_over(options, Delivery.Kind.PUSH)
+
     def _take_over(self, options: dict[str, Any], kind: Delivery.Kind) -> None:
         actor = user(options["actor"])
         results.take_over(self, actor, run_of(actor, options["run"]), kind, yes=options["yes"])

@@ -209,7 +209,7 @@ def test_every_operation_answers_as_it_is_described(cases: list[Any], asking: An
     if who:
         unreached = [label for label, found in tried.statuses.items() if label.startswith("GET") and 200 not in found]
         about_files = ["/gates/{id}/file/", "/runs/{id}/patch/", "/runs/{id}/pull-request/", "/runs/{id}/rollback/"]
-        operators = ["/runs/{id}/apply/", "/runs/{id}/commit/", "/preflights/{id}/"]
+        operators = ["/runs/{id}/apply/", "/runs/{id}/commit/", "/runs/{id}/push/", "/preflights/{id}/"]
         operators += ["/workspaces/{id}/", "/workspaces/{id}/setup/", "/workspaces/{id}/toml/"]
         operators = operators if who == "viewer" else []
         assert set(unreached) == {f"GET /api/v1{path}" for path in [*about_files, *operators]}, "need changed files"

@@ -6,7 +6,7 @@ import base64
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,11 +38,15 @@ class GitServer:
         self.authorization = ""
         self.redirect = ""
         self.asked: list[str] = []
+        self.before: Callable[[str], object] = lambda path: None
+        self.after: Callable[[str], object] = lambda path: None
+        """Called with each path that is asked for, before it is done and before it is answered."""
         self.released = Event()
         self.released.set()
         self.root.mkdir()
         self.folder.mkdir()
         git(self.root, "init", "-q", "--bare", "shop.git")
+        git(self.root / "shop.git", "config", "http.receivepack", "true")
         git(self.folder, "init", "-q")
         git(self.folder, "remote", "add", "origin", str(self.root / "shop.git"))
         self.port = 0
@@ -126,7 +130,9 @@ class Handler(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
         }
+        self.ours.before(self.path)
         done = subprocess.run([BACKEND], env=environment, input=body, capture_output=True, check=False)
+        self.ours.after(self.path)
         head, _, content = done.stdout.partition(b"\r\n\r\n")
         fields = [line.split(": ", 1) for line in head.decode().split("\r\n")]
         status = next((int(value[:3]) for name, value in fields if name == "Status"), 200)

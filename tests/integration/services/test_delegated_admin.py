@@ -28,7 +28,7 @@ superuser alone fills in."""
 FIELDS = {
     "loops.workspace": {
         "project": TEAM, "name": WORDS, "path": FOLDER, "copy_for_each_run": COUNTED,
-        "git_ref": WORDS, "git_url": HELD, "git_token_env": HELD,
+        "git_ref": WORDS, "git_url": HELD, "git_token_env": HELD, "git_push_token_env": HELD,
     },
     "loops.policy": {
         **dict.fromkeys(("final_review", "expiry_outcome"), CHOSEN),

@@ -84,8 +84,8 @@ def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     found = capability.probe()
     assert found.level == capability.FULL, found.warning
     weaker = capability.SandboxLevel(request.param, "as asked")
-    for module in ("loops.runs.composition", "loops.workspaces.installation", "loops.workspaces.setups"):
-        monkeypatch.setattr(f"{module}.sandbox_level", lambda: weaker)
+    for module in ("runs.composition", "workspaces.installation", "workspaces.networked", "workspaces.setups"):
+        monkeypatch.setattr(f"loops.{module}.sandbox_level", lambda: weaker)
     return request.param
 
 

@@ -99,7 +99,7 @@ def test_by_the_api_from_the_address_to_the_commit(shop: Shop) -> None:
     assert (answer.status_code, answer.json()["fetch"]["commit"], answer.json()["latest"]) == (202, at, None)
     assert shop.client("viewer").post(f"{address}setup/", {"action": "fetch"}, format="json").status_code == 404
     admin = shop.client("admin")
-    for change in ({"git_url": OTHER}, {"git_token_env": "SHOP_TOKEN"}):
+    for change in ({"git_url": OTHER}, {"git_token_env": "SHOP_TOKEN"}, {"git_push_token_env": "SHOP_TOKEN"}):
         answer = admin.patch(address, change, format="json")
         assert (answer.status_code, "for a superuser" in answer.json()["errors"]["git_url"]) == (400, True)
     assert admin.patch(address, {"git_ref": "gone"}, format="json").status_code == 200
@@ -113,6 +113,8 @@ def test_by_the_api_from_the_address_to_the_commit(shop: Shop) -> None:
         ({"git_url": OTHER, "path": "/srv/shop"}, "git_url"),
         ({"git_url": OTHER, "git_ref": "--upload-pack=id"}, "git_ref"),
         ({"git_url": OTHER, "git_token_env": "ghp_4711"}, "git_token_env"),
+        ({"git_url": OTHER, "git_push_token_env": "ghp_4711"}, "git_push_token_env"),
+        ({"git_push_token_env": "SHOP_TOKEN"}, "git_push_token_env"),
         ({"git_url": OTHER, "copy_for_each_run": False}, "copy_for_each_run"),
     ],
 )
@@ -130,8 +132,11 @@ def test_at_a_terminal(shop: Shop) -> None:
     at = shop.server.push({"shop.py": "second\n"})
     assert f"fetched: {at}" in shop.type("operator", "workspace", "fetch", "shop")
     assert f"repository: {shop.server.url}, fetched: {at}" in shop.type("operator", "setup", "shop")
-    with pytest.raises(CommandError, match="for a superuser to say"):
-        shop.type("admin", "workspace", "set", "shop", "--git", OTHER)
+    for words in (("--git", OTHER), ("--push-token-env", "SHOP_TOKEN")):
+        with pytest.raises(CommandError, match="for a superuser to say"):
+            shop.type("admin", "workspace", "set", "shop", *words)
+    assert "A worker fetches it" not in shop.type("boss", "workspace", "set", "shop", "--push-token-env", "SHOP_TOKEN")
+    assert shop.row.may_be_pushed_to
     shop.type("admin", "workspace", "set", "shop", "--ref", "gone")
     with pytest.raises(CommandError, match="It has no branch or tag gone"):
         shop.type("admin", "workspace", "fetch", "shop")
@@ -154,8 +159,10 @@ def test_in_admin(shop: Shop) -> None:
     assert (shop.row.may_be_fetched, Setup.objects.get().state) == (True, "ready")
     assert AuditEvent.objects.get(kind="workspace.source").actor == shop.people["boss"]
     assert _fill(shop, "admin", git_url=OTHER, git_token_env="SHOP_TOKEN", git_ref="other").status_code == 302
+    assert _fill(shop, "admin", git_push_token_env="SHOP_TOKEN", git_ref="other").status_code == 302
     row = shop.row
     assert (row.git_url, row.git_token_env, row.git_ref) == (shop.server.url, "", "other")
+    assert (row.git_push_token_env, row.may_be_fetched) == ("", True)
     answer = _fill(shop, "boss", git_url="https://ana:word@example.com/x", git_ref="..")
     assert answer.status_code == 200
     for said in ("No name, password or token in the address", "no name of a branch"):

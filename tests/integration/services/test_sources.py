@@ -539,6 +539,8 @@ def test_no_credentials_in_the_address(url: str) -> None:
         *(({"git_ref": ref}, {}) for ref in ("main", "feature/ä-1", "v1.0", "release@2", "a" * 40)),
         ({"git_url": "http://127.0.0.1:80/x", "git_token_env": "SHOP_TOKEN"}, {}),
         ({"git_url": "http://example.com/x"}, {}),
+        ({"git_url": "http://example.com/x", "git_push_token_env": "SHOP_TOKEN"}, {"git_url": sources.IN_CLEAR}),
+        ({"git_push_token_env": "ANTHROPIC_API_KEY"}, {"git_push_token_env": sources.NO_VARIABLE}),
     ],
 )
 def test_what_else_is_no_source(fields: dict[str, Any], fault: dict[str, str]) -> None:

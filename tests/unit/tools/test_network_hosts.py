@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from loops.tools.sandbox.network.hosts import MOST_HOSTS, Host, host, hosts
-from loops.workspaces.installation import is_never_reached
+from loops.workspaces.networked import is_never_reached
 
 pytestmark = pytest.mark.spec("I7")
 

@@ -6,7 +6,7 @@ import pytest
 
 from loops import masking
 from loops.workspaces import variables
-from loops.workspaces.installation import _Log
+from loops.workspaces.networked import Log
 
 pytestmark = pytest.mark.spec("J4", "I7")
 
@@ -67,7 +67,7 @@ def test_how_many() -> None:
 @pytest.mark.spec("S3")
 def test_a_secret_that_is_printed_in_two_pieces_is_in_no_log_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masking, "_masker", masking.Masker({"SHOP_TOKEN": "tr1ckle-9f2c77"}))
-    log = _Log()
+    log = Log()
     log.hear("stdout", b"token: tr1ckle-")
     assert log.shown()["log"] == "token: "
     log.hear("stderr", b"warning\n")
