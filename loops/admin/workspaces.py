@@ -12,6 +12,8 @@ from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from loops import models as m
 from loops.admin.base import ProjectScopedAdmin
+from loops.engine.state.command_limits import COMMAND_LIMITS
+from loops.services.access import NotAllowed
 from loops.tools.workspace_roots import plain
 from loops.workspaces import access, copies, sources
 from loops.workspaces.configured import FETCHED, WORKSPACES
@@ -30,8 +32,8 @@ class WorkspaceForm(forms.ModelForm):
     )
 
     class Meta:
-        fields = ("project", "name", "path", *REPOSITORY, "copy_for_each_run")
-        labels: ClassVar = {"path": "Folder"}
+        fields = ("project", "name", "path", *REPOSITORY, "copy_for_each_run", *COMMAND_LIMITS)
+        labels: ClassVar = {"path": "Folder", **{name: row.form_label for name, row in COMMAND_LIMITS.items()}}
         help_texts: ClassVar = {
             "path": "Its full path on the machine of the worker, such as /home/you/src/shop. Without one and without a "
             "repository each task begins in a fresh empty folder.",
@@ -66,12 +68,17 @@ class WorkspaceForm(forms.ModelForm):
             git_by=self.instance.git_by,
             **{name: given.get(name, "") for name in REPOSITORY},
             copy_for_each_run=given.get("copy_for_each_run", False),
+            **{name: given.get(name) for name in COMMAND_LIMITS},
             allowed_path=self.instance.allowed_path,
             allowed_in_place=self.instance.allowed_in_place,
             allowed_by=self.instance.allowed_by,
         )
         for field, fault in sources.faults(draft).items():
             self.add_error(field, fault)
+        try:
+            access.require_limits(self.actor, draft)
+        except NotAllowed as refusal:
+            self.add_error(None, str(refusal))
         if said := access.refusal_to_fetch(self.actor, draft):
             self.add_error("git_url", said)
         if said := access.refusal_to_save(self.actor, draft, allow=bool(given.get("allow"))):
@@ -108,7 +115,7 @@ class WorkspaceAdmin(ProjectScopedAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Who allowed it stands beside it."""
-        fields: tuple[str, ...] = ("project", "name", "path", *REPOSITORY, "copy_for_each_run")
+        fields: tuple[str, ...] = ("project", "name", "path", *REPOSITORY, "copy_for_each_run", *COMMAND_LIMITS)
         return (*fields, *(["allow"] if request.user.is_superuser else []), *(["standing"] if obj else []))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
@@ -146,7 +153,8 @@ class WorkspaceAdmin(ProjectScopedAdmin):
         super().save_model(request, obj, form, change)
         opened = bool(form.cleaned_data.get("allow"))
         if set(form.changed_data) - {"allow"}:
-            access.record(request.user, obj, open_to_agents=opened, fetch=bool(FETCHED & set(form.changed_data)))
+            fetch = bool(FETCHED & set(form.changed_data))
+            access.record(request.user, obj, form.changed_data, open_to_agents=opened, fetch=fetch)
         elif opened and obj.path:
             access.allow(request.user, obj)
         if said := copies.obstacle(obj):

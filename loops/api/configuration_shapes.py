@@ -57,7 +57,7 @@ class WorkspaceChange(Strict, serializers.ModelSerializer):
     class Meta:
         model = Workspace
         validators: list[Any] = []
-        fields: tuple[str, ...] = ("name", "path", *REPOSITORY, "copy_for_each_run", "allow")
+        fields: tuple[str, ...] = ("name", "path", *REPOSITORY, "copy_for_each_run", *COMMAND_LIMITS, "allow")
 
 
 class WorkspaceInput(WorkspaceChange):
@@ -77,7 +77,8 @@ class WorkspaceOutput(serializers.ModelSerializer):
     class Meta:
         model = Workspace
         fields: tuple[str, ...] = (
-            *("id", "project", "name", "path", *REPOSITORY, "copy_for_each_run", "allowed_by", "allowed_at"),
+            *("id", "project", "name", "path", *REPOSITORY, "copy_for_each_run", *COMMAND_LIMITS),
+            *("allowed_by", "allowed_at"),
         )
 
 

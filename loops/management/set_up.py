@@ -18,6 +18,7 @@ from django.db import models as fields
 
 from loops.api import configuration_shapes as shapes
 from loops.api.outputs import AgentOutput
+from loops.engine.state.command_limits import COMMAND_LIMITS
 from loops.llm.endpoints import keys
 from loops.management.lookup import one, user
 from loops.management.orders import PAUSE_S
@@ -233,6 +234,10 @@ def declare_workspace(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--in-place", action="store_true", help="let runs change the folder itself, not copies of it")
     how.add_argument("--copies", action="store_true", help="let each run work on a copy of it, as at first")
+    for field, limit in COMMAND_LIMITS.items():
+        option = f"--{field.replace('_', '-')}"
+        what = f"{limit.form_label}; '' for the project's"
+        parser.add_argument(option, dest=f"field_{field}", metavar="VALUE", help=what)
     parser.add_argument("--allow", action="store_true", help="open a folder outside the roots to agents, in your name")
     parser.add_argument("--json", action="store_true", help="list them as JSON, one line each, as the API gives it")
 
@@ -259,6 +264,8 @@ def workspace(command: TerminalCommand, options: Options) -> None:
     stated = {"git_url": options["git"], "git_ref": options["ref"], "git_token_env": options["token_env"]}
     given |= {} if options["push_token_env"] is None else {"git_push_token_env": options["push_token_env"]}
     given |= {field: value for field, value in stated.items() if value is not None}
+    limits = {field: options[f"field_{field}"] for field in COMMAND_LIMITS}
+    given |= {field: value.strip() or None for field, value in limits.items() if value is not None}
     if options["in_place"] or options["copies"]:
         given["copy_for_each_run"] = options["copies"]
     if action == "set":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.conf import settings
 from django.contrib.postgres.indexes import BrinIndex
-from django.core.validators import MaxValueValidator, MinValueValidator
+from django.core.validators import BaseValidator, MaxValueValidator, MinValueValidator
 from django.db import models
 
 from loops.engine.state import command_limits
@@ -13,6 +15,9 @@ from loops.engine.state.limits import DEFAULTS, LIMITS, Limit
 from loops.ids import new_id
 from loops.models.people import Project
 from loops.querysets import ProjectScoped
+
+if TYPE_CHECKING:
+    from loops.models.tasks import Workspace
 
 MOST_OPEN_RUNS = 100
 """Of one person in one project, until an admin says otherwise."""
@@ -28,9 +33,19 @@ def _of_commands(name: str) -> models.PositiveIntegerField[int, int]:
     return _within(COMMAND_LIMITS[name], getattr(command_limits.DEFAULTS, name))
 
 
+def of_a_workspace(name: str) -> models.PositiveIntegerField[int | None, int | None]:
+    """The same where a workspace may differ from its project; empty where it does not."""
+    row = COMMAND_LIMITS[name]
+    help_text = f"Empty: as the project's policy. {row.help}"
+    return models.PositiveIntegerField(null=True, blank=True, validators=_bounds(row), help_text=help_text)
+
+
 def _within(row: Limit, default: int) -> models.PositiveIntegerField[int, int]:
-    bounds = [MinValueValidator(row.low), MaxValueValidator(row.high)]
-    return models.PositiveIntegerField(default=default, validators=bounds, help_text=row.help)
+    return models.PositiveIntegerField(default=default, validators=_bounds(row), help_text=row.help)
+
+
+def _bounds(row: Limit) -> list[BaseValidator]:
+    return [MinValueValidator(row.low), MaxValueValidator(row.high)]
 
 
 class ComplexityProfile(models.Model):
@@ -131,8 +146,12 @@ class Policy(models.Model):
 
     @property
     def command_limits(self) -> CommandLimits:
-        """What a command of this project may use."""
+        """What a command of this project may use, where its workspace states nothing else."""
         return CommandLimits(**{name: getattr(self, name) for name in COMMAND_LIMITS})
+
+    def commands_in(self, workspace: Workspace | None) -> CommandLimits:
+        """What a command may use there."""
+        return self.command_limits.with_those_of(workspace.own_limits if workspace is not None else {})
 
 
 class AccessRule(models.Model):

@@ -9,9 +9,11 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 
+from loops.engine.state.command_limits import COMMAND_LIMITS
 from loops.ids import new_id, new_key
 from loops.models.agents import Agent
 from loops.models.people import Project
+from loops.models.policies import of_a_workspace
 from loops.querysets import ProjectScoped
 
 
@@ -28,6 +30,7 @@ class Workspace(models.Model):
     its command, its variables or the folder change, whoever changes them (ADR 0067).
     ``toml_text`` is the content of its `agentops.toml` that a person accepted, of which ``criteria`` and ``protected``
     come; ``toml_declined`` is the SHA-256 of another content that a person did not want (ADR 0070).
+    What a command may use here stands in the columns named as those of the policy; NULL: as the policy says.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -79,6 +82,13 @@ class Workspace(models.Model):
     toml_declined = models.CharField(max_length=64, blank=True, editable=False)
     criteria = models.JSONField(default=list, editable=False)
     protected = models.JSONField(default=list, editable=False)
+    criterion_seconds = of_a_workspace("criterion_seconds")
+    command_seconds = of_a_workspace("command_seconds")
+    command_memory_mib = of_a_workspace("command_memory_mib")
+    command_processes = of_a_workspace("command_processes")
+    workspace_mib = of_a_workspace("workspace_mib")
+    workspace_files = of_a_workspace("workspace_files")
+    command_output_mib = of_a_workspace("command_output_mib")
 
     objects = ProjectScoped.as_manager()
 
@@ -115,6 +125,12 @@ class Workspace(models.Model):
         stated = any(one["command"] == self.test_command for one in self.criteria)
         tests = {"text": "The tests pass", "command": self.test_command}
         return [*([tests] if self.test_command and not stated else []), *self.criteria]
+
+    @property
+    def own_limits(self) -> dict[str, int]:
+        """What a command may use here where that is not what the project's policy says."""
+        stated = ((name, getattr(self, name)) for name in COMMAND_LIMITS)
+        return {name: amount for name, amount in stated if amount is not None}
 
     @property
     def source(self) -> str:

@@ -225,8 +225,11 @@ _RULES = (
     "SELECT access, agent_type, tool, operation, paths, note FROM loops_accessrule WHERE project_id = %s ORDER BY id"
 )
 _LIMITS = (
-    "SELECT (SELECT w.protected FROM loops_task t JOIN loops_workspace w ON w.id = t.workspace_id WHERE t.id = %s), "  # noqa: S608
-    f"{', '.join(COMMAND_LIMITS)} FROM loops_policy WHERE project_id = %s"  # names of ours
+    "SELECT w.protected, "  # noqa: S608
+    f"{', '.join(f'{row}.{name}' for row in 'pw' for name in COMMAND_LIMITS)} "  # names of ours
+    "FROM loops_policy p LEFT JOIN loops_workspace w ON w.id = "
+    "COALESCE(%(workspace)s::uuid, (SELECT workspace_id FROM loops_task WHERE id = %(task)s)) "
+    "WHERE p.project_id = %(project)s"
 )
 _COLLEAGUES = "SELECT name, agent_type FROM loops_agent WHERE project_id = %s AND id <> %s AND is_active ORDER BY name"
 _VARIABLES = (
@@ -269,9 +272,10 @@ def variables_of(task_id: str, connection: Any) -> ReadVariables:
     return read_variables
 
 
-def rules_of(project_id: str, connection: Any, task_id: str = "") -> ReadRules:
-    """The access matrix of a project, what its commands may use, and what the workspace of a task protects, read
-    whenever they are asked for."""
+def rules_of(project_id: str, connection: Any, task_id: str = "", workspace_id: uuid.UUID | None = None) -> ReadRules:
+    """The access matrix of a project, what commands may use in a workspace of it, and what that protects, read whenever
+    they are asked for. The workspace is the one of a task, or named."""
+    asked = {"project": project_id, "task": task_id, "workspace": workspace_id}
 
     def read_rules() -> tuple[tuple[AccessRule, ...], Limits]:
         rows = connection.execute(_RULES, [project_id]).fetchall()
@@ -279,11 +283,12 @@ def rules_of(project_id: str, connection: Any, task_id: str = "") -> ReadRules:
             AccessRule(Access(access), agent_type, tool, operation, tuple(journal.from_jsonb(paths)), note=note)
             for access, agent_type, tool, operation, paths, note in rows
         )
-        given = connection.execute(_LIMITS, [task_id, project_id]).fetchone()
+        given = connection.execute(_LIMITS, asked).fetchone()
         if given is None:
             return rules, Limits()
-        stated, *amounts = given
-        return rules, replace(within(CommandLimits(*amounts)), stated=tuple(journal.from_jsonb(stated) or ()))
+        stated, of_project, own = given[0], given[1 : 1 + len(COMMAND_LIMITS)], given[1 + len(COMMAND_LIMITS) :]
+        holds = CommandLimits(*of_project).with_those_of(dict(zip(COMMAND_LIMITS, own, strict=True)))
+        return rules, replace(within(holds), stated=tuple(journal.from_jsonb(stated) or ()))
 
     return read_rules
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from loops.models import Policy
+from loops.models import Policy, Project
 from loops.services.configuration import Kind
 from loops.services.submission import InvalidTask, clean_limits
 
@@ -27,6 +27,10 @@ class Policies(Kind):
         if row.sla_minutes > row.gate_expiry_minutes:
             return {"sla_minutes": "A gate must become late before it expires."}
         return {}
+
+    def require_change(self, actor: Any, project: Project) -> None:
+        """Raise NotAllowed unless ``actor`` may change it: the rule for whoever gives commands other limits."""
+        self._may(actor, Policy(project=project), "change")
 
     def recorded(self, actor: Any, row: Policy, changed: Iterable[str], *, allow: bool = False) -> None:
         """Nothing: the version that it makes is an audit event."""

@@ -40,7 +40,7 @@ def ask(
         mine.filter(asked_at__lt=now - KEPT).delete()
         if mine.select_for_update().filter(state__in=Preflight.OPEN, until__gt=now).exists():
             raise NotPossible(RUNNING)
-        each_s = Policy.objects.values_list("criterion_seconds", flat=True).get(project=project)
+        each_s = Policy.objects.get(project=project).commands_in(workspace).criterion_seconds
         until = now + Preflight.patience(len(commands), each_s)
         what = {"project": project, "workspace": workspace, "agent_type": agent.agent_type, "commands": commands}
         asked = Preflight.objects.create(asked_by=actor, until=until, **what)

@@ -47,7 +47,7 @@ def timeline(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     more = {"cards": cards, "earlier": first if first > 1 else 0, "report": _report(run), **progress_chart.drawing(run)}
     more["undelivered"] = delivery.undelivered(run)
     policy = Policy.objects.filter(project=run.project_id).first() or Policy()
-    more["commands"] = list(command_limits.lines(policy.command_limits))
+    more["commands"] = list(command_limits.lines(policy, run.task.workspace))
     return render(request, "loops/run.html", page(request, run, "run", **more))
 
 

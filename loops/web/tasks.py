@@ -217,18 +217,21 @@ def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
     policy = Policy.objects.filter(project__in=_own_projects(request), project=draft["project"]).first()
     rules = policy.project.access_rules.filter(access="ask") if policy else []
     review = draft["final_review"] or (policy.final_review if policy else "")
+    workspace = _about_workspace(request, draft)
+    chosen = workspace.get("chosen")
+    commands_of = policy or Policy(), chosen if policy and chosen and chosen.project_id == policy.project_id else None
     return {
         "level": level,
         "why": "stated by you" if draft["complexity"] else guess.explained,
         "profile": _bounds(profile, policy, draft["limits"]) if profile else [],
         "asks": list(rules),
         "policy": policy,
-        "criterion_s": (policy or Policy()).criterion_seconds,
-        "commands": list(command_limits.lines((policy or Policy()).command_limits)),
+        "criterion_s": commands_of[0].commands_in(commands_of[1]).criterion_seconds,
+        "commands": list(command_limits.lines(*commands_of)),
         "review": dict(Policy.FinalReview.choices).get(review, review),
         "proved": sum(bool(row["command"].strip()) for row in draft["criteria"]),
         "criteria_count": len(stated),
-        **_about_workspace(request, draft),
+        **workspace,
         "unpriced": unpriced(models_of(agent)) if (agent := _agent(request, draft)) else [],
     }
 

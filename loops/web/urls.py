@@ -65,6 +65,7 @@ urlpatterns = [
     path("workspaces/<uuid:workspace_id>/", workspaces.workspace, name="workspace"),
     path("workspaces/<uuid:workspace_id>/live/", workspaces.live, name="workspace-live"),
     path("workspaces/<uuid:workspace_id>/setup/", workspaces.run, name="workspace-setup"),
+    path("workspaces/<uuid:workspace_id>/limits/", workspaces.state_limits, name="workspace-limits"),
     path("workspaces/<uuid:workspace_id>/toml/", workspaces.decide_on_toml, name="workspace-toml"),
     path("system/", system.system, name="system"),
     path("system/live/", system.live, name="system-live"),

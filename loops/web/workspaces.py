@@ -13,16 +13,21 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from loops.models import Setup, Workspace
+from loops.engine.state.command_limits import COMMAND_LIMITS
+from loops.models import Policy, Setup, Workspace
 from loops.querysets import ADMINISTER, OPERATE
 from loops.services import repository_files
 from loops.services import setups as service
 from loops.services.access import NotAllowed
+from loops.services.configuration import Unfit
 from loops.services.people import NotPossible
-from loops.web import access, diffs
+from loops.web import access, command_limits, diffs
 from loops.workspaces import copies, detection, sources, variables
+from loops.workspaces.configured import WORKSPACES
 
 EARLIER = 5
+TO_SET_LIMITS = ("loops.change_workspace", "loops.change_policy")
+"""Shows the form; the service decides."""
 LOOKS = {"ready": "good", "failed": "bad", "stopped": "bad", "lost": "bad", "waiting": "wait", "running": "wait"}
 
 
@@ -66,6 +71,9 @@ def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
         draft |= {"hosts": "\n".join(found.hosts)} if request.user.is_superuser else {}
     context = {**_live(request, row), "draft": draft, "refused": refused, "found": found, "may_change": may_change}
     context["fetch"] = _live(request, row, Setup.Kind.FETCH) if row.is_fetched else None
+    policy = Policy.objects.filter(project=row.project_id).first() or Policy()
+    context["limits"] = list(command_limits.fields(policy, row))
+    context["may_set_limits"] = may_change and request.user.is_staff and request.user.has_perms(TO_SET_LIMITS)
     standing = repository_files.look(row)
     context |= {"toml": standing, "toml_diff": diffs.parse(standing.diff)}
     return render(request, "loops/workspace.html", context, status=status)
@@ -131,6 +139,25 @@ def decide_on_toml(request: HttpRequest, workspace_id: uuid.UUID) -> HttpRespons
                 messages.warning(request, line)
     except (NotAllowed, NotPossible) as refusal:
         messages.error(request, str(refusal))
+    return redirect("workspace", row.pk)
+
+
+@login_required
+@require_POST
+def state_limits(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
+    """What commands may use here; a field that is empty is as the project's policy."""
+    row = _row(request, workspace_id)
+    posted = {name: request.POST[name].strip() or None for name in COMMAND_LIMITS if name in request.POST}
+    given = {name: value for name, value in posted.items() if str(value) != str(getattr(row, name))}
+    try:
+        WORKSPACES.change(actor=request.user, row=row, given=given)
+    except Unfit as unfit:
+        for name, fault in unfit.errors.items():
+            messages.error(request, f"{COMMAND_LIMITS[name].label if name in COMMAND_LIMITS else name}: {fault}")
+    except (NotAllowed, NotPossible) as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, "Saved.")
     return redirect("workspace", row.pk)
 
 

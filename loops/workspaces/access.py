@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.utils import timezone
 
+from loops.engine.state.command_limits import COMMAND_LIMITS
 from loops.models import Project, Workspace
 from loops.runs.composition import ONLY_A_SUPERUSER, roots
 from loops.services import audit
+from loops.services.policy_settings import POLICIES
 from loops.tools.workspace_roots import overlap, plain
 from loops.workspaces import sources
 from loops.workspaces.copies import REFUSED, beside, refusal
@@ -46,6 +49,14 @@ def faults_here(draft: Workspace) -> dict[str, str]:
     return {} if not draft.is_fetched or same.exists() else sources.faults_here(draft)
 
 
+def require_limits(actor: Any, draft: Workspace) -> None:
+    """Raise NotAllowed, with an audit event, where ``actor`` gives commands other limits there than they had, and
+    may not change those of the project either."""
+    now = Workspace.objects.filter(pk=draft.pk).first()
+    if draft.own_limits != (now.own_limits if now is not None else {}):
+        POLICIES.require_change(actor, draft.project)
+
+
 def detail(workspace: Workspace) -> dict[str, Any]:
     """What the audit log keeps of one."""
     found = {"workspace": workspace.name, "path": workspace.path, "in_place": not workspace.copy_for_each_run}
@@ -57,10 +68,14 @@ def detail(workspace: Workspace) -> dict[str, Any]:
     return found
 
 
-def record(actor: Any, workspace: Workspace, *, open_to_agents: bool, fetch: bool = False) -> None:
-    """What is due when one was saved: the audit event and, where somebody answers for the folder or the repository,
-    that. What is stated anew is fetched at once."""
-    audit.record("workspace.changed", actor=actor, project=workspace.project, detail=detail(workspace))
+def record(
+    actor: Any, workspace: Workspace, changed: Iterable[str], *, open_to_agents: bool, fetch: bool = False
+) -> None:
+    """What is due when one was saved: the audit event, with what commands may use if that was ``changed``, and, where
+    somebody answers for the folder or the repository, that. What is stated anew is fetched at once."""
+    limits = {name: getattr(workspace, name) for name in COMMAND_LIMITS if name in set(changed)}
+    kept = detail(workspace) | ({"limits": limits} if limits else {})
+    audit.record("workspace.changed", actor=actor, project=workspace.project, detail=kept)
     if workspace.git_url and not workspace.may_be_fetched:
         sources.allow(actor, workspace)
     if open_to_agents and workspace.path:

@@ -23,7 +23,8 @@ class Workspaces(Kind):
         return sources.faults(row)
 
     def permit(self, actor: Any, row: Workspace, *, allow: bool) -> bool:
-        """Where its folder may lie, and which repository may be fetched."""
+        """Where its folder may lie, which repository may be fetched, and what commands may use there."""
+        access.require_limits(actor, row)
         if why := access.refusal_to_fetch(actor, row):
             raise Unfit({"git_url": why})
         if refused := access.refusal_to_save(actor, row, allow=allow):
@@ -42,7 +43,7 @@ class Workspaces(Kind):
 
     def recorded(self, actor: Any, row: Workspace, changed: Iterable[str], *, allow: bool = False) -> None:
         """And, where somebody answers for the folder or the repository, who."""
-        access.record(actor, row, open_to_agents=allow, fetch=bool(FETCHED & set(changed)))
+        access.record(actor, row, changed, open_to_agents=allow, fetch=bool(FETCHED & set(changed)))
 
 
 WORKSPACES = Workspaces()

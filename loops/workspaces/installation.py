@@ -18,7 +18,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from loops.models import Policy, Project, Setup
+from loops.models import Policy, Setup
+from loops.models import Workspace as WorkspaceRow
 from loops.runs.composition import sandbox_level
 from loops.tools.limits import GIB, Limits, within
 from loops.tools.sandbox.capability import FILES_ONLY, FULL
@@ -104,7 +105,7 @@ def _build(setup: Setup, work: Path, log: Log) -> None:
     environment = {**_VARIABLES, **setup.variables, **secrets}
     words = ("/bin/bash", "-c", setup.command)
     job = Job(words, SECONDS, environment=environment, network=network, run=f"setup {setup.pk}")
-    outcome = _run(setup, work, log, job, limits_of(workspace.project))
+    outcome = _run(setup, work, log, job, limits_of(workspace))
     log.tell_of(outcome)
     if outcome.finished.exit_code:
         raise Failed(setup_failure.reason(setup, **log.shown(), finished=outcome.finished))
@@ -169,9 +170,9 @@ def _succeed(setup: Setup, log: Log, **found: Any) -> None:
     setups.forget_older(setup)
 
 
-def limits_of(project: Project) -> Limits:
-    """Those of the project's commands, which are to work with what it leaves, and room for package clients."""
-    own = within(Policy.objects.get(project=project).command_limits)
+def limits_of(workspace: WorkspaceRow) -> Limits:
+    """Those of the commands there, which are to work with what it leaves, and room for package clients."""
+    own = within(Policy.objects.get(project=workspace.project_id).commands_in(workspace))
     return replace(own, tmp_bytes=TEMPORARY, memory_bytes=max(own.memory_bytes, MEMORY))
 
 

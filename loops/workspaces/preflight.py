@@ -30,7 +30,8 @@ def measure(asked: Preflight) -> list[dict[str, Any]]:
     try:
         with _folder(asked) as folder:
             connection = journal.raw_connection()
-            rules, stored = rules_of(asked.project_id, connection), blobs.Stored(connection)
+            rules = rules_of(asked.project_id, connection, workspace_id=asked.workspace_id)
+            stored = blobs.Stored(connection)
             variables = asked.workspace.variables if asked.workspace is not None else {}
             tools = LiveTools(
                 asked.agent_type, rules, lambda event: None, stored, sha256_hex, read_variables=lambda: variables

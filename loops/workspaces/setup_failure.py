@@ -23,14 +23,16 @@ _LIMITS = {
     "processes and threads": "command_processes",
     "bytes of output": "command_output_mib",
 }
-"""What a command is ended with, and the limit that a policy has for it."""
+"""What a command is ended with, and the limit that a policy or a workspace has for it."""
 
 
 def reason(setup: Setup, log: str, requests: Iterable[Mapping[str, Any]], finished: Finished) -> str:
     """Hosts that it asked for are words of whatever ran there: the sentence recommends none of them."""
     if killed := finished.killed:
-        label = next((COMMAND_LIMITS[name].label for words, name in _LIMITS.items() if words in killed), "")
-        return f"It was ended: {killed}.{f' An admin raises that in Admin > Policies: {label}.' if label else ''}"
+        name = next((name for words, name in _LIMITS.items() if words in killed), "")
+        place = "on the page of the workspace" if name in setup.workspace.own_limits else "in Admin > Policies"
+        raised = f" An admin raises that {place}: {COMMAND_LIMITS[name].label}." if name else ""
+        return f"It was ended: {killed}.{raised}"
     why = f"The command ended with exit code {finished.exit_code}."
     failed = {one["host"]: one["why_not"] for one in requests if one["why_not"] and one["host"]}
     if refused := sorted(host for host, why_not in failed.items() if why_not == NOT_NAMED):

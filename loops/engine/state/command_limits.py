@@ -1,5 +1,6 @@
-"""THE table of what a command may use, set by the policy of a project: a field of ``CommandLimits`` with its row. What
-the form, the API, the command line and the sandbox know of one is derived from it (SPEC I7, S1, ADR 0069).
+"""THE table of what a command may use, set by the policy of a project and, where it differs, by a workspace: a field of
+``CommandLimits`` with its row. What the form, the API, the command line and the sandbox know of one is derived from it
+(SPEC I7, S1, ADR 0069).
 
 Nothing here is counted by the engine; the rows of a run are those of ``limits``.
 """
@@ -7,7 +8,7 @@ Nothing here is counted by the engine; the rows of a run are those of ``limits``
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -101,6 +102,10 @@ class CommandLimits:
         ),
     )
     """It is held in the worker's memory until the command ends."""
+
+    def with_those_of(self, workspace: Mapping[str, int | None]) -> CommandLimits:
+        """What holds in a workspace that states these: THE rule, for whoever asks. What it does not state stays."""
+        return replace(self, **{name: amount for name, amount in workspace.items() if amount is not None})
 
 
 DEFAULTS = CommandLimits()

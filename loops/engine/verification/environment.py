@@ -58,7 +58,7 @@ def obstacle(result: ToolResult, is_ours: Callable[[MissingModule], bool] = is_i
     if result.ok:
         return None
     if "(time limit)" in str(result.data.get("killed") or "") or result.fault == "timeout":
-        more = "See why it takes so long here, or give criteria more time: Admin, Policies."
+        more = "See why it takes so long here, or give criteria more time: Admin, Policies, or the workspace's page."
         return Obstacle("timed_out", f"It did not finish: {result.error}.", more)
     if result.data.get(DISK_FULL):
         return Obstacle(DISK_FULL, "There is no space left to work in.", "Make room on the disk of the workspace.")

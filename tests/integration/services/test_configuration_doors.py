@@ -69,6 +69,8 @@ REFUSED = [
     Case("workspace", {"name": "Invoices"}, words=("already exists",)),
     Case("workspace", {}, who="operator", kept="access.refused"),
     Case("workspace", {}, who="role_only", kept="access.refused"),
+    *(Case("workspace", {name: row.high + 1}, words=(f"less than or equal to {row.high}",)) for name, row in ROWS),
+    *(Case("workspace", {name: row.low - 1}, who="chief") for name, row in ROWS),
     Case("agent", {"execution_loop": "os.system"}, words=("is not one of",)),
     Case("agent", {"program": "os.system"}, words=("is not one of",)),
     Case("agent", {"instructions": f"Use {SECRET}"}, kept="access.refused", words=("leave it out",)),
@@ -175,6 +177,7 @@ def by_verb(house: World, case: Case) -> str:
     words = ["--as", getattr(house, case.who).username, case.kind]
     if case.kind == "workspace":
         words += [given["name"], given["path"] or str(house.workspace.path or "/nowhere/at/all")]
+        words += [f"--{name.replace('_', '-')}={given[name]}" for name in COMMAND_LIMITS if name in given]
     else:
         words += ["set"] if case.kind == "policy" else ["make", given.pop("name")] if "name" in given else ["make"]
         words += [word for name, value in given.items() for word in typed(case.kind, name, value)]

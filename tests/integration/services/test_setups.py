@@ -262,6 +262,11 @@ def test_a_limit_in_the_way_is_named_as_its_form_names_it(shop: Shop) -> None:
     made = shop.runs_setup("head -c 50M /dev/zero > big; sleep 5")
     assert made.why_not.startswith("It was ended: stopped: the workspace holds 52429")
     assert made.why_not.endswith(" An admin raises that in Admin > Policies: Disk of a workspace.")
+    Policy.objects.filter(project=shop.project).update(workspace_mib=1_024)
+    Workspace.objects.filter(project=shop.project).update(workspace_mib=20)
+    made = shop.runs_setup("head -c 50M /dev/zero > big; sleep 6")
+    assert made.why_not.startswith("It was ended: stopped: the workspace holds 52429")
+    assert made.why_not.endswith(" An admin raises that on the page of the workspace: Disk of a workspace.")
 
 
 ASKS = "python3 -c \"import urllib.request as r; r.urlopen('https://{}/')\""
