@@ -260,14 +260,7 @@ def workspace(command: TerminalCommand, options: Options) -> None:
     if action == "fetch":
         follow(command, setups.fetch(actor=actor, workspace=one(rows, "workspace", name, "name")))
         return
-    given: dict[str, Any] = {"path": str(Path(folder).expanduser().resolve())} if folder else {}
-    stated = {"git_url": options["git"], "git_ref": options["ref"], "git_token_env": options["token_env"]}
-    given |= {} if options["push_token_env"] is None else {"git_push_token_env": options["push_token_env"]}
-    given |= {field: value for field, value in stated.items() if value is not None}
-    limits = {field: options[f"field_{field}"] for field in COMMAND_LIMITS}
-    given |= {field: value.strip() or None for field, value in limits.items() if value is not None}
-    if options["in_place"] or options["copies"]:
-        given["copy_for_each_run"] = options["copies"]
+    given = _stated(options, folder)
     if action == "set":
         row = one(rows, "workspace", name, "name")
         row = WORKSPACES.change(actor=actor, row=row, given=given, allow=options["allow"])
@@ -278,6 +271,21 @@ def workspace(command: TerminalCommand, options: Options) -> None:
         command.stdout.write(f"A worker fetches it; agentops setup {row.name} says what came of that.")
     if obstacle := copies.obstacle(row) or copies.missing(row.path):
         command.stderr.write(obstacle)
+
+
+def _stated(options: Options, folder: str) -> dict[str, Any]:
+    """What the words say of a workspace, by field."""
+    stated = {
+        "path": str(Path(folder).expanduser().resolve()) if folder else None,
+        "git_url": options["git"],
+        "git_ref": options["ref"],
+        "git_token_env": options["token_env"],
+        "git_push_token_env": options["push_token_env"],
+        "copy_for_each_run": options["copies"] if options["in_place"] or options["copies"] else None,
+    }
+    given = {field: value for field, value in stated.items() if value is not None}
+    limits = {field: options[f"field_{field}"] for field in COMMAND_LIMITS}
+    return given | {field: value.strip() or None for field, value in limits.items() if value is not None}
 
 
 def _asked(words: list[str], *, has_source: bool = False) -> tuple[str, str, str]:

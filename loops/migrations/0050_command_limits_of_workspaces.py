@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('loops', '0048_repository_files'),
+        ('loops', '0049_pushed_results'),
     ]
 
     operations = [
