@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
 from django.conf import settings
 from django.contrib.postgres.indexes import BrinIndex
@@ -16,11 +17,15 @@ from loops.ids import new_id
 from loops.models.people import Project
 from loops.querysets import ProjectScoped
 
-if TYPE_CHECKING:
-    from loops.models.tasks import Workspace
-
 MOST_OPEN_RUNS = 100
 """Of one person in one project, until an admin says otherwise."""
+
+
+class Place(Protocol):
+    """A workspace."""
+
+    @property
+    def own_limits(self) -> Mapping[str, int]: ...
 
 
 def _amount(name: str, default: int | None = None) -> models.PositiveIntegerField[int, int]:
@@ -149,7 +154,7 @@ class Policy(models.Model):
         """What a command of this project may use, where its workspace states nothing else."""
         return CommandLimits(**{name: getattr(self, name) for name in COMMAND_LIMITS})
 
-    def commands_in(self, workspace: Workspace | None) -> CommandLimits:
+    def commands_in(self, workspace: Place | None) -> CommandLimits:
         """What a command may use there."""
         return self.command_limits.with_those_of(workspace.own_limits if workspace is not None else {})
 

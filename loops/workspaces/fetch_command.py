@@ -99,10 +99,15 @@ rm -rf "$from" .git/FETCH_HEAD
 REFUSED = re.compile(r"Authentication failed|could not read (Username|Password)|returned error: 40[13]|HTTP 40[13]")
 MISSING = re.compile(r"repository '.*' not found|returned error: 404|HTTP 404")
 _MEANS = (
-    (MISSING.pattern, NO_REPOSITORY),
-    (r"couldn't find remote ref HEAD", "The repository is empty, or its server names no branch: state one."),
+    (MISSING, NO_REPOSITORY),
     (
-        r"unable to read [0-9a-f]{40}|bad (object|tree|blob) |missing (tree|blob)|[Cc]ould not (read|parse) ",
+        re.compile(r"couldn't find remote ref HEAD"),
+        "The repository is empty, or its server names no branch: state one.",
+    ),
+    (
+        re.compile(
+            r"unable to read [0-9a-f]{40}|bad (object|tree|blob) |missing (tree|blob)|[Cc]ould not (read|parse) "
+        ),
         "The repository does not have all of this commit itself, as in a partial clone: `git fsck` says more.",
     ),
 )
@@ -144,7 +149,7 @@ def reason(workspace: Workspace, log: str, requests: Iterable[Mapping[str, Any]]
         if not (name := workspace.git_token_env):
             return "The server wants to know who asks: name the variable of a token that may read it."
         return f"The server refuses the token in {name}, or it may not read this repository."
-    if said := next((said for words, said in _MEANS if re.search(words, log)), ""):
+    if said := next((said for words, said in _MEANS if words.search(log)), ""):
         return said
     if why := not_reached(requests):
         return why

@@ -65,7 +65,7 @@ def _holding(run: Run) -> Iterator[Path]:
     """A folder here whose repository has the commit: as it was fetched, or else the run's own copy. Raises Unusable."""
     _, commit = source(run)
     if not _COMMIT.fullmatch(commit):
-        raise git.Unusable(git.FORMAT.format("its objects by sha256"))
+        raise git.Unusable(git.FORMAT.format("its objects by sha256"), git.TAKE_THE_PATCH)
     rows = Setup.objects.filter(workspace=run.task.workspace, kind=Setup.Kind.FETCH, key=commit)
     kept = [setups.folder(row) for row in rows.filter(state=Setup.State.READY)]
     own = [Path(run.workspace_path)] if kept else []  # what was never fetched is a commit of an agent

@@ -16,12 +16,12 @@ from loops.models import Delivery, Preflight, Run, Setup
 from loops.runs.composition import command_records
 from loops.storage import owners
 from loops.tools.sandbox.workspace_guard import interrupted
-from loops.workspaces import copies, push, setups
+from loops.workspaces import copies, setups
 
 KEPT_S = 86_400
 """Of what no row knows: those of a workspace that was deleted while a worker was at it."""
 _BUILT = re.compile(r"setup-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-network|-made)?")
-_PUSHED = re.compile(rf"{push.NAME}([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(?:-repository|-network)?")
+_PUSHED = re.compile(r"push-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-repository|-network)?")
 _TRIED = re.compile(r"preflight-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _COPIED = re.compile(r"\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.[0-9a-f]{8}")
 _KEPT = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")

@@ -119,6 +119,7 @@ DOORS = {
     "tasks/new/preview/": "POST 302 200 200 200 200 200 200",
     "workspaces/": "GET 302 200 200 200 200 200 200",
     "workspaces/<uuid:workspace_id>/": "GET 302 404 404 200 200 200 200",
+    "workspaces/<uuid:workspace_id>/limits/": "POST 302 404 404 302 302 302 302",
     "workspaces/<uuid:workspace_id>/live/": "GET 302 404 404 200 200 200 200",
     "workspaces/<uuid:workspace_id>/setup/": "POST 302 404 404 302 302 302 302",
     "workspaces/<uuid:workspace_id>/toml/": "POST 302 404 404 302 302 302 302",

@@ -181,6 +181,7 @@ SHAPE_NOTHING = {
     "workspaces/<uuid:workspace_id>/": "the same as Admin: what the copies of later runs begin with",
     "workspaces/<uuid:workspace_id>/setup/": "runs that, or stops it",
     "api/v1/workspaces/<uuid:pk>/setup/": "the same for programs",
+    "workspaces/<uuid:workspace_id>/limits/": "gives the commands of later runs other limits",
     "workspaces/<uuid:workspace_id>/toml/": "accepts what later runs begin with",
     "api/v1/workspaces/<uuid:pk>/toml/": "the same for programs",
     "system/breakers/reset/": "is about a tool or model of all runs",

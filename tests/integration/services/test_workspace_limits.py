@@ -58,13 +58,12 @@ class Shop:
         return run
 
     def shell(self, run: Run, command: str, *, is_criterion: bool = False) -> ToolResult:
-        with journal.raw_connection() as connection:
-            tools = tools_of(run, connection)
-            call = ToolCall("call-1", "run_command", {"command": command})
-            place = (str(run.pk), 1, run.agent.agent_type, str(run.project_id), run.workspace_path)
-            context = CallContext(*place, is_criterion=is_criterion)
-            asyncio.run(tools.judge(call, context))
-            return asyncio.run(tools.execute(call, context, lambda stream, chunk: None))
+        tools = tools_of(run, journal.raw_connection())
+        call = ToolCall("call-1", "run_command", {"command": command})
+        place = (str(run.pk), 1, run.agent.agent_type, str(run.project_id), run.workspace_path)
+        context = CallContext(*place, is_criterion=is_criterion)
+        asyncio.run(tools.judge(call, context))
+        return asyncio.run(tools.execute(call, context, lambda stream, chunk: None))
 
     def tried(self, workspace: Workspace, command: str) -> dict[str, Any]:
         asked = Preflight(project=self.project, workspace=workspace, agent_type="coder", commands=[command])
