@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from gates.policy import digests, expiry
+from gates.policy.kinds import Kind
 from gates.terms import recent_terms_of
 from loops.engine.encoding import canonical
 from loops.engine.ports import ApprovalVoid, GateRequest, Within
 from loops.engine.values import Json
-from loops.tools import command_inputs
+from loops.tools import command_inputs, snapshot_trees
 
 _INSERT = """
     INSERT INTO gates_gate (
@@ -114,8 +116,9 @@ def _consume(cursor: Any, gate_id: str, subject: Mapping[str, Json]) -> None:
     if cursor.rowcount != 1:
         cursor.execute(_READ, [gate_id])  # again: somebody may have been faster
         why = _why(cursor.fetchone(), digest)
-        if why == DIFFERS and (found := _what(cursor, gate_id, fresh)):
-            why = f"{why}: {', '.join(found)}"
+        if why == DIFFERS:
+            words = NOT_AS_REVIEWED if subject.get("kind") == Kind.FINAL_REVIEW else DIFFERS
+            why = f"{words}: {', '.join(found)}" if (found := _what(cursor, gate_id, fresh)) else words
         raise ApprovalVoid(why)
 
 
@@ -127,6 +130,7 @@ _NOT_GIVEN = {
 
 
 DIFFERS = "what is about to run differs from what was approved"
+NOT_AS_REVIEWED = "the workspace is not as the review showed it any more"
 _SUBJECT = "SELECT subject FROM gates_gate WHERE id = %s"
 _LIST = "SELECT body FROM loops_blob WHERE sha256 = %s"
 
@@ -136,11 +140,18 @@ def _what(cursor: Any, gate_id: str, fresh: bytes) -> list[str]:
     cursor.execute(_SUBJECT, [gate_id])
     approved, now = (json.loads(bytes(each)) for each in (cursor.fetchone()[0], fresh))
     parts = [name for name in sorted({*approved, *now}) if approved.get(name) != now.get(name)]
-    files = command_inputs.differences(
-        *(command_inputs.states_of(each.get("workspace"), _reader(cursor)) for each in (approved, now))
-    )
+    files = _files(approved.get("workspace"), now.get("workspace"), _reader(cursor))
     named = [part.removesuffix("_sha256").replace("_", " ") for part in parts if part != "workspace" or not files]
     return [*named, *command_inputs.in_words(files)] if files and "workspace" in parts else named
+
+
+def _files(approved: Json, now: Json, read: Callable[[str], bytes]) -> list[str]:
+    match approved, now:
+        case {"tree": str(before)}, {"tree": str(after)}:
+            with suppress(KeyError, ValueError):
+                return snapshot_trees.changed_paths(before, after, read)
+            return []
+    return command_inputs.differences(*(command_inputs.states_of(each, read) for each in (approved, now)))
 
 
 def _reader(cursor: Any) -> Callable[[str], bytes]:

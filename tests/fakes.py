@@ -150,6 +150,8 @@ class Tools:
         self.ran: list[ToolCall] = []
         self.world: dict[str, p.Verified] = {}
         self.retriable: set[str] = set()
+        self.tree = ""
+        """Name of the workspace as it is; "" where none can be told."""
         self.undo: dict[str, Compensation] = {}
         """How a call of a tool is undone; what stands here is COMPENSABLE, all else PURE."""
 
@@ -199,6 +201,9 @@ class Tools:
 
     def obeyed(self, context: p.CallContext) -> str:
         return ""
+
+    def stands(self, context: p.CallContext) -> Mapping[str, Any]:
+        return {"tree": self.tree} if self.tree else {"why_not": "it is too large"}
 
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
         return self.world.get(call.name, p.Verified.UNKNOWN)

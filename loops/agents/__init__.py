@@ -229,6 +229,9 @@ class _Routed:
     def obeyed(self, context: p.CallContext) -> str:
         return self._orchestrator.tools.obeyed(context)
 
+    def stands(self, context: p.CallContext) -> Mapping[str, Json]:
+        return self._orchestrator.tools.stands(context)
+
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
         return await self._orchestrator.tools.verify(call, context)
 

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 
-from loops.driver import workspace
+from loops.driver import reviews, workspace
 from loops.driver.confidence import check_confidence
 from loops.driver.failures import classify_failure
 from loops.driver.gates import open_gate
@@ -208,4 +208,11 @@ class Driver:
         within = [ports.gatekeeper.withdraw(session.state.spec.run_id, effect.reason)]
         if phase is Phase.COMMIT:
             within.append(ports.archive.commit(session.state, body, session.state.last_at))
-        session.flush(*within)
+        if effect.gate:  # as with a call: what was accepted is described afresh, and commits that, or nothing
+            subject = reviews.subject(session, effect.subject, reviews.stands(session, self._calls))
+            within.insert(0, ports.gatekeeper.consume(effect.gate, subject))
+        try:
+            session.flush(*within)
+        except p.ApprovalVoid as void:
+            session.take_back(facts=2)
+            session.note(f.ApprovalVoided(call_id="", gate=effect.gate, reason=str(void)))

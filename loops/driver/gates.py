@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loops.crash_points import CrashPoint, reach
+from loops.driver import reviews
 from loops.driver.session import RunSession
 from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
@@ -45,8 +46,12 @@ async def open_gate(session: RunSession, calls: ToolCalls, effect: e.OpenGate) -
         view = _view(session, call) | dict(judgement.view) | view
     if effect.criterion:  # its command is the task's own: nobody edits it here
         call, view = None, {**view, "criterion": effect.criterion}
+    detail = {"limit": str(view["limit"])} if effect.kind in {"limit_reached", "no_price"} else {}
     if effect.kind == "final_review":
-        view |= _left_behind(session)
+        workspace = reviews.stands(session, calls)
+        view |= _left_behind(session) | reviews.shown(workspace)
+        if tree := workspace.get("tree"):
+            subject, detail = reviews.subject(session, effect.subject, workspace), {"tree": str(tree)}
     request = p.GateRequest(
         id=session.ports.new_id(),
         run_id=spec.run_id,
@@ -66,7 +71,6 @@ async def open_gate(session: RunSession, calls: ToolCalls, effect: e.OpenGate) -
             view | {"reasoning": cut(session.state.last_text, REASONING_CHARS, "on the page of the run")}
         ),
     )
-    detail = {"limit": str(view["limit"])} if effect.kind in {"limit_reached", "no_price"} else {}
     session.note(
         f.GateOpened(gate=request.id, kind=request.kind, title=request.title, call_id=request.call_id, detail=detail)
     )

@@ -66,10 +66,10 @@ class RunSession:
         self._committed = self.state
         self._buffer = []
 
-    def take_back(self) -> None:
-        """Forget the last buffered fact: the database refused it, and nothing of that flush was written.
+    def take_back(self, facts: int = 1) -> None:
+        """Forget the last buffered facts: the database refused them, and nothing of that flush was written.
 
         Only for facts that leave the conversation as it is.
         """
-        self._buffer.pop()
+        del self._buffer[-facts:]
         self.state = self._buffer[-1][1] if self._buffer else self._committed

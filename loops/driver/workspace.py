@@ -16,7 +16,7 @@ SHORTEST_S, LONGEST_S = 5.0, 60.0
 
 def awaited(session: RunSession, effect: e.Effect) -> int:
     """When to look again, in microseconds since the epoch; 0 when the folder is here, or not needed for ``effect``."""
-    if isinstance(effect, e.Record | e.End):
+    if isinstance(effect, e.Record) or (isinstance(effect, e.End) and not effect.gate):
         return 0
     state = session.state
     why = session.ports.folder_missing(state.spec.workspace)

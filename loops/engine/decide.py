@@ -24,6 +24,8 @@ is Rest, and the driver gives the run back.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loops.engine.apply import ImpossibleFact, apply, initial, replay
 from loops.engine.effects import AwaitModel, AwaitTurn, CallModel, Effect, OpenGate, Record, Rest, RunChecks, Wait
 from loops.engine.ends import reasons as end_reasons
@@ -35,6 +37,7 @@ from loops.engine.state.check import CheckStatus
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.run import RunState
 from loops.engine.strategies import before_request, third_party
+from loops.engine.values import Json
 from loops.engine.verification.checks import judged, needs_review, not_run, passed
 from loops.engine.verification.diagnosis import ask_for_more, diagnose, repair_budget
 from loops.engine.verification.environment_gate import check_view, environment_gate
@@ -104,7 +107,8 @@ def _verify(state: RunState) -> Effect:
         return Record((entered(state.phase, Event.QUALITY_GATE_FAIL),))
     if needs_review(state) and not state.reviewed:
         return _final_review(state)
-    return end_reasons.end(state, When.RESULT)
+    end = end_reasons.end(state, When.RESULT)
+    return replace(end, gate=state.review.gate, subject=_reviewed(state)) if state.review.gate else end
 
 
 def _critique(state: RunState) -> tuple[Fact, ...]:
@@ -117,16 +121,22 @@ def _final_review(state: RunState) -> OpenGate:
     proven = sum(check.status == CheckStatus.PASSED for check in checks)
     mode = state.spec.final_review
     reason = "the policy asks for a review of every result" if mode == "always" else _unproven(state)
+    again = (f"asked again: {state.review.why}",) if state.review.why else ()
     shown = f"{proven} of {len(checks)} checks passed" if checks else "no automatic checks"
     return OpenGate(
         kind="final_review",
         title=f"Review result ({shown})",
-        reasons=(reason,),
+        reasons=(*again, reason),
         risk="medium",
         recommended="approve" if checks and proven == len(checks) else "",
-        subject={"result": state.result, "checks": [check_view(check) for check in checks]},
+        subject=_reviewed(state),
         view={"result": state.result, "criteria": [check_view(check) for check in checks]},
     )
+
+
+def _reviewed(state: RunState) -> dict[str, Json]:
+    """What a review binds of the run itself: the result, and what the checks said of it."""
+    return {"result": state.result, "checks": [check_view(check) for check in state.checks or ()]}
 
 
 def _unproven(state: RunState) -> str:

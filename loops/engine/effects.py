@@ -135,6 +135,10 @@ class End:
     reason: str
     detail: str = ""
     """What the report says of it, where there is more to say than the reason's own words."""
+    gate: str = ""
+    """The review by which the result was accepted: it is used up with the end, where the workspace is as it showed."""
+    subject: Mapping[str, Json] = field(default_factory=dict)
+    """What that review binds besides the workspace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,11 @@ class Tools(Protocol):
         """SHA-256 over all that a command would obey now; "" where that cannot be told whole (SPEC Q5)."""
         ...
 
+    def stands(self, context: CallContext) -> Mapping[str, Json]:
+        """The whole workspace as an approval binds it: ``tree``, the name of the listing of its files, which is kept;
+        else ``why_not``, the reason why none can be made (SPEC Q5)."""
+        ...
+
     async def verify(self, call: ToolCall, context: CallContext) -> Verified:
         """Ask the world whether an interrupted call took effect."""
         ...

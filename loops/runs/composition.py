@@ -174,6 +174,9 @@ class LiveTools:
     def obeyed(self, context: p.CallContext) -> str:
         return self._service.obeyed(self._with_variables(context))
 
+    def stands(self, context: p.CallContext) -> Mapping[str, Json]:
+        return self._service.stands(context)
+
     async def verify(self, call: ToolCall, context: p.CallContext) -> p.Verified:
         return await self._service.verify(call, self._with_variables(context))
 

@@ -151,6 +151,14 @@ class ToolGateway:
             return digest([stands, dict(context.environment)]) if stands and context.environment else stands
         return ""
 
+    def stands(self, context: CallContext) -> dict[str, Json]:
+        """The whole workspace by the name of its tree, whose listings are kept, or why it has none."""
+        try:
+            with self._workspace(context) as workspace:
+                return {"tree": snapshots.keep_listings(self._run(context, workspace), snapshots.take(workspace))}
+        except (PathRefused, OSError, snapshots.TooLarge) as error:
+            return {"why_not": clean_text(str(error))}
+
     async def verify(self, call: ToolCall, context: CallContext) -> Verified:
         """Ask the world whether an interrupted call took effect."""
         found = self._found(call, context)

@@ -98,6 +98,11 @@ def differences(before: str, after: Folder, read: Read) -> Iterator[tuple[str, s
         yield from _differences(_parsed(read(before)), after, read, "")
 
 
+def changed_paths(before: str, after: str, read: Read) -> list[str]:
+    """What differs between two stored listings, in order. Raises KeyError for what is not stored."""
+    return [path for path, _, _ in differences(before, _parsed(read(after)), read)]
+
+
 def _differences(old: str | Folder, new: str | Folder, read: Read, prefix: str) -> Iterator[tuple[str, str, str]]:
     before, after = _entries(old, read), _entries(new, read)
     for name in sorted(before.keys() | after.keys()):

@@ -17,14 +17,16 @@ def gate_opened(state: RunState, fact: f.GateOpened) -> RunState:
         raise ImpossibleFact("a second gate was opened")
     if state.is_ended and fact.kind != "rollback_choice":
         raise ImpossibleFact(f"a gate about {fact.kind} after the end")
-    limit = str(fact.detail.get("limit", ""))
-    opened = evolve(state, gate=OpenGate(fact.gate, fact.kind, fact.call_id, limit))
+    limit, tree = (str(fact.detail.get(name, "")) for name in ("limit", "tree"))
+    opened = evolve(state, gate=OpenGate(fact.gate, fact.kind, fact.call_id, limit, tree))
     return with_call(opened, fact.call_id, status=CallStatus.GATED, gate=fact.gate) if fact.call_id else opened
 
 
 @means(f.ApprovalVoided)
 def approval_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
     """What was in doubt stays in doubt: voiding the permission to begin again does not make it new."""
+    if not fact.call_id:
+        return state
     begun = any(call.call.id == fact.call_id and call.status == CallStatus.AGAIN for call in state.calls)
     state = with_call(state, fact.call_id, status=CallStatus.INTENDED if begun else CallStatus.PROPOSED, gate="")
     voided = state.call(fact.call_id).voided + 1

@@ -24,6 +24,7 @@ from loops.engine.state.measures import (
 )
 from loops.engine.state.outage import NO_OUTAGE, Outage
 from loops.engine.state.recovery import NOTHING_FAILED, RecoveryState
+from loops.engine.state.review import NO_REVIEW, Review
 from loops.engine.state.spec import RunSpec
 from loops.engine.state.step_window import Window
 from loops.engine.values import Access, Json, ToolCall
@@ -96,6 +97,8 @@ class OpenGate:
     kind: str
     call_id: str = ""
     limit: str = ""
+    tree: str = ""
+    """Name of the tree of the workspace that a review binds; "" where it binds none."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,7 @@ class RunState:
     reviewed: bool = False
     approver: str = ""
     review_rejection: str = ""
+    review: Review = NO_REVIEW
     repairs: int = 0
     causes: tuple[str, ...] = ()
     failed_checks: tuple[Check, ...] = ()

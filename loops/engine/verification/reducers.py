@@ -6,16 +6,23 @@ from dataclasses import replace
 
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
-from loops.engine.reducers import CHARS_PER_TOKEN, CHECK, decides, means, with_call
+from loops.engine.reducers import CHARS_PER_TOKEN, CHECK, ImpossibleFact, decides, means, with_call
 from loops.engine.state.clearance import Cleared
+from loops.engine.state.review import NO_REVIEW, Review
 from loops.engine.state.run import CallStatus, OpenGate, RunState
 from loops.engine.values import Verdict
 from loops.engine.verification.checks import judged
 
+VOIDED_AT_MOST = 3
+"""Acceptances of one result that the workspace did not stay for, before the agent is to see to it."""
+KEPT_CHANGING = "each time the result was accepted, files of the workspace had changed since"
+
 
 @means(f.ResultProposed)
 def proposed(state: RunState, fact: f.ResultProposed) -> RunState:
-    state = evolve(state, result=fact.result, checks=None, reviewed=False, approver="", review_rejection="")
+    state = evolve(
+        state, result=fact.result, checks=None, reviewed=False, approver="", review_rejection="", review=NO_REVIEW
+    )
     return with_call(state, fact.call_id, status=CallStatus.DONE, ok=True) if fact.call_id else state
 
 
@@ -77,7 +84,22 @@ def review_decided(state: RunState, gate: OpenGate, fact: f.GateDecided) -> RunS
         return evolve(state, review_rejection=reason)
     edited = fact.payload.get("result")
     result = edited if isinstance(edited, str) else state.result
-    return evolve(state, reviewed=True, approver=fact.by, result=result)
+    review = replace(state.review, gate=gate.id if gate.tree else "")
+    return evolve(state, reviewed=True, approver=fact.by, result=result, review=review)
+
+
+@means(f.ApprovalVoided)
+def acceptance_voided(state: RunState, fact: f.ApprovalVoided) -> RunState:
+    """The workspace is another than was reviewed: the result is checked and reviewed once more, on what stands now."""
+    if fact.call_id:
+        return state
+    if not state.review.gate:
+        raise ImpossibleFact("a void approval of no result")
+    review = Review(voided=state.review.voided + 1, why=fact.reason)
+    state = evolve(state, reviewed=False, approver="", review=review)
+    if review.voided >= VOIDED_AT_MOST:
+        return evolve(state, review_rejection=KEPT_CHANGING)
+    return evolve(state, checks=None)
 
 
 @decides("checks_not_run")

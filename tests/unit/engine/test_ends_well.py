@@ -66,3 +66,45 @@ def test_a_result_that_a_person_sent_back_is_asked_about_again() -> None:
     world.decide("approve")
     assert world.drive() == "ended"
     assert world.state.end_reason == "accepted"
+
+
+def accepted_for_ever(world: World) -> tuple[int, str]:
+    """(reviews that were opened, why it stopped) where each of them is accepted at once."""
+    for _ in range(50):
+        why = world.drive()
+        if why != "gate:final_review":
+            break
+        world.decide("approve")
+    return len([gate for gate in world.gatekeeper.opened if gate.kind == "final_review"]), why
+
+
+@pytest.mark.spec("Q5", "A6")
+def test_a_result_whose_workspace_never_rests_ends_by_the_bound_on_repairs() -> None:
+    world = play([OPEN], "unless_verified", {"limits": {"max_repairs": 2}})
+    world.tools.tree, world.gatekeeper.void = "t" * 64, "a clock changed"
+    assert accepted_for_ever(world) == (9, "gate:limit_reached")
+    world.decide("reject", reason="enough")
+    assert world.drive() == "ended"
+    assert world.state.end_reason == "repair_budget"
+    assert world.archive.committed == []
+    assert not world.gatekeeper.consumed
+
+
+@pytest.mark.spec("Q5")
+def test_a_review_that_binds_the_workspace_is_used_up_with_the_end() -> None:
+    world = play([OPEN], "unless_verified", {})
+    world.tools.tree = "t" * 64
+    assert accepted_for_ever(world) == (1, "ended")
+    (gate,) = world.gatekeeper.opened
+    assert gate.subject["workspace"] == {"tree": "t" * 64}
+    assert gate.view["workspace_tree"] == "t" * 64
+    assert world.gatekeeper.consumed == [gate.id]
+
+
+@pytest.mark.spec("Q5")
+def test_a_review_that_cannot_bind_the_workspace_says_so_and_is_accepted_as_it_is() -> None:
+    world = play([OPEN], "unless_verified", {})
+    world.gatekeeper.void = "nothing is used up"
+    assert accepted_for_ever(world) == (1, "ended")
+    assert world.gatekeeper.opened[0].view["workspace_why_not"]
+    assert world.state.end_reason == "accepted"

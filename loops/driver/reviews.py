@@ -1,0 +1,29 @@
+"""What a review of a result binds: its words, its checks, and the whole workspace by one name (SPEC Q3, Q5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loops.driver.session import RunSession
+from loops.driver.tool_calls import ToolCalls
+from loops.engine.rollback import plan as rb
+from loops.engine.values import Json, ToolCall
+
+KIND = "final_review"
+
+
+def stands(session: RunSession, calls: ToolCalls) -> Mapping[str, Json]:
+    """The workspace as it is: ``tree``, or ``why_not``; of a run without a folder nothing."""
+    if not session.state.spec.workspace:
+        return {}
+    return session.ports.tools.stands(calls.context(ToolCall("workspace", rb.RESTORE)))
+
+
+def subject(session: RunSession, reviewed: Mapping[str, Json], workspace: Mapping[str, Json]) -> dict[str, Json]:
+    """The same when it is opened and when it is used up, as long as nothing of it changed."""
+    return {**reviewed, "run": session.state.spec.run_id, "kind": KIND, "workspace": dict(workspace)}
+
+
+def shown(workspace: Mapping[str, Json]) -> dict[str, Json]:
+    """For the reviewer: the name, or why a later change will not be noticed."""
+    return {f"workspace_{name}": told for name, told in workspace.items()}
