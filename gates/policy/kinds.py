@@ -103,7 +103,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             "flag",
             (Verdict.APPROVE, Verdict.REJECT),
             Labels(reject="Ask for changes", rejected="The agent reads this and continues."),
-            shows=frozenset({"changed", "more_changed", "unrecorded", "more_unrecorded", "by_others"}),
+            shows=frozenset({"changed", "more_changed", "unrecorded", "more_unrecorded", "by_others", "remarks"}),
         ),
         Kind.LIMIT_REACHED: GateKind(
             "Limit reached",

@@ -24,6 +24,8 @@ is Rest, and the driver gives the run back.
 
 from __future__ import annotations
 
+from typing import Any
+
 from loops.engine.apply import ImpossibleFact, apply, initial, replay
 from loops.engine.effects import AwaitModel, AwaitTurn, CallModel, Effect, OpenGate, Record, Rest, RunChecks, Wait
 from loops.engine.ends import reasons as end_reasons
@@ -33,11 +35,14 @@ from loops.engine.rollback import plan
 from loops.engine.run.phases import entered
 from loops.engine.state.check import CheckStatus
 from loops.engine.state.lifecycle import Event, Phase
+from loops.engine.state.remark import is_suspicious, plain
 from loops.engine.state.run import RunState
 from loops.engine.strategies import before_request, third_party
-from loops.engine.verification.checks import judged, needs_review, not_run, passed
+from loops.engine.verification.checks import judged, needs_review, not_run, passed, proved
 from loops.engine.verification.diagnosis import ask_for_more, diagnose, repair_budget
 from loops.engine.verification.environment_gate import check_view, environment_gate
+
+_SUSPICIOUS = "a change could make a check pass without the work"
 
 __all__ = ["ImpossibleFact", "apply", "decide", "initial", "replay"]
 
@@ -117,19 +122,26 @@ def _final_review(state: RunState) -> OpenGate:
     proven = sum(check.status == CheckStatus.PASSED for check in checks)
     mode = state.spec.final_review
     reason = "the policy asks for a review of every result" if mode == "always" else _unproven(state)
+    suspicious = is_suspicious(state.remarks)
     shown = f"{proven} of {len(checks)} checks passed" if checks else "no automatic checks"
     return OpenGate(
         kind="final_review",
         title=f"Review result ({shown})",
-        reasons=(reason,),
-        risk="medium",
-        recommended="approve" if checks and proven == len(checks) else "",
+        reasons=(reason, *([_SUSPICIOUS] if suspicious and reason != _SUSPICIOUS else [])),
+        risk="high" if suspicious else "medium",
+        recommended="approve" if checks and proven == len(checks) and not suspicious else "",
         subject={"result": state.result, "checks": [check_view(check) for check in checks]},
-        view={"result": state.result, "criteria": [check_view(check) for check in checks]},
+        view={"result": state.result, "criteria": [check_view(check) for check in checks]} | _remarked(state),
     )
 
 
+def _remarked(state: RunState) -> dict[str, Any]:
+    return {"remarks": plain(state.remarks)} if state.remarks else {}
+
+
 def _unproven(state: RunState) -> str:
+    if proved(state):
+        return _SUSPICIOUS
     return (
         "not every criterion was checked automatically" if state.spec.criteria else "the task has no automatic checks"
     )

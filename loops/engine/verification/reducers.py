@@ -15,7 +15,7 @@ from loops.engine.verification.checks import judged
 
 @means(f.ResultProposed)
 def proposed(state: RunState, fact: f.ResultProposed) -> RunState:
-    state = evolve(state, result=fact.result, checks=None, reviewed=False, approver="", review_rejection="")
+    state = evolve(state, result=fact.result, checks=None, remarks=(), reviewed=False, approver="", review_rejection="")
     return with_call(state, fact.call_id, status=CallStatus.DONE, ok=True) if fact.call_id else state
 
 
@@ -39,7 +39,7 @@ def check_cleared(state: RunState, fact: f.CommandCleared) -> RunState:
 @means(f.ChecksCompleted)
 def checks_completed(state: RunState, fact: f.ChecksCompleted) -> RunState:
     clearance = replace(state.clearance.moved(fact.found, fact.left), asked="", again=0)
-    return evolve(state, checking=False, checks=fact.checks, clearance=clearance)
+    return evolve(state, checking=False, checks=fact.checks, remarks=fact.remarks, clearance=clearance)
 
 
 @means(f.CriteriaTried)
