@@ -19,6 +19,7 @@ from loops.engine.context_window.transcript import Transcript
 from loops.engine.decide import replay
 from loops.engine.encoding.canonical import encode
 from loops.engine.state.limits import Limits
+from loops.engine.state.remark import Remark
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import AgentRef, Criterion, RunSpec
 from loops.engine.values import (
@@ -152,6 +153,7 @@ class Tools:
         self.retriable: set[str] = set()
         self.tree = ""
         """Name of the workspace as it is; "" where none can be told."""
+        self.remarked: tuple[Remark, ...] = ()
         self.undo: dict[str, Compensation] = {}
         """How a call of a tool is undone; what stands here is COMPENSABLE, all else PURE."""
 
@@ -216,6 +218,11 @@ class Tools:
 
     def changed_otherwise(self, context: p.CallContext, start: str, recorded: Mapping[str, str]) -> Compensation | None:
         return None
+
+    async def remarks(
+        self, context: p.CallContext, changes: Mapping[str, tuple[str, str]], goal: str
+    ) -> tuple[Remark, ...]:
+        return self.remarked
 
 
 class Gatekeeper:

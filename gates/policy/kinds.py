@@ -104,7 +104,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             (Verdict.APPROVE, Verdict.REJECT),
             Labels(reject="Ask for changes", rejected="The agent reads this and continues."),
             shows=frozenset(
-                {"changed", "more_changed", "unrecorded", "more_unrecorded", "by_others"}
+                {"changed", "more_changed", "unrecorded", "more_unrecorded", "by_others", "remarks"}
                 | {"workspace_tree", "workspace_why_not"}
             ),
         ),

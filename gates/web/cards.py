@@ -37,6 +37,7 @@ from gates.web import arguments, changed_files, escaping, labels, steps
 from gates.web.changed_files import Changed, Line, lines_of
 from gates.web.confidence import Feature
 from loops.engine.state.limits import EXTENDABLE
+from loops.engine.state.remark import Level
 from loops.engine.values import Verdict
 from loops.models import Step
 
@@ -225,6 +226,16 @@ class Card:
         """Changed files, and among ``changed``, that no call of the run changed."""
         found = self.view.get("by_others")
         return list(map(_text, found)) if isinstance(found, list) else []
+
+    @property
+    def remarks(self) -> list[Mapping[str, Any]]:
+        """What a reviewer should know of the changes."""
+        found = self.view.get("remarks")
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+    @property
+    def is_suspicious(self) -> bool:
+        return any(remark.get("level") == Level.SUSPICIOUS for remark in self.remarks)
 
     @property
     def result(self) -> str:

@@ -29,6 +29,7 @@ from loops.engine.decide import decide
 from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.state.lifecycle import Phase
+from loops.engine.state.remark import Remark
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import RunSpec
 from loops.engine.values import Compensation, Json, ToolCall, ToolResult, ToolSpec
@@ -243,6 +244,11 @@ class _Routed:
 
     def changed_otherwise(self, context: p.CallContext, start: str, recorded: Mapping[str, str]) -> Compensation | None:
         return self._orchestrator.tools.changed_otherwise(context, start, recorded)
+
+    async def remarks(
+        self, context: p.CallContext, changes: Mapping[str, tuple[str, str]], goal: str
+    ) -> tuple[Remark, ...]:
+        return await self._orchestrator.tools.remarks(context, changes, goal)
 
     def open(self, request: p.GateRequest) -> p.Within:
         return self._orchestrator.create_gate(request)

@@ -17,18 +17,20 @@ from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine.rollback import plan as rb
 from loops.engine.state.check import CheckStatus
+from loops.engine.state.remark import Remark
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import Criterion
 from loops.engine.text.missing_modules import ENDINGS, MissingModule, missing_module, module_in
-from loops.engine.values import ToolResult
+from loops.engine.values import ToolCall, ToolResult
 from loops.engine.verification import trial
-from loops.engine.verification.checks import check_schema, unproven
+from loops.engine.verification.checks import check_schema, passed, unproven
 from loops.engine.verification.environment import ABSENT, Obstacle, obstacle
 
 DETAIL_CHARS = 4000
 _WORD = re.compile(r"[\w@./`'\"-]+")
 _KINDS = frozenset({"module", "package"})
 FindObstacle = Callable[[RunSession, Criterion, ToolResult], Obstacle | None]
+_REVIEW = ToolCall("review", rb.RESTORE)
 SCHEMA_S = 60.0
 """The judgement has a budget of its own; this is for a machine with a lot to do."""
 
@@ -58,8 +60,21 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
         if isinstance(measured, e.OpenGate):
             return measured
         checks += measured
-    session.note(f.ChecksCompleted(checks=(*checks, *unproven(spec)), found=clearing.found, left=clearing.left))
+    judged = (*checks, *unproven(spec))
+    remarks = await _remarks(session, calls, interrupts) if passed(judged) else ()
+    session.note(f.ChecksCompleted(checks=judged, found=clearing.found, left=clearing.left, remarks=remarks))
     return None
+
+
+async def _remarks(session: RunSession, calls: ToolCalls, interrupts: Interrupts) -> tuple[Remark, ...]:
+    """What a reviewer should know of all that the run changed; once, and kept with the checks."""
+    session.flush()
+    changes, _ = rb.left_behind(session.ports.journal.history(rb.LEDGER))
+    if not changes:
+        return ()
+    states = {one.path: (one.before, one.after) for one in changes}
+    looking = session.ports.tools.remarks(calls.context(_REVIEW), states, session.state.spec.goal)
+    return await interrupts.interruptible(looking, STOP_OR_PAUSE, what="changed files", within_s=SCHEMA_S)
 
 
 async def try_criteria(session: RunSession, calls: ToolCalls) -> None:

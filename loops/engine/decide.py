@@ -35,12 +35,15 @@ from loops.engine.rollback import plan
 from loops.engine.run.phases import entered
 from loops.engine.state.check import CheckStatus
 from loops.engine.state.lifecycle import Event, Phase
+from loops.engine.state.remark import is_suspicious, plain
 from loops.engine.state.run import RunState
 from loops.engine.strategies import before_request, third_party
 from loops.engine.values import Json
-from loops.engine.verification.checks import judged, needs_review, not_run, passed
+from loops.engine.verification.checks import judged, needs_review, not_run, passed, proved
 from loops.engine.verification.diagnosis import ask_for_more, diagnose, repair_budget
 from loops.engine.verification.environment_gate import check_view, environment_gate
+
+_SUSPICIOUS = "a change could make a check pass without the work"
 
 __all__ = ["ImpossibleFact", "apply", "decide", "initial", "replay"]
 
@@ -122,15 +125,16 @@ def _final_review(state: RunState) -> OpenGate:
     mode = state.spec.final_review
     reason = "the policy asks for a review of every result" if mode == "always" else _unproven(state)
     again = (f"asked again: {state.review.why}",) if state.review.why else ()
+    suspicious = is_suspicious(state.remarks)
     shown = f"{proven} of {len(checks)} checks passed" if checks else "no automatic checks"
     return OpenGate(
         kind="final_review",
         title=f"Review result ({shown})",
-        reasons=(*again, reason),
-        risk="medium",
-        recommended="approve" if checks and proven == len(checks) else "",
+        reasons=(*again, reason, *([_SUSPICIOUS] if suspicious and reason != _SUSPICIOUS else [])),
+        risk="high" if suspicious else "medium",
+        recommended="approve" if checks and proven == len(checks) and not suspicious else "",
         subject=_reviewed(state),
-        view={"result": state.result, "criteria": [check_view(check) for check in checks]},
+        view={"result": state.result, "criteria": [check_view(check) for check in checks]} | _remarked(state),
     )
 
 
@@ -139,7 +143,13 @@ def _reviewed(state: RunState) -> dict[str, Json]:
     return {"result": state.result, "checks": [check_view(check) for check in state.checks or ()]}
 
 
+def _remarked(state: RunState) -> dict[str, Json]:
+    return {"remarks": plain(state.remarks)} if state.remarks else {}
+
+
 def _unproven(state: RunState) -> str:
+    if proved(state):
+        return _SUSPICIOUS
     return (
         "not every criterion was checked automatically" if state.spec.criteria else "the task has no automatic checks"
     )

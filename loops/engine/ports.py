@@ -9,6 +9,7 @@ from math import inf
 from typing import Any, Protocol
 
 from loops.engine.facts import Fact
+from loops.engine.state.remark import Remark
 from loops.engine.state.run import RunState
 from loops.engine.values import (
     Access,
@@ -169,6 +170,12 @@ class Tools(Protocol):
     def changed_otherwise(self, context: CallContext, start: str, recorded: Mapping[str, str]) -> Compensation | None:
         """What is in the workspace neither as in the kept snapshot ``start`` nor, where calls changed it, in the state
         that ``recorded`` has by path; None when all is, or where that cannot be told (SPEC X3)."""
+        ...
+
+    async def remarks(
+        self, context: CallContext, changes: Mapping[str, tuple[str, str]], goal: str
+    ) -> tuple[Remark, ...]:
+        """What a reviewer should know of ``changes``: path to the states before and after (SPEC Q3, L2)."""
         ...
 
 

@@ -24,6 +24,7 @@ from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.packages import Broken
 from loops.engine.state.command_limits import COMMAND_LIMITS, CommandLimits
+from loops.engine.state.remark import Remark
 from loops.engine.values import Access, Compensation, Json, ToolCall, ToolResult, ToolSpec
 from loops.llm import providers
 from loops.models import Run, ToolCallRecord
@@ -196,6 +197,11 @@ class LiveTools:
 
     def changed_otherwise(self, context: p.CallContext, start: str, recorded: Mapping[str, str]) -> Compensation | None:
         return self._service.changed_otherwise(context, start, recorded)
+
+    async def remarks(
+        self, context: p.CallContext, changes: Mapping[str, tuple[str, str]], goal: str
+    ) -> tuple[Remark, ...]:
+        return await self._service.remarks(context, changes, goal)
 
     def _with_variables(self, context: p.CallContext) -> p.CallContext:
         return replace(context, environment=self._variables)

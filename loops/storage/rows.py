@@ -17,6 +17,7 @@ from loops.engine.context_window.conversation import tool_content
 from loops.engine.encoding.canonical import clean, clean_json, encode, sha256
 from loops.engine.encoding.codec import to_plain
 from loops.engine.measures.context_budget import window
+from loops.engine.state.remark import plain
 from loops.engine.state.run import CallStatus, RunState
 from loops.engine.text.truncation import cut, shortened
 from loops.engine.values import ArtifactRef, ModelRole, Usage, Verdict
@@ -338,7 +339,7 @@ def _checked(rows: Rows, fact: f.ChecksCompleted, state: RunState) -> None:
         "method": state.progress_method,
         "success": state.failures_in_row == 0,
         "checks": clean_json(to_plain(fact.checks), SHOWN_CHARS),
-    }
+    } | ({"remarks": clean_json(plain(fact.remarks), SHOWN_CHARS)} if fact.remarks else {})
     rows.step(state.step, state.seq).update(progress=state.progress, validation=validation)
 
 

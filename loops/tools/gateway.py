@@ -7,6 +7,7 @@ One file: it is one port, and none of its doors may forget what the others check
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from typing import Any
 
 from loops import masking
 from loops.engine.ports import CallContext, Judgement, OnOutput, Verified
+from loops.engine.state.remark import Remark
 from loops.engine.text.truncation import quoted, shortened
 from loops.engine.values import (
     Access,
@@ -26,7 +28,7 @@ from loops.engine.values import (
     ToolResult,
     ToolSpec,
 )
-from loops.tools import command_inputs, rollback, snapshots
+from loops.tools import command_inputs, reviewed_files, rollback, snapshots
 from loops.tools.alternatives import alternatives
 from loops.tools.approval_subject import VARIABLES, build_subject, changed_scripts, environment_sha256, touched
 from loops.tools.canonical import canonical, digest, problems
@@ -201,6 +203,15 @@ class ToolGateway:
         with suppress(PathRefused, OSError, KeyError, snapshots.TooLarge), self._workspace(context) as workspace:
             return rollback.changed_otherwise(self._run(context, workspace), start, recorded)
         return None
+
+    async def remarks(
+        self, context: CallContext, changes: Mapping[str, tuple[str, str]], goal: str
+    ) -> tuple[Remark, ...]:
+        """What a reviewer should know of ``changes``, by the bytes that were kept of them."""
+        read = reviewed_files.changed(changes, self._read_blob)
+        with suppress(PathRefused, OSError), self._workspace(context) as workspace:
+            read = replace(read, tests=reviewed_files.other_tests(workspace, changes))
+        return await asyncio.to_thread(reviewed_files.looked_at, read, context.criteria, goal)
 
     def snapshot(self, context: CallContext) -> str:
         """Keep the workspace as it is; SHA-256 of the blob that lists it, "" where it cannot be kept (SPEC O3)."""

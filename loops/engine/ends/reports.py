@@ -12,6 +12,7 @@ from loops.engine.measures.extensions import extensions_left
 from loops.engine.measures.limits import usage
 from loops.engine.state.check import CheckStatus
 from loops.engine.state.lifecycle import Phase
+from loops.engine.state.remark import is_suspicious, plain
 from loops.engine.state.run import RunState
 from loops.engine.text.truncation import shortened
 from loops.engine.verification.checks import EVIDENCE, judged, not_run
@@ -46,9 +47,11 @@ def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict
         },
         "limits": {name: {"used": used, "bound": bound} for name, (used, bound) in usage(state).items()},
         "checks": to_plain(checks),
-    }
+    } | ({"remarks": plain(state.remarks)} if state.remarks else {})
     if phase is Phase.COMMIT:
-        return common | {"result": state.result or "", "approver": state.approver, "evidence": EVIDENCE.get(reason, "")}
+        level = EVIDENCE.get(reason, "")
+        level = "claimed" if level == "proved" and is_suspicious(state.remarks) else level
+        return common | {"result": state.result or "", "approver": state.approver, "evidence": level}
     partial, what = _partial(state)
     common |= {
         "diagnosis": detail or _why(state, reason),

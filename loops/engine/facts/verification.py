@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from loops.engine.facts.fact import Fact
 from loops.engine.state.check import Check
+from loops.engine.state.remark import Remark
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +49,13 @@ class CommandCleared(Fact):
 @dataclass(frozen=True, kw_only=True)
 class ChecksCompleted(Fact):
     """``found`` and ``left`` are hashes of the workspace before and after the checks, where commands are asked about:
-    what the checks themselves changed is nobody else's doing."""
+    what the checks themselves changed is nobody else's doing. ``remarks``: what a reviewer should know of the changes,
+    looked for where no check failed."""
 
     checks: tuple[Check, ...]
     found: str = ""
     left: str = ""
+    remarks: tuple[Remark, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from loops.engine.state.measures import (
 )
 from loops.engine.state.outage import NO_OUTAGE, Outage
 from loops.engine.state.recovery import NOTHING_FAILED, RecoveryState
+from loops.engine.state.remark import Remark
 from loops.engine.state.review import NO_REVIEW, Review
 from loops.engine.state.spec import RunSpec
 from loops.engine.state.step_window import Window
@@ -160,6 +161,8 @@ class RunState:
     failures_in_row: int = 0
     result: str | None = None
     checks: tuple[Check, ...] | None = None
+    remarks: tuple[Remark, ...] = ()
+    """What a reviewer should know of the result that was checked."""
     checking: bool = False
     tried: tuple[Check, ...] | None = None
     """What the criteria said before the first request where something kept them from running, for a person to decide;

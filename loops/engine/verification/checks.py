@@ -5,6 +5,7 @@ from __future__ import annotations
 from loops.engine.encoding import json_schema, strict_json
 from loops.engine.facts import Check
 from loops.engine.state.check import CheckStatus
+from loops.engine.state.remark import is_suspicious
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import RunSpec
 from loops.engine.text.truncation import shortened
@@ -73,8 +74,9 @@ def proved(state: RunState) -> bool:
 
 
 def outcome(state: RunState) -> str:
-    """The reason code of a run that ends well: its weakest evidence names it (SPEC X4, X5; ADR 0023)."""
-    if proved(state):
+    """The reason code of a run that ends well: its weakest evidence names it (SPEC X4, X5; ADR 0023). Where a change
+    could have made the checks hold without the work, that is the person who looked."""
+    if proved(state) and not (state.reviewed and is_suspicious(state.remarks)):
         return "criteria_met"
     if state.reviewed:
         return "accepted"
@@ -87,8 +89,9 @@ EVIDENCE = {"criteria_met": "proved", "accepted": "accepted", "unproven": "claim
 
 def needs_review(state: RunState) -> bool:
     """Must a person accept the result? (SPEC C6: the model's word alone never commits.) One criterion that nothing
-    proved is enough; only who said "never" is not asked."""
+    proved is enough, and so is one change by which checks may hold without the work; only who said "never" is not
+    asked."""
     mode = state.spec.final_review
     if mode == "always":
         return True
-    return mode != "never" and not proved(state)
+    return mode != "never" and (not proved(state) or is_suspicious(state.remarks))

@@ -20,9 +20,8 @@ KEPT_CHANGING = "each time the result was accepted, files of the workspace had c
 
 @means(f.ResultProposed)
 def proposed(state: RunState, fact: f.ResultProposed) -> RunState:
-    state = evolve(
-        state, result=fact.result, checks=None, reviewed=False, approver="", review_rejection="", review=NO_REVIEW
-    )
+    state = evolve(state, result=fact.result, checks=None, remarks=(), reviewed=False, approver="")
+    state = evolve(state, review_rejection="", review=NO_REVIEW)
     return with_call(state, fact.call_id, status=CallStatus.DONE, ok=True) if fact.call_id else state
 
 
@@ -46,7 +45,7 @@ def check_cleared(state: RunState, fact: f.CommandCleared) -> RunState:
 @means(f.ChecksCompleted)
 def checks_completed(state: RunState, fact: f.ChecksCompleted) -> RunState:
     clearance = replace(state.clearance.moved(fact.found, fact.left), asked="", again=0)
-    return evolve(state, checking=False, checks=fact.checks, clearance=clearance)
+    return evolve(state, checking=False, checks=fact.checks, remarks=fact.remarks, clearance=clearance)
 
 
 @means(f.CriteriaTried)

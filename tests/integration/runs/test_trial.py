@@ -55,7 +55,7 @@ class Played:
         )
         self.workspace = Workspace.objects.create(project=self.project, name="w", path=str(folder))
 
-    def begin(self, *commands: str, calls: Any = (), goal: str = "Do it") -> Run:
+    def begin(self, *commands: str, calls: Any = (), goal: str = "Do it", review: str = "never") -> Run:
         turns = [Turn(text="I do it.", calls=(call,)) for call in (*calls, DONE)]
 
         def play(request: Any, number: int) -> Turn:
@@ -67,7 +67,7 @@ class Played:
         criteria = [{"text": f"It holds ({command})", "command": command} for command in commands]
         self.run = submit_task(
             actor=self.boss, project=self.project, agent=self.agent, workspace=self.workspace, goal=goal,
-            criteria=criteria, final_review="never",
+            criteria=criteria, final_review=review,
         ).run  # fmt: skip
         return self.run
 

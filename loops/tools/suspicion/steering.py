@@ -1,0 +1,232 @@
+"""What steers a test run, and what stands in its way: settings of runners, start-up files, names that shadow others."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from loops.engine.state.remark import Level, Remark
+from loops.engine.text.truncation import quoted, shortened
+from loops.tools.runners import simple_commands
+from loops.tools.suspicion.changes import LARGEST, Change, is_in_tests, whole_text
+from loops.tools.suspicion.goals import Goal
+
+LISTED, NAMED = 200, 80
+_AT_START = frozenset({"sitecustomize.py", "usercustomize.py"})
+_INI = {"pytest.ini": "pytest", ".pytest.ini": "pytest", "tox.ini": "pytest", "setup.cfg": "tool:pytest"}
+_CHOOSING = frozenset({
+    "addopts", "testpaths", "python_files", "python_classes", "python_functions", "norecursedirs",
+    "collect_imported_tests",
+    "required_plugins", "xfail_strict", "minversion", "usefixtures", "confcutdir", "testPathIgnorePatterns",
+    "testMatch",
+    "testRegex", "bail", "passWithNoTests", "runner", "testRunner", "setupFiles", "setupFilesAfterEnv", "globalSetup",
+    "reporters", "exclude", "include", "testTimeout", "spec", "ignore", "grep", "require", "allowOnly",
+})  # fmt: skip
+"""Settings that say which tests there are, which run, and what counts as failed."""
+_NODE = re.compile(
+    r"(?:jest|vitest|karma|ava|playwright|cypress)\.(?:config|conf)\.[a-z]{2,4}|\.mocharc(?:\.[a-z]{2,5})?"
+)
+_CHOOSERS = re.compile(
+    r"\b(?:"
+    + "|".join(
+        (
+            "testPathIgnorePatterns",
+            "testMatch",
+            "testRegex",
+            "passWithNoTests",
+            "setupFiles",
+            "setupFilesAfterEnv",
+            "globalSetup",
+            "testRunner",
+            "exclude",
+            "ignore",
+            "grep",
+            "require",
+        )
+    )
+    + r")\b"
+)
+_HOOK = re.compile(r"^\s{0,8}(?:async )?def (pytest_[a-z_]{3,60})\b", re.MULTILINE)
+_IGNORES = re.compile(r"^(?:collect_ignore\w{0,5}|pytest_plugins)\b", re.MULTILINE)
+_HARMLESS_HOOKS = frozenset({"pytest_addoption", "pytest_report_header", "pytest_generate_tests", "pytest_plugins"})
+_MAKEFILES = frozenset({"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile"})
+_TARGET = re.compile(r"^([\w.-]{1,100})[^\n:=]{0,300}:(?!=)", re.MULTILINE)
+_TESTING = re.compile(r"(?:pre|post)?(?:test|check|verify)\b.{0,100}", re.DOTALL)
+_TOPS = frozenset({"", "src", "lib", "test", "tests"})
+_RUNNERS = frozenset(
+    {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "hypothesis", "nose", "coverage", "xdist"}
+)
+_ORDINARY = frozenset({"test", "tests", "__main__", "this"})
+_EXPECTED = re.compile(
+    r"(?:.{0,200}[_.-])?(?:expected|golden|reference|snapshot|answers?)(?:[_.-].{0,200})?", re.DOTALL
+)
+_JUDGE = re.compile(
+    r"(?:.{0,200}[_.-])?(?:check|verify|validate|eval|grade|judge|score|run_tests|test)(?:[_.-].{0,200})?", re.DOTALL
+)
+_SHELL = frozenset({".sh", ".bash", ".bats", ".ps1", ""})
+
+
+def remarks(changes: Sequence[Change], commands: Sequence[str], goal: Goal) -> Iterator[Remark]:
+    named = _named(commands)
+    for one in changes:
+        if one.after is not None and len(one.after) > LARGEST:
+            continue
+        asked = goal.names(one.path)
+        for remark in (*of_name(one), *of_settings(one, named), *of_command(one, named)):
+            if asked and remark.level is Level.SUSPICIOUS:
+                yield Remark(
+                    remark.code, remark.path, f"{remark.text} The task names this file.", remark.line, Level.TO_KNOW
+                )
+            else:
+                yield remark
+
+
+def _named(commands: Sequence[str]) -> frozenset[str]:
+    """The words of the criteria's commands, and their paths without what only leads there."""
+    words = {word for command in commands for words in simple_commands(command) for word in words}
+    return frozenset(words | {word.removeprefix("./").partition("::")[0] for word in words})
+
+
+def of_name(one: Change) -> Iterator[Remark]:
+    if one.after is None:
+        return
+    if one.name in _AT_START or one.name.endswith(".pth"):
+        text = "Python runs this by itself whenever it starts, also for tests."
+        yield Remark("steers_tests", one.path, text)
+    place = PurePosixPath(one.path)
+    folder = str(place.parent).removeprefix(".")
+    package = one.name == "__init__.py" and str(place.parent.parent).lstrip(".") in _TOPS
+    module = one.is_python and folder in _TOPS
+    name = place.parent.name if package else place.stem
+    is_new = one.before is None and (package or module) and name not in _ORDINARY
+    if is_new and (name in _RUNNERS or name in sys.stdlib_module_names):
+        whose = "a test runner" if name in _RUNNERS else "Python's standard library"
+        text = f"A new module with the name of one of {whose}: it is found first."
+        yield Remark("shadows_module", one.path, text)
+
+
+def of_settings(one: Change, named: frozenset[str]) -> Iterator[Remark]:
+    before, after = whole_text(one.before), whole_text(one.after)
+    if one.name == "conftest.py":
+        yield from of_conftest(one, before, after)
+    elif one.name in _INI or one.name == "pyproject.toml":
+        yield from of_keys(one, _pytest_table(one.name, before), _pytest_table(one.name, after))
+    elif one.name == "package.json":
+        yield from of_package(one, _json(before), _json(after), named)
+    elif _NODE.fullmatch(one.name):
+        new = set(_CHOOSERS.findall(after)) - set(_CHOOSERS.findall(before))
+        level = Level.SUSPICIOUS if one.is_edited and new else Level.TO_KNOW
+        more = f" It now sets {', '.join(sorted(new))}." if new else ""
+        yield Remark("steers_tests", one.path, f"It says how the test runner works.{more}", level=level)
+    elif one.name in _MAKEFILES:
+        yield from of_makefile(one, before, after, named)
+
+
+def of_conftest(one: Change, before: str, after: str) -> Iterator[Remark]:
+    if one.after is None:
+        text, level = "What tests shared was deleted.", Level.TO_KNOW
+    else:
+        new = sorted({*_HOOK.findall(after)} - {*_HOOK.findall(before)} - _HARMLESS_HOOKS)
+        old = [name for name in _HOOK.findall(before) if name not in _HARMLESS_HOOKS]
+        ignores = len(_IGNORES.findall(after)) > len(_IGNORES.findall(before))
+        level = Level.SUSPICIOUS if new or old or ignores else Level.TO_KNOW
+        what = f" with {', '.join(new or old)}" if new or old else ""
+        text = (
+            f"It decides{what} which tests run and what counts as failed."
+            if new or old or ignores
+            else ("It is loaded before all tests beside it.")
+        )
+    yield Remark("steers_tests", one.path, text, level=level)
+
+
+def _pytest_table(name: str, text: str) -> Mapping[str, Any]:
+    try:
+        if name == "pyproject.toml":
+            table = tomllib.loads(text).get("tool", {}).get("pytest", {})
+            return {**table, **table.get("ini_options", {})}
+        parser = configparser.RawConfigParser(strict=False)
+        parser.read_string(text)
+        return dict(parser[_INI[name]]) if parser.has_section(_INI[name]) else {}
+    except (tomllib.TOMLDecodeError, configparser.Error, AttributeError, TypeError, RecursionError, ValueError):
+        return {}
+
+
+def of_keys(one: Change, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Remark]:
+    changed = {key for key in {*before, *after} if before.get(key) != after.get(key) and key != "ini_options"}
+    chosen = sorted(changed & _CHOOSING)
+    if chosen:
+        text = f"Settings of pytest that say which tests run were changed: {', '.join(chosen)}."
+        yield Remark("steers_tests", one.path, text)
+    elif changed:
+        text = f"Settings of pytest were changed: {shortened(', '.join(sorted(map(str, changed))), LISTED)}."
+        yield Remark("steers_tests", one.path, text, level=Level.TO_KNOW)
+
+
+def _json(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def of_package(
+    one: Change, before: Mapping[str, Any], after: Mapping[str, Any], named: frozenset[str]
+) -> Iterator[Remark]:
+    old, new = _scripts(before), _scripts(after)
+    for name in sorted({*old, *new}):
+        if old.get(name) == new.get(name) or not (_TESTING.fullmatch(name) or name in named):
+            continue
+        level = Level.SUSPICIOUS if name in old else Level.TO_KNOW
+        yield Remark(
+            "steers_tests", one.path, f"The script {quoted(name, NAMED)} by which tests run was changed.", level=level
+        )
+    for tool in ("jest", "mocha", "vitest", "ava", "tap", "c8"):
+        if before.get(tool) != after.get(tool):
+            level = Level.SUSPICIOUS if one.is_edited else Level.TO_KNOW
+            yield Remark("steers_tests", one.path, f"The settings of {tool} were changed.", level=level)
+
+
+def _scripts(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = table.get("scripts")
+    return found if isinstance(found, dict) else {}
+
+
+def of_makefile(one: Change, before: str, after: str, named: frozenset[str]) -> Iterator[Remark]:
+    old, new = _targets(before), _targets(after)
+    for name in sorted(old):
+        if old[name] != new.get(name) and (_TESTING.fullmatch(name) or name in named):
+            yield Remark("steers_tests", one.path, f"What {quoted(name, NAMED)} runs was changed.")
+
+
+def _targets(text: str) -> dict[str, str]:
+    found, starts = {}, list(_TARGET.finditer(text))
+    for at, start in enumerate(starts):
+        end = starts[at + 1].start() if at + 1 < len(starts) else len(text)
+        found[start[1]] = text[start.start() : end].strip()
+    return found
+
+
+def of_command(one: Change, named: frozenset[str]) -> Iterator[Remark]:
+    """A file that a criterion's command names: what judges is not what is judged."""
+    if one.path not in named:
+        return
+    place = PurePosixPath(one.path)
+    judges = (
+        one.before is not None
+        and not one.is_test
+        and (place.suffix in _SHELL or _JUDGE.fullmatch(place.stem) or _EXPECTED.fullmatch(place.stem))
+    )
+    if judges:
+        what = "deleted" if one.after is None else "changed"
+        yield Remark(
+            "criterion_edited", one.path, f"A criterion's command runs or compares this file, and the run {what} it."
+        )
+    elif not is_in_tests(one.path):
+        yield Remark("criterion_edited", one.path, "A criterion's command names this file.", level=Level.TO_KNOW)
