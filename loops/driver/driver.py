@@ -200,7 +200,8 @@ class Driver:
         session, ports = self._session, self._session.ports
         came_from = session.state.phase
         phase = transition(came_from, effect.event)
-        body = report(phase, session.state, effect.reason, effect.detail)
+        workspace = reviews.stands(session, self._calls)
+        body = report(phase, session.state, effect.reason, effect.detail) | reviews.reported(session, workspace)
         session.note(
             f.PhaseEntered(phase=phase, event=effect.event, came_from=came_from),
             f.RunEnded(phase=phase, reason=effect.reason, report=body, report_kind=REPORT_KINDS[phase]),
@@ -209,7 +210,7 @@ class Driver:
         if phase is Phase.COMMIT:
             within.append(ports.archive.commit(session.state, body, session.state.last_at))
         if effect.gate:  # as with a call: what was accepted is described afresh, and commits that, or nothing
-            subject = reviews.subject(session, effect.subject, reviews.stands(session, self._calls))
+            subject = reviews.subject(session, effect.subject, workspace)
             within.insert(0, ports.gatekeeper.consume(effect.gate, subject))
         try:
             session.flush(*within)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from loops.crash_points import CrashPoint, reach
-from loops.driver import workspace_changes
+from loops.driver import reviews, workspace_changes
 from loops.driver.gates import open_gate
 from loops.driver.interrupts import Interrupts, TookTooLong
 from loops.driver.session import RunSession
@@ -107,7 +107,7 @@ async def roll_back(session: RunSession, calls: ToolCalls, interrupts: Interrupt
         session.note(came)
         session.flush()
         reach(CrashPoint.BETWEEN_COMPENSATIONS)
-    _end(session, history, undos)
+    _end(session, history, undos, reviews.stands(session, calls))
 
 
 async def _undo(
@@ -172,10 +172,13 @@ def _came(undo: rb.Undo, outcome: str, why: str = "", left: tuple[str, ...] = ()
     return f.CompensationCompleted(undoes=undo.id, tool=tool, outcome=outcome, message=why, left=left)
 
 
-def _end(session: RunSession, history: Sequence[f.Fact], undos: Sequence[rb.Undo]) -> None:
+def _end(
+    session: RunSession, history: Sequence[f.Fact], undos: Sequence[rb.Undo], workspace: Mapping[str, Json]
+) -> None:
     """The run stays as it ended; its report says from now on what was undone and what was not (SPEC A5)."""
     ended = next(fact for fact in reversed(history) if isinstance(fact, f.RunEnded))
     report = dict(ended.report) | {"rollback": rb.account(undos, rb.ordered_by(history))}
+    report |= reviews.reported(session, workspace)
     counts = {name: sum(undo.outcome == name for undo in undos) for name in (rb.UNDONE, *rb.LEFT)}
     left = sum(counts[name] for name in rb.LEFT)
     session.note(

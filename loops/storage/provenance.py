@@ -77,6 +77,7 @@ def _record(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -
         "models": [{"provider": provider, "model_id": model_id} for provider, model_id in models],
         "result_sha256": canonical.sha256(report.get("result")),
         "report_sha256": canonical.sha256(report),
+        "workspace": report.get("workspace", {}),
         "policy_version": spec.policy_version,
         "prompts": canonical.decode(started[1]).get("prompts", {}) if started else {},
         "prompts_changed": [{"seq": seq, "prompts": canonical.decode(body)["prompts"]} for seq, body in texts],

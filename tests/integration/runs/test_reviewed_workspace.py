@@ -10,7 +10,8 @@ import pytest
 from django.urls import reverse
 
 from gates.models import Gate
-from loops.models import Workspace
+from loops.engine.encoding import canonical
+from loops.models import ProvenanceRecord, Workspace
 from loops.runs import composition
 from loops.storage import chain
 from loops.storage.rebuild import rebuild
@@ -125,3 +126,27 @@ def test_what_is_too_large_to_be_named_is_said_and_accepted_as_it_is(
     assert "A change of the workspace after this review is not noticed" in page
     (story.folder / "late.txt").write_text("x")
     assert accept(story) == "ended"
+
+
+@pytest.mark.spec("A5", "N1")
+def test_report_and_provenance_name_the_workspace_as_it_was_found_and_as_it_is_left(story: Story) -> None:
+    story.calls([MAKE, DONE])
+    assert story.drive() == "gate:final_review"
+    shown = review(story).view["workspace_tree"]
+    assert accept(story) == "ended"
+    (ended,), (started,) = story.facts("RunEnded"), story.facts("RunStarted")
+    trees = ended.report["workspace"]
+    assert trees == {"start": started.snapshot, "end": shown}
+    assert len({*trees.values()}) == 2, "the run made a file"
+    record = canonical.decode(bytes(ProvenanceRecord.objects.get(run=story.run).body))
+    assert (record["workspace"], record["report_sha256"]) == (trees, canonical.sha256(ended.report))
+
+
+@pytest.mark.spec("A5")
+def test_a_run_that_changed_nothing_leaves_the_workspace_that_it_found(story: Story) -> None:
+    story.calls([DONE])
+    assert story.drive() == "gate:final_review"
+    assert story.stop() == "ended"
+    report = story.report
+    assert report["kind"] == "HaltRecord"
+    assert report["workspace"]["start"] == report["workspace"]["end"] != ""
