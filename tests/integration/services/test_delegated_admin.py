@@ -15,6 +15,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from agentops.urls import admin
+from loops.engine.state.command_limits import COMMAND_LIMITS
 from loops.models import AccessRule, Agent, AuditEvent, ModelConfig, Policy, Workspace
 from loops.services import people
 from tests.integration.services.world import World
@@ -29,6 +30,7 @@ FIELDS = {
     "loops.workspace": {
         "project": TEAM, "name": WORDS, "path": FOLDER, "copy_for_each_run": COUNTED,
         "git_ref": WORDS, "git_url": HELD, "git_token_env": HELD, "git_push_token_env": HELD,
+        **dict.fromkeys(COMMAND_LIMITS, COUNTED),
     },
     "loops.policy": {
         **dict.fromkeys(("final_review", "expiry_outcome"), CHOSEN),
