@@ -1,4 +1,5 @@
-"""Everything the decision card shows of one gate, read once. The template only lays it out."""
+"""Everything the decision card shows of one gate, read once. The template only lays it out. One file: it is one object,
+of which a template asks what it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Facts that stand beside the steps, said in words: messages, retries, limits, checks, the end (SPEC R1)."""
+"""Facts that stand beside the steps, said in words: messages, retries, limits, checks, the end (SPEC R1).
+
+One file: a function for each kind of fact, and the table of them."""
 
 from __future__ import annotations
 

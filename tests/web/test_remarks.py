@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.test import Client
 from playwright.sync_api import expect
 
 from tests.integration.gates.builders import World, make_world
@@ -41,18 +43,19 @@ def test_a_result_without_remarks_has_no_word_of_it(world: World) -> None:
     assert "What a reviewer should know" not in browser(world.reviewer).get(f"/review/{gate.pk}/").content.decode()
 
 
-@pytest.mark.parametrize(("theme", "width", "height"), [("light", 1440, 900), ("dark", 390, 844)])
+@pytest.mark.parametrize(("colors", "size"), [("light", (1440, 900)), ("dark", (390, 844))])
 def test_it_is_seen_without_scrolling(
-    page: Any, live_site: str, world: World, theme: str, width: int, height: int
+    page: Any, live_site: str, world: World, colors: str, size: tuple[int, int]
 ) -> None:
     gate = result(world, {"a.txt": ("old\n", "new\n")}, remarks=ROWS)
-    page.set_viewport_size({"width": width, "height": height})
-    page.emulate_media(color_scheme=theme)
-    key = browser(world.reviewer).cookies["sessionid"].value
-    page.context.add_cookies([{"name": "sessionid", "value": key, "url": live_site}])
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.emulate_media(color_scheme=colors)
+    client, name = Client(), settings.SESSION_COOKIE_NAME
+    client.force_login(world.reviewer)
+    page.context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": live_site}])
     page.goto(f"{live_site}/review/{gate.pk}/")
     for text in ("What a reviewer should know", "expects -1 where it expected 3", "os._exit ends"):
         expect(page.get_by_text(text)).to_be_in_viewport()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     if folder := os.environ.get("REMARKS_SHOTS"):
-        page.screenshot(path=Path(folder) / f"{theme}{width}.png")
+        page.screenshot(path=Path(folder) / f"{colors}{size[0]}.png")

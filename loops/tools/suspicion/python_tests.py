@@ -248,7 +248,10 @@ def _of_call(name: str, node: ast.Call) -> Check:
 
 
 def constants(node: ast.AST) -> tuple[str, ...]:
-    return tuple(repr(one.value) for one in ast.walk(node) if isinstance(one, ast.Constant))
+    """With their sign."""
+    negated = {one.operand for one in ast.walk(node) if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.USub)}
+    values = [one for one in ast.walk(node) if isinstance(one, ast.Constant)]
+    return tuple(f"{'-' if one in negated else ''}{one.value!r}" for one in values)
 
 
 def is_false(node: ast.AST) -> bool:

@@ -33,24 +33,8 @@ _NODE = re.compile(
     r"(?:jest|vitest|karma|ava|playwright|cypress)\.(?:config|conf)\.[a-z]{2,4}|\.mocharc(?:\.[a-z]{2,5})?"
 )
 _CHOOSERS = re.compile(
-    r"\b(?:"
-    + "|".join(
-        (
-            "testPathIgnorePatterns",
-            "testMatch",
-            "testRegex",
-            "passWithNoTests",
-            "setupFiles",
-            "setupFilesAfterEnv",
-            "globalSetup",
-            "testRunner",
-            "exclude",
-            "ignore",
-            "grep",
-            "require",
-        )
-    )
-    + r")\b"
+    r"\b(?:testPathIgnorePatterns|testMatch|testRegex|passWithNoTests|setupFiles|setupFilesAfterEnv|globalSetup"
+    r"|testRunner|exclude|ignore|grep|require)\b"
 )
 _HOOK = re.compile(r"^\s{0,8}(?:async )?def (pytest_[a-z_]{3,60})\b", re.MULTILINE)
 _IGNORES = re.compile(r"^(?:collect_ignore\w{0,5}|pytest_plugins)\b", re.MULTILINE)
