@@ -73,6 +73,7 @@ def test_a_session_is_read_to_its_end() -> None:
         (lines(START, END, ran("a")), "follows the end"),
         (lines(START, END) + b"{", "follows the end"),
     ],
+    ids=lambda value: value if isinstance(value, str) else value[:20].decode(errors="replace"),
 )
 def test_what_is_no_report_makes_all_of_it_unusable(data: bytes, why: str) -> None:
     with pytest.raises(Unusable, match=why):
