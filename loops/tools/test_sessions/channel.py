@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from loops.tools.sandbox.namespaces.user import file_owner
 from loops.tools.test_sessions import reporters
-from loops.tools.test_sessions.session import MOST_SESSIONS, Outcome, Reading, Room, Session, Unusable
+from loops.tools.test_sessions.session import MOST_SESSIONS, Outcome, Room, Session, SessionReader, Unusable
 from loops.tools.test_sessions.verdict import Verdict, judge
 
 _CHUNK = 64 * 1024
@@ -31,7 +31,7 @@ class Channel:
 
     folder: str
     unusable: str = ""
-    _readings: list[Reading] = field(default_factory=list)
+    _readings: list[SessionReader] = field(default_factory=list)
     _room: Room = field(default_factory=Room)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _accepting: asyncio.Task[None] | None = None
@@ -70,7 +70,7 @@ class Channel:
     def take(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         try:
-            reading = Reading(self._room)
+            reading = SessionReader(self._room)
         except Unusable as why:
             connection.close()
             self.refuse(str(why))
@@ -81,7 +81,7 @@ class Channel:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: connection.close())  # also where it is cancelled before it begins
 
-    async def _read(self, connection: socket.socket, reading: Reading) -> None:
+    async def _read(self, connection: socket.socket, reading: SessionReader) -> None:
         loop = asyncio.get_running_loop()
         try:
             while data := await loop.sock_recv(connection, _CHUNK):

@@ -64,7 +64,7 @@ class Room:
             raise Unusable(f"it has more than {most:,} {what}")
 
 
-class Reading:
+class SessionReader:
     """A session that is still being read. ``feed`` raises Unusable."""
 
     def __init__(self, room: Room) -> None:

@@ -14,7 +14,7 @@ from loops.engine.state.check import Check, CheckStatus
 from loops.engine.verification.report import first_report
 from loops.tools.test_sessions import session as bounds
 from loops.tools.test_sessions.document import outcomes, written
-from loops.tools.test_sessions.session import Outcome, Reading, Room, Session, Unusable
+from loops.tools.test_sessions.session import Outcome, Room, Session, SessionReader, Unusable
 from loops.tools.test_sessions.verdict import judge, noted
 
 pytestmark = pytest.mark.spec("L1", "L2")
@@ -31,7 +31,7 @@ def ran(name: str, outcome: str = "passed", **more: object) -> dict[str, object]
 
 
 def read(data: bytes, room: Room | None = None) -> Session:
-    reading = Reading(room or Room())
+    reading = SessionReader(room or Room())
     reading.feed(data)
     return reading.session()
 
@@ -87,9 +87,9 @@ def test_bounds_hold_for_all_sessions_together() -> None:
         read(lines(START), Room(bytes=10))
     room = Room()
     for _ in range(bounds.MOST_SESSIONS):
-        Reading(room)
+        SessionReader(room)
     with pytest.raises(Unusable, match="more than 64 sessions"):
-        Reading(room)
+        SessionReader(room)
 
 
 @given(
@@ -98,7 +98,7 @@ def test_bounds_hold_for_all_sessions_together() -> None:
 )
 def test_bytes_are_read_or_refused_and_in_whatever_pieces_they_come(data: bytes) -> None:
     def result(pieces: list[bytes]) -> Session | str:
-        reading = Reading(Room())
+        reading = SessionReader(Room())
         try:
             for piece in pieces:
                 reading.feed(piece)

@@ -1,9 +1,10 @@
 """Reports what pytest collects and what becomes of each test; with xdist by the process that leads the others."""
 
-import agentops_session
-import pluggy
+import sys
 
-_hook = pluggy.HookimplMarker("pytest")
+import agentops_session
+
+_hook = sys.modules["_pytest.config"].hookimpl
 _LOOKED_AT = 4000
 
 
