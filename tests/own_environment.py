@@ -9,7 +9,7 @@ from pathlib import Path
 _PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py")
 _PYTHON = """#!/bin/sh
 here=$(dirname "$(dirname "$0")")
-export PYTHONPATH="$(cd "$here" && pwd)/packages"
+export PYTHONPATH="$(cd "$here" && pwd)/packages${PYTHONPATH:+:$PYTHONPATH}"
 exec /usr/bin/python3 "$@"
 """
 

@@ -22,7 +22,7 @@ from loops.engine.state.run import RunState
 from loops.engine.state.spec import Criterion
 from loops.engine.text.missing_modules import ENDINGS, MissingModule, missing_module, module_in
 from loops.engine.values import ToolCall, ToolResult
-from loops.engine.verification import trial
+from loops.engine.verification import report, trial
 from loops.engine.verification.checks import check_schema, passed, unproven
 from loops.engine.verification.environment import ABSENT, Obstacle, obstacle
 
@@ -97,13 +97,15 @@ async def _measured(
     if question := await clearing.settle(criteria):
         return question
     checks: list[f.Check] = []
+    earlier = session.ports.journal.history(report.COMPARED) if criteria else ()
     for number, criterion in criteria:
         match await clearing.refusal(number, criterion):
             case e.OpenGate() as question:
                 return question
             case "":
                 call = call_of(number, criterion)
-                context = dataclasses.replace(calls.context(call), is_criterion=True)
+                before = report.first_report(earlier, criterion.command)
+                context = dataclasses.replace(calls.context(call), is_criterion=True, tests_before=before)
                 result = await calls.execute(call, context, STOP_OR_PAUSE)
                 clearing.ran()
                 checks.append(_check(criterion, result, find(session, criterion, result)))
@@ -182,7 +184,8 @@ def _obstacle_before_work(session: RunSession, criterion: Criterion, result: Too
 
 def _check(criterion: Criterion, result: ToolResult, found: Obstacle | None) -> f.Check:
     status = CheckStatus.PASSED if result.ok else CheckStatus.FAILED if found is None else CheckStatus.ERROR
-    detail = "" if result.ok else _ends(f"{result.error}\n{result.content}".strip())
+    said = "" if result.ok else _ends(f"{result.error}\n{result.content}".strip())
+    detail = "\n".join(filter(None, [report.notes(result.data), said]))
     return f.Check(
         text=criterion.text,
         status=status,
@@ -192,4 +195,5 @@ def _check(criterion: Criterion, result: ToolResult, found: Obstacle | None) -> 
         obstacle=found.code if found else "",
         wanted=f"{found.what} {found.todo}" if found else "",
         counts=trial.counted(result.data),
+        report=str(result.data.get(report.REPORT) or ""),
     )

@@ -81,6 +81,8 @@ class CallContext:
     expects: Mapping[str, Json] = field(default_factory=dict)
     is_criterion: bool = False
     """It is the command of an acceptance criterion, which gets the time that the project gives to one (SPEC C6)."""
+    tests_before: str = ""
+    """Of such a command: the hash of the tests that an earlier check saw, "" for none."""
 
 
 @dataclass(frozen=True, slots=True)

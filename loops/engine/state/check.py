@@ -31,3 +31,5 @@ class Check:
     """The same in words: what is missing, and what a person can do."""
     counts: str = ""
     """Of tests, where their runner reports them: "7 failed, 13 passed"."""
+    report: str = ""
+    """The hash of the list of its tests with their outcomes, where a reporter told of single ones (ADR 0078)."""

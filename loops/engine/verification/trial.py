@@ -18,6 +18,7 @@ from loops.engine.text.truncation import shortened
 from loops.engine.values import Json, ToolResult
 from loops.engine.verification.environment import Obstacle, obstacle
 from loops.engine.verification.environment_gate import environment_gate
+from loops.engine.verification.report import MISSING
 
 OUTPUT_CHARS, ALL_CHARS, ALL_CHARS_SMALL = 1_500, 4_000, 1_000
 """Of what one command printed last, and of all of them, that the model reads; less in a small window."""
@@ -72,7 +73,7 @@ def _is_to_write(goal: str, name: str) -> bool:
 
 def counted(data: Mapping[str, Json]) -> str:
     """How many tests failed and passed, as their runner reports it; "" where it reports none."""
-    counts = [(data.get(name), name) for name in ("failed", "passed", "skipped")]
+    counts = [(data.get(name), name) for name in ("failed", "passed", "skipped", MISSING)]
     return ", ".join(f"{number:,} {name}" for number, name in counts if isinstance(number, int) and number)
 
 

@@ -15,6 +15,7 @@ from loops.engine.verification.environment import DISK_FULL
 from loops.printable.text import reveal
 from loops.tools import runners
 from loops.tools.arguments import PATH, schema, string, text, texts, whole
+from loops.tools.builtin.test_comparison import compared, kept_outcomes
 from loops.tools.builtin.test_results import NOT_COUNTED, measured, reported, standing, with_notes
 from loops.tools.dependencies import absent, places
 from loops.tools.limits import Limits
@@ -28,6 +29,8 @@ from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.sandbox.usage.ceilings import met, says_full
 from loops.tools.sandbox.usage.consumption import is_nearly_full
 from loops.tools.sandbox.workspace_guard.planted_files import Taken
+from loops.tools.test_sessions.channel import listening
+from loops.tools.test_sessions.verdict import UNHEARD, Verdict
 from loops.tools.workspace import Workspace
 
 _MOST_FILES = 32
@@ -41,22 +44,33 @@ _SCRIPT_ENDINGS = (".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".
 
 async def run_command(arguments: Arguments, run: ToolRun) -> ToolResult:
     argv, line = _argv(arguments), text(arguments, "command")
-    if not runners.is_test_run(line or argv):
-        result = command_result(await start(argv, arguments, run), run, _looks_in(line or argv, arguments))
-        return _not_looked_at(result, line or argv)
-    named = _named(line or argv, text(arguments, "directory", "."))
-    before = standing(run.workspace, named)
-    outcome = await start(argv, arguments, run)
-    result = command_result(outcome, run, _looks_in(line or argv, arguments))
-    more = len(runners.named(line or argv)) - runners.MOST_DOCUMENTS
+    command = line or argv
+    is_test_run = runners.is_test_run(command)
+    named = _named(command, text(arguments, "directory", ".")) if is_test_run else ()
+    before = standing(run.workspace, named) if is_test_run else {}
+    outcome, heard = await _started(argv, arguments, run)
+    result = command_result(outcome, run, _looks_in(command, arguments))
+    result = replace(result, data={**result.data, **compared(heard, run)})
+    if not is_test_run and not heard.countable:
+        return _not_looked_at(result, command)
+    more = len(runners.named(command)) - runners.MOST_DOCUMENTS
     unread = [f"{more} of the documents that the command names"] if more > 0 else []
     finished = outcome.finished
     counts: dict[str, Json] = {}
     if not finished.killed:
-        counts = await asyncio.to_thread(measured, run.workspace, before, finished, unread=unread)
+        counts = await asyncio.to_thread(measured, run.workspace, before, finished, unread=unread, heard=heard)
     lacking = counts.get(NOT_COUNTED)
     data = reported(counts) if "passed" in counts else {NOT_COUNTED: lacking} if lacking else {}
     return replace(result, content=with_notes(result.content, lacking), data={**result.data, **data})
+
+
+async def _started(argv: Sequence[str], arguments: Arguments, run: ToolRun) -> tuple[Outcome, Verdict]:
+    """The command of a criterion with the single tests that its runners report, whatever it is that starts them."""
+    if not run.context.is_criterion:
+        return await start(argv, arguments, run), UNHEARD
+    async with listening() as channel:
+        outcome = await start(argv, arguments, run, tests=channel.folder)
+    return outcome, channel.verdict(outcome.finished.exit_code, kept_outcomes(run))
 
 
 def _looks_in(command: str | Sequence[str], arguments: Arguments) -> tuple[str, ...]:
@@ -77,7 +91,13 @@ def _named(command: str | Sequence[str], directory: str) -> tuple[str, ...]:
 
 
 async def start(
-    argv: Sequence[str], arguments: Arguments, run: ToolRun, *, report: str = "", judges: bool = False
+    argv: Sequence[str],
+    arguments: Arguments,
+    run: ToolRun,
+    *,
+    report: str = "",
+    tests: str = "",
+    judges: bool = False,
 ) -> Outcome:
     """Run ``argv`` with the call's directory and time limit, which is that of a criterion for a command that
     ``judges``. Refuses without a sandbox, whoever asks."""
@@ -90,6 +110,7 @@ async def start(
         environment=run.context.environment,
         sealed=run.sealed,
         report=report,
+        tests=tests,
         changed=run.changed,
         run=run.context.run_id,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 
 from loops.engine.text.truncation import shortened
@@ -13,6 +14,7 @@ from loops.tools import reports
 from loops.tools.output import clean_text
 from loops.tools.sandbox.process import Finished
 from loops.tools.sandbox.safe_paths import PathRefused
+from loops.tools.test_sessions.verdict import UNHEARD, Verdict
 from loops.tools.workspace import Workspace
 
 MOST_DOCUMENTS = 1_000
@@ -55,17 +57,22 @@ def _documents_in(workspace: Workspace, folder: str) -> Iterator[tuple[str, os.s
 
 
 def measured(
-    workspace: Workspace, before: Seen, finished: Finished, told: Sequence[bytes] = (), unread: Sequence[str] = ()
+    workspace: Workspace,
+    before: Seen,
+    finished: Finished,
+    told: Sequence[bytes] = (),
+    unread: Sequence[str] = (),
+    heard: Verdict = UNHEARD,
 ) -> dict[str, Json]:
-    """Counts by documents, else by what was printed; and the coverage, where anybody measured it. Under ``NOT_COUNTED``
-    stands what they may lack, ``unread`` before what is found here.
+    """Counts by single tests that were ``heard``, else by documents, else by what was printed; and the coverage, where
+    anybody measured it. Under ``NOT_COUNTED`` stands what they may lack, ``unread`` before what is found here.
 
     ``told`` are documents that were written where the runner was told to: it may have written the same into the
     project, and that is not counted again. Of the project's own, those count that do not stand as ``before``.
     """
-    lacking = [*unread, *_beyond(workspace)]
+    lacking = [*heard.lacking, *unread, *_beyond(workspace)]
     written = list(_written(workspace, before, lacking))
-    found = _reports(told, lacking) or _reports(written, lacking)
+    found = _heard(heard, told) or _reports(told, lacking) or _reports(written, lacking)
     printed = (finished.stdout + b"\n" + finished.stderr).decode(errors="replace")
     counted = found[0] if found else reports.text_summary(printed)
     if not found and len(printed) > reports.READ_OF_OUTPUT:
@@ -107,6 +114,21 @@ def reported(counts: dict[str, Json]) -> dict[str, Json]:
     """Counts of a command that the agent chose itself, and so may have made say anything: weaker evidence than those
     of the project's own command (``progress``)."""
     return {**counts, "reported": True}
+
+
+def _heard(heard: Verdict, told: Sequence[bytes]) -> list[reports.Report]:
+    """Single tests as counts; where one failed, and the rest of what it says, is in the documents."""
+    if not heard.countable:
+        return []
+    report = heard.report()
+    documents = _reports(told, []) if report.failed else []
+    described = {_last(failure): failure for document in documents for failure in document.failures}
+    failures = (replace(described.get(_last(failure), failure), name=failure.name) for failure in report.failures)
+    return [replace(report, failures=tuple(failures))]
+
+
+def _last(failure: reports.Failure) -> str:
+    return failure.name.rpartition("::")[2]
 
 
 def _reports(documents: Sequence[bytes], lacking: list[str]) -> list[reports.Report]:

@@ -37,6 +37,8 @@ from loops.tools.sandbox.command import REPORTS
 from loops.tools.sandbox.namespaces.user import file_owner
 from loops.tools.sandbox.runner import Outcome
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory, relative
+from loops.tools.test_sessions.channel import listening
+from loops.tools.test_sessions.verdict import Verdict
 from loops.tools.workspace import Workspace
 
 DEFAULT_COMMAND = "python3 -m pytest -q"
@@ -53,9 +55,12 @@ async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
             os.chown(folder, *owner)
         before = standing(run.workspace)
         command, judges = _command(arguments, run), _judges(arguments, run)
-        outcome = await start(_argv(arguments, run), arguments, run, report=folder, judges=judges)
+        async with listening() as channel:
+            told = _argv(arguments, run)
+            outcome = await start(told, arguments, run, report=folder, tests=channel.folder, judges=judges)
+        heard = channel.verdict(outcome.finished.exit_code)
         result = command_result(outcome, run, places(command, text(arguments, "directory", ".")))
-        data = await asyncio.to_thread(_counted, folder, run.workspace, before, outcome)
+        data = await asyncio.to_thread(_counted, folder, run.workspace, before, outcome, heard)
     chosen = bool(text(arguments, "command")) and not judges
     data |= {IS_CRITERION: judges}
     about = _what_judges(run, judges)
@@ -74,10 +79,10 @@ async def run_tests(arguments: Arguments, run: ToolRun) -> ToolResult:
     return replace(result, content=content, error=error, data={**result.data, **data})
 
 
-def _counted(folder: str, workspace: Workspace, before: Seen, outcome: Outcome) -> dict[str, Json]:
+def _counted(folder: str, workspace: Workspace, before: Seen, outcome: Outcome, heard: Verdict) -> dict[str, Json]:
     unread: list[str] = []
     told = list(_in_folder(folder, unread))
-    return measured(workspace, before, outcome.finished, told, unread)
+    return measured(workspace, before, outcome.finished, told, unread, heard)
 
 
 def _in_folder(folder: str, unread: list[str]) -> Iterator[bytes]:

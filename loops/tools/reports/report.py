@@ -19,7 +19,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Counts of one test run; ``failed`` includes ``errors``. ``source``: "junit" or "text"."""
+    """Counts of one test run; ``failed`` includes ``errors``. ``source``: "reporter", "junit" or "text"."""
 
     passed: int
     failed: int

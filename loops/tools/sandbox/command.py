@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from loops.tools.sandbox.programs import elsewhere
 from loops.tools.sandbox.safe_paths import SafeDirectory
+from loops.tools.test_sessions import reporters
 
 WORKSPACE = "/workspace"
 REPORT = "/report"
@@ -18,6 +19,8 @@ REPORTS = "AGENTOPS_REPORTS"
 HOME = "/home/agent"
 TMP = "/tmp"  # noqa: S108  # the sandbox's own, of a fixed size
 IGNORED = "/etc/gitignore"
+TESTS = "/tests"
+"""Where a command whose tests are reported finds the socket and the reporters."""
 NETWORK = "/network"
 """Where a command that was granted some network finds the socket of its proxy."""
 ENVIRONMENT = ".venv"
@@ -35,7 +38,8 @@ class Sandboxed:
     at its path by the time it starts.
 
     ``sealed`` are bytes that replace workspace files for this command (relative path -> bytes): what was approved is
-    what runs. ``report`` is a host folder that becomes writable as /report, ``network`` one with the socket of a proxy.
+    what runs. ``report`` is a host folder that becomes writable as /report, ``network`` one with the socket of a proxy,
+    ``tests`` one with the socket for single tests.
     """
 
     argv: tuple[str, ...]
@@ -47,6 +51,7 @@ class Sandboxed:
     sealed: Mapping[str, bytes] = field(default_factory=dict)
     report: str = ""
     network: str = ""
+    tests: str = ""
 
 
 @dataclass(slots=True)
@@ -143,4 +148,4 @@ def passable(name: str) -> bool:
 
 def settable(name: str) -> bool:
     """May a person set it for the commands of a workspace: is it passed, and not set by the sandbox itself?"""
-    return passable(name) and name not in {*_fixed(), REPORTS}
+    return passable(name) and name not in {*_fixed(), REPORTS, *reporters.VARIABLES}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from loops.engine.ports import OnOutput
-from loops.tools.sandbox.command import REPORT, REPORTS, Prepared, Sandboxed, environment
+from loops.tools.sandbox.command import REPORT, REPORTS, TESTS, Prepared, Sandboxed, environment
 from loops.tools.sandbox.confined import confinement
 from loops.tools.sandbox.namespaces import bubblewrap
 from loops.tools.sandbox.namespaces.user import give_tree, sandbox_user
@@ -23,6 +23,7 @@ from loops.tools.sandbox.usage.consumption import Used, free_bytes, out_of_sight
 from loops.tools.sandbox.workspace_guard.interrupted import Record
 from loops.tools.sandbox.workspace_guard.planted_files import Taken
 from loops.tools.sandbox.workspace_guard.protected_files import Guard, guard
+from loops.tools.test_sessions import reporters
 from loops.tools.workspace import Workspace
 
 NO_NETWORK = "a command with network needs a network of its own, which this machine cannot give it (bubblewrap)"
@@ -42,6 +43,8 @@ class Job:
     report: str = ""
     network: str = ""
     """A host folder with the socket of a proxy, by which alone the command reaches hosts; only in namespaces."""
+    tests: str = ""
+    """A host folder with the socket of a channel, to which its test runners report (``test_sessions``)."""
     changed: Callable[[], list[str]] = list
     """What is not as it was approved."""
     run: str = ""
@@ -103,9 +106,11 @@ async def _prepared(workspace: Workspace, job: Job, directory: str, guarded: Gua
         sealed=job.sealed,
         report=job.report,
         network=job.network,
+        tests=job.tests,
     )
     inner = environment(job.environment) | ({REPORTS: REPORT} if job.report else {})
     inner |= bridge.variables() if job.network else {}
+    inner |= reporters.variables(TESTS) if job.tests else {}
     if not namespaces:
         return confinement.prepare(command, workspace.limits, inner)
     user = await asyncio.to_thread(sandbox_user)

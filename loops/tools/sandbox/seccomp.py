@@ -109,6 +109,13 @@ _ONESELF = {
 """Number, and which argument names the process: 0 there is the caller, anything else could be a stranger."""
 _SETPRIORITY = {"x86_64": 141, "aarch64": 140}
 
+CONNECT = {"x86_64": 42, "aarch64": 203}
+"""Asked about where there are no namespaces: no rule of Landlock's says which socket a path may lead to."""
+_SERVES = {"x86_64": {"bind": 49, "listen": 50}, "aarch64": {"bind": 200, "listen": 201}}
+_STREAMS = (0x1, 0x801, 0x80001, 0x80801)
+"""SOCK_STREAM, with and without SOCK_NONBLOCK and SOCK_CLOEXEC: it sends nothing to where it is not connected."""
+_LOCAL = 1
+
 METADATA = {
     "x86_64": {90: "chmod", 268: "fchmodat", 452: "fchmodat2", 132: "utime", 235: "utimes", 280: "utimensat"},
     "aarch64": {53: "fchmodat", 452: "fchmodat2", 88: "utimensat"},
@@ -130,18 +137,21 @@ def filter_bytes(machine: str = "") -> bytes:
 
 
 def alone_bytes(machine: str = "") -> bytes:
-    """The filter for a command without namespaces around it, b"" as above. It has no sockets but pairs, and a
-    supervisor is asked about ``METADATA``."""
+    """The filter for a command without namespaces around it, b"" as above. It has no sockets but pairs and local ones
+    that serve nobody; a supervisor is asked where these connect, and about ``METADATA``."""
     name = machine or platform.machine()
     if name not in _MACHINES:
         return b""
-    more = _ALONE | (_ALONE_X86_64 if name == "x86_64" else _ALONE_AARCH64)
+    more = _ALONE | _SERVES[name] | (_ALONE_X86_64 if name == "x86_64" else _ALONE_AARCH64)
     program: list[bytes] = []
     for number, argument in _ONESELF[name].values():
         program += _only(number, (argument,))
     program += _only(_SETPRIORITY[name], (0, 1))
     for number, call in METADATA[name].items():
         program += _asked(number, call == "utimensat")
+    program += _asked(CONNECT[name], False)
+    for kind in _STREAMS:
+        program += _answered(_MACHINES[name][3], {0: _LOCAL, 1: kind}, _ALLOW)
     return _program(name, more, program, ())
 
 

@@ -113,7 +113,7 @@ def test_the_agents_own_tests_are_those_that_judge(boss: Any, tmp_path: Path, mo
     call = ("run_tests", {"paths": ["test_it.py"]})
     monkeypatch.setattr("tests.integration.runs.test_reported_tests.give_pytest", lambda place: None)
     run = played(boss, tmp_path, monkeypatch, criterion="python3 -m unittest", calls=(call,))
-    assert methods(run)[0][1:] == ("tests", "1 of 1 tests pass (text)")
+    assert methods(run)[0][1:] == ("tests", "1 of 1 tests pass (reporter)")
     made = run.tool_calls.get(tool="run_tests")
     judged = rejudge(run.pk, made.call_id, "run_tests", {"paths": ["other.py"]})
     assert judged.view["command"] == "python3 -m unittest other.py"

@@ -127,6 +127,22 @@ def test_a_run_begins_with_what_its_tests_say(played: Played) -> None:
     played.is_sound()
 
 
+@pytest.mark.spec("L1")
+def test_a_reviewer_hears_of_tests_that_the_work_took_away(played: Played) -> None:
+    """A run that makes its criterion pass by fewer tests: the check says so, and compares with the first one."""
+    fewer = ("write_file", {"path": "test_sums.py", "content": RED.partition("    def test_wrong")[0]})
+    played.begin(TESTS, calls=(fewer,))
+    played.go()
+    first = played.tried[0].checks[0]
+    last = next(fact for fact in reversed(played.facts) if isinstance(fact, f.ChecksCompleted)).checks[0]
+    assert (first.counts, last.status, last.counts) == ("1 failed, 1 passed", "passed", "1 passed, 1 missing")
+    assert last.detail == "1 test seen before and not there any more: test_sums.Sums.test_wrong."
+    assert len(first.report) == 64
+    assert last.report not in ("", first.report)
+    assert last.detail in played.page()
+    played.is_sound()
+
+
 @pytest.mark.spec("Q1", "M6")
 @pytest.mark.parametrize(
     ("command", "lacks"),

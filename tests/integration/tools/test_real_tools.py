@@ -50,7 +50,7 @@ def test_a_small_piece_of_work(desk: Desk) -> None:
     assert (failing.data["passed"], failing.data["failed"]) == (1, 1)
     assert failing.data["failures"] == [
         {
-            "name": "test_sums::test_add",
+            "name": "test_sums.py::test_add",
             "message": "assert -1 == 3\n +  where -1 = add(1, 2)",
             "location": "test_sums.py:5",
         }
@@ -205,7 +205,7 @@ def test_what_the_agent_sees_is_what_the_judge_sees(desk: Desk) -> None:
     assert (judged.exit_code, judged.data["failed"], judged.data["passed"]) == (1, 1, 1)
     assert seen.content.split("\n")[:4] == [
         "1 passed, 1 failed, 0 skipped",
-        "failed: test_it::test_bad",
+        "failed: test_it.py::test_bad",
         "[this is the command that judges your work]",
         seen.content.split("\n")[3],
     ]

@@ -43,7 +43,7 @@ def test_what_commands_can_be_given() -> None:
     "name",
     [
         *("LD_PRELOAD", "PATH", "PYTHONPATH", "BASH_ENV", "GIT_DIR", "NODE_OPTIONS", "HOME", "ENV", "PS4"),
-        *("LANG", "TERM", "NO_COLOR", "AGENTOPS_REPORTS"),
+        *("LANG", "TERM", "NO_COLOR", "AGENTOPS_REPORTS", "AGENTOPS_TEST_REPORT"),
     ],
 )
 def test_names_that_run_code_or_are_the_sandbox_s_own(name: str) -> None:

@@ -1,7 +1,8 @@
 """A command held by Landlock and seccomp, where no namespaces can be made (SPEC I7, reliability#sandbox).
 
 It sees the host's own paths: the workspace where it lies, programs read-only, a folder of its own for what is
-temporary. It has no network at all, not even to itself. Who may ask whether a path exists is not limited.
+temporary. It has no network at all, not even to itself: the one socket that it reaches is that of the worker to which
+its test runners report. Who may ask whether a path exists is not limited.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from loops.tools.sandbox.confined import landlock
 from loops.tools.sandbox.namespaces.user import file_owner
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from loops.tools.sandbox.seccomp import METADATA, alone_bytes
+from loops.tools.test_sessions import reporters
 
 _READABLE = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")
 _TOLD = ("/proc/cpuinfo", "/proc/meminfo", "/proc/filesystems", "/proc/sys/vm/overcommit_memory")
@@ -67,11 +69,12 @@ def _spec(command: Sandboxed, limits: Limits, inner: Mapping[str, str], prepared
         "workspace": workspace.root,
         "directory": command.directory,
         "environment": _environment(command, inner, prepared.scratch),
-        "readable": [*_programs(), *_TOLD],
+        "readable": [*_programs(), *_TOLD, *filter(None, [command.tests])],
         "usable": _USABLE,
         "writable": {workspace.root: prepared.copy(workspace.fd), **dict(_ours(command, prepared))},
         "scratch": prepared.scratch,
         "filter": alone_bytes().hex(),
+        "report_socket": f"{command.tests}/socket" if command.tests else "",
         "uid": os.geteuid() if owner is None else owner[0],
         "processes": limits.processes,
         "limits": {
@@ -111,6 +114,8 @@ def _environment(command: Sandboxed, inner: Mapping[str, str], scratch: str) -> 
         here["GIT_CONFIG_VALUE_0"] = "/dev/null"
     if command.report:
         here[REPORTS] = command.report
+    if command.tests:
+        here |= reporters.variables(command.tests)
     return {**inner, **here}
 
 

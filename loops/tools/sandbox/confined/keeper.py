@@ -105,7 +105,7 @@ def _watched(spec: Mapping[str, Any], act: Act, waking: int) -> int:
     while (code := _woken(waking, child)) is None:
         for descriptor, happened in poll.poll():
             if descriptor == listener and happened & select.POLLIN:
-                answer(listener, spec["writable"], spec["uid"])
+                answer(listener, spec["writable"], spec["uid"], spec["report_socket"])
             elif descriptor == listener:  # nobody is left who could ask
                 poll.unregister(listener)
     return code

@@ -19,8 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
 
+from loops.tools.sandbox.confined.report_socket import join
 from loops.tools.sandbox.safe_paths import GUARDED, openat2
-from loops.tools.sandbox.seccomp import METADATA
+from loops.tools.sandbox.seccomp import CONNECT, METADATA
 
 _RECEIVE, _SEND, _VALID = 0xC0502100, 0xC0182101, 0x40082102
 _ASKED = struct.Struct("=QIIiIQ6Q")
@@ -41,8 +42,9 @@ class Change:
     times: bytes = b""
 
 
-def answer(listener: int, folders: Mapping[str, int], owner: int) -> None:
-    """Take one request of the filter, do what it asks for or refuse it. ``folders``: path -> open descriptor."""
+def answer(listener: int, folders: Mapping[str, int], owner: int, report_socket: str = "") -> None:
+    """Take one request of the filter, do what it asks for or refuse it. ``folders``: path -> open descriptor;
+    ``report_socket`` is the one place to which a command may connect, "" for none."""
     buffer = bytearray(_ASKED.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
@@ -51,9 +53,12 @@ def answer(listener: int, folders: Mapping[str, int], owner: int) -> None:
     asked, process, _, number, _, _, *arguments = _ASKED.unpack(buffer)
     code = 0
     try:
-        change, path = _change(process, METADATA[platform.machine()][number], arguments)
-        fcntl.ioctl(listener, _VALID, struct.pack("=Q", asked))
-        _make(change, path, folders, owner)
+        if number == CONNECT[platform.machine()]:
+            join(listener, asked, process, arguments, report_socket)
+        else:
+            change, path = _change(process, METADATA[platform.machine()][number], arguments)
+            fcntl.ioctl(listener, _VALID, struct.pack("=Q", asked))
+            _make(change, path, folders, owner)
     except OSError as error:
         code = error.errno or errno.EPERM
     except Exception:  # addresses and numbers are the command's own: an odd one must not end its keeper

@@ -8,7 +8,18 @@ from stat import S_ISDIR
 
 from loops.tools.limits import MIB, Limits
 from loops.tools.sandbox import programs
-from loops.tools.sandbox.command import ENVIRONMENT, HOME, IGNORED, NETWORK, REPORT, TMP, WORKSPACE, Prepared, Sandboxed
+from loops.tools.sandbox.command import (
+    ENVIRONMENT,
+    HOME,
+    IGNORED,
+    NETWORK,
+    REPORT,
+    TESTS,
+    TMP,
+    WORKSPACE,
+    Prepared,
+    Sandboxed,
+)
 from loops.tools.sandbox.installation import bwrap_path
 from loops.tools.sandbox.namespaces.user import INSIDE_UID, SandboxUser
 from loops.tools.sandbox.safe_paths import STRICT
@@ -103,6 +114,8 @@ def _places(command: Sandboxed, prepared: Prepared) -> Iterator[str]:
         yield from ("--perms", "0444", "--ro-bind-data", str(prepared.pipe(b"")), f"{WORKSPACE}/{path}")
     if command.report:
         yield from ("--bind", command.report, REPORT)
+    if command.tests:
+        yield from ("--ro-bind", command.tests, TESTS)
     if command.network:
         yield from ("--ro-bind", command.network, NETWORK)
         for path in filter(os.path.isdir, TRUSTED):

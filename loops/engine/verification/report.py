@@ -1,0 +1,28 @@
+"""What the result of a criterion's command says of single tests (SPEC L1, ADR 0078)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from loops.engine.facts import ChecksCompleted, CriteriaTried, Fact
+from loops.engine.values import Json
+
+REPORT = "test_report"
+"""In the data of a result: the hash of the list of its tests with their outcomes."""
+MISSING = "missing"
+"""How many tests that an earlier check saw are not there any more."""
+NOTED = "tests_noted"
+"""Sentences for whoever reviews the work."""
+COMPARED = (CriteriaTried.__name__, ChecksCompleted.__name__)
+
+
+def first_report(history: Iterable[Fact], command: str) -> str:
+    """The hash of what the first check of this command saw, "" where none saw tests."""
+    checks = (check for fact in history if isinstance(fact, CriteriaTried | ChecksCompleted) for check in fact.checks)
+    return next((check.report for check in checks if check.command == command and check.report), "")
+
+
+def notes(data: Mapping[str, Json]) -> str:
+    """For the detail of a check."""
+    found = data.get(NOTED)
+    return "\n".join(map(str, found)) if isinstance(found, list) else ""
