@@ -60,7 +60,7 @@ RUNNERS = (
     Runner("jest@30.5.2", ("jest",), JEST, EXITS, OF_JEST, ("--workerThreads",)),
     Runner("jest@29.7.0", ("jest",), JEST, EXITS, OF_JEST),
     Runner(
-        "vitest@3.2.4",
+        "vitest@3.2.7",
         ("vitest", "run"),
         GLOBALS + JEST,
         "",
