@@ -10,7 +10,7 @@ export UV_LINK_MODE ?= copy
 # Else every process compiles 1,400 modules at its start: many containers forbid all of theirs to keep what was compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls clock attacks ordinary projects bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools compiler
+.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls clock attacks ordinary projects reporters bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools compiler
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ attacks: .venv/.development system-tools ## try every attack of tests/attacks/at
 projects: .venv/.development system-tools ## nine real projects, from agentops init to a delivered result; needs the registries
 	@$(BIN)/pytest -q -s -p no:randomly -p no:playwright tests/e2e/real_projects.py $(ARGS)
 
+reporters: .venv/.development ## the test runners of Node as published, each reporting its tests; needs the registry
+	@$(BIN)/pytest -q -p no:randomly -p no:playwright tests/e2e/real_reporters.py $(ARGS)
+
 ordinary: .venv/.development system-tools ## a day of ordinary work at real sizes: an agent on a copy of this repository, people in browsers
 	@$(BIN)/pytest -q tests/e2e/test_ordinary.py $(ARGS)
 
@@ -124,6 +127,7 @@ system-tools:
 	  || [ -n "$${CHROMIUM:-}" ] || missing="chromium-headless-shell fonts-dejavu-core"; \
 	command -v bwrap >/dev/null || missing="$$missing bubblewrap"; \
 	command -v strace >/dev/null || missing="$$missing strace"; \
+	command -v node >/dev/null || missing="$$missing nodejs"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null && missing=""; \
 	fi; \

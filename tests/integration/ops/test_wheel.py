@@ -24,6 +24,7 @@ AMONG_THEM = (
     "loops/migrations/0001_initial.py",
     "loops/storage/sql/journal.sql",
     "loops/demo/repository/pyproject.toml",
+    "loops/tools/test_reporters/node/register.cjs",
     "gates/migrations/0001_initial.py",
 )
 SEEN_FROM_INSIDE = """
