@@ -245,5 +245,5 @@ def fork_and_roll_back(house: House, parent: Run, page: Any) -> None:
     page.goto(f"{house.url}/runs/{fork.pk}/")
     page.get_by_role("link", name="Roll back").click()
     page.get_by_role("button", name="Roll back").click()
-    wait_until(lambda: "Looked through" not in (folder / changed).read_text(), "the rollback", 60)
+    wait_until(lambda: "Looked through" not in (folder / changed).read_text(), "the rollback", 120)
     assert (folder / FOLDER / "table.py").read_text() == BIG, "what came before the fork is not its own"

@@ -59,10 +59,15 @@ class Stand:
         wait_until(lambda: valkey.is_ready(self.paths), "Valkey")
 
     def crash_postgres(self) -> None:
-        """``pg_ctl stop -m immediate``: every backend is gone at once, nothing is written down."""
+        """``pg_ctl stop -m immediate``: every backend is gone at once, nothing is written down. It waits for its dead,
+        of one of whom a tracer that lets go may have kept the signal: so it is told once more."""
         assert self.postgres is not None
         self.postgres.send_signal(signal.SIGQUIT)
-        self.postgres.wait()
+        while self.postgres.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.postgres.wait(5)
+            if self.postgres.poll() is None:
+                self.postgres.send_signal(signal.SIGCHLD)
         forget_connections()
 
     def kill_valkey(self) -> None:
