@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loops.tools.test_reporters.node_options import VARIABLE, node_options
+from loops.tools.test_sessions.reporters import BY_LANGUAGE, SOCKET
 
 ROOT = Path(__file__).parents[1]
 NODE_REPORTERS = ROOT / "loops/tools/test_reporters/node"
@@ -47,7 +47,8 @@ class Heard:
 
 def environment(address: Path, reporters: Path = NODE_REPORTERS, **more: str) -> dict[str, str]:
     known = {name: value for name, value in os.environ.items() if not name.startswith(("NODE_", "npm_"))}
-    return {**known, VARIABLE: node_options(str(reporters)), "AGENTOPS_TEST_REPORT": str(address), **more}
+    (told,) = BY_LANGUAGE["node"].items()
+    return {**known, told[0]: told[1].format(folder=reporters.parent), SOCKET: str(address), **more}
 
 
 def hear(command: Sequence[str], folder: Path, place: Path, reporters: Path = NODE_REPORTERS, **more: str) -> Heard:

@@ -94,6 +94,16 @@ def test_pytest_is_counted_by_its_reporter_in_the_project_s_own_environment(desk
     assert counts(desk.run("run_tests", command="python -m pytest -q")) == ("reporter", 1, 0, 1)
 
 
+def test_the_runner_of_node_is_counted_by_its_reporter(desk: Desk) -> None:
+    (desk.workspace / "sums.test.js").write_text(
+        'const { test } = require("node:test"); test("good", () => {}); test("bad", () => { throw new Error("no"); });'
+    )
+    result = desk.shell("node --test")
+    assert counts(result) == ("reporter", 1, 1, 0), result.content
+    kept = json.loads(desk.blobs[str(result.data["test_report"])])
+    assert kept["tests"] == {"sums.test.js::bad": "failed", "sums.test.js::good": "passed"}
+
+
 def test_other_commands_of_the_agent_have_no_channel(desk: Desk) -> None:
     desk.context = replace(desk.context, is_criterion=False)
     assert "AGENTOPS" not in desk.shell("env").content

@@ -11,6 +11,7 @@ SOCKET = "AGENTOPS_TEST_REPORT"
 """Names the socket in the environment of a command whose tests are reported."""
 BY_LANGUAGE: Mapping[str, Mapping[str, str]] = {
     "python": {"PYTHONPATH": "{folder}/python"},
+    "node": {"NODE_OPTIONS": "--require {folder}/node/register.cjs"},
 }
 """Language, which is the name of its folder beside this package -> variables that have its programs load the reporter.
 A command that sets one of them itself reports nothing, and is counted by what it leaves behind."""

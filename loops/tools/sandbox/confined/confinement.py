@@ -26,7 +26,10 @@ from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from loops.tools.sandbox.seccomp import METADATA, alone_bytes
 from loops.tools.test_sessions import reporters
 
-_READABLE = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")
+_READABLE = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"),
+    "/etc/ssl/openssl.cnf",  # without it Node does not start
+)
 _TOLD = ("/proc/cpuinfo", "/proc/meminfo", "/proc/filesystems", "/proc/sys/vm/overcommit_memory")
 _USABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../../../.."))
