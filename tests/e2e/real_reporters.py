@@ -106,5 +106,5 @@ def test_an_exit_in_the_middle_leaves_no_end(runner: Runner, project: Path, tmp_
 
 
 def test_asking_for_the_version_opens_no_connection(runner: Runner, project: Path, tmp_path: Path) -> None:
-    found = asked(runner, project, tmp_path, "--version")
+    found = hear(["npx", runner.command[0], "--version"], project, tmp_path)
     assert not found.sessions or runner.command == ("tape",), "tape has no such option"
