@@ -24,6 +24,8 @@ class Ports:
     feed: p.Feed
     clock: p.Clock
     new_id: Callable[[], str]
+    checkouts: p.Checkouts | None = None
+    """None: criteria are measured in the folder of the run alone, and what holds there is proved."""
     summary_prompt: Callable[[str], tuple[str, str]] | None = None
     """How a model is asked to sum up work on a goal: (the question, version of its template); None: no model is."""
     classifier_prompt: tuple[str, str] = ("", "")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import PurePosixPath
 
 from loops.driver import workspace_changes
 from loops.driver.clearance import Clearance, call_of
 from loops.driver.interrupts import STOP_OR_PAUSE, Interrupts
+from loops.driver.proofs import Proofs
 from loops.driver.session import RunSession
 from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
@@ -22,14 +23,14 @@ from loops.engine.state.run import RunState
 from loops.engine.state.spec import Criterion
 from loops.engine.text.missing_modules import ENDINGS, MissingModule, missing_module, module_in
 from loops.engine.values import ToolCall, ToolResult
-from loops.engine.verification import report, trial
+from loops.engine.verification import proof, report, trial
 from loops.engine.verification.checks import check_schema, passed, unproven
 from loops.engine.verification.environment import ABSENT, Obstacle, obstacle
 
 DETAIL_CHARS = 4000
 _WORD = re.compile(r"[\w@./`'\"-]+")
 _KINDS = frozenset({"module", "package"})
-FindObstacle = Callable[[RunSession, Criterion, ToolResult], Obstacle | None]
+MeasureOne = Callable[[Criterion, ToolCall], Awaitable[f.Check]]
 _REVIEW = ToolCall("review", rb.RESTORE)
 SCHEMA_S = 60.0
 """The judgement has a budget of its own; this is for a machine with a lot to do."""
@@ -55,7 +56,7 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
     if schema is not None:
         checks.append(schema)
     if schema is None or schema.status == CheckStatus.PASSED:
-        measured = await _measured(session, calls, clearing, _obstacle)
+        measured = await _proved(session, calls, clearing, interrupts)
         workspace_changes.note(session, calls)
         if isinstance(measured, e.OpenGate):
             return measured
@@ -82,33 +83,62 @@ async def try_criteria(session: RunSession, calls: ToolCalls) -> None:
     clearing = Clearance(session, calls, asks=False)
     session.note(f.ChecksStarted(count=len(session.state.spec.criteria)))
     session.flush()
-    checks = await _measured(session, calls, clearing, _obstacle_before_work)
+    checks = await _measured(session, clearing, _as_left(session, calls))
     assert not isinstance(checks, e.OpenGate), "this clearance asks nothing"
     workspace_changes.note(session, calls)
     summary = trial.summary(checks, session.state)
     session.note(f.CriteriaTried(checks=tuple(checks), summary=summary, found=clearing.found, left=clearing.left))
 
 
+async def _proved(
+    session: RunSession, calls: ToolCalls, clearing: Clearance, interrupts: Interrupts
+) -> list[f.Check] | e.OpenGate:
+    """A check of each command in a clean checkout, and in the folder where that is needed."""
+    earlier = session.ports.journal.history(report.COMPARED)
+    proofs = Proofs(session, calls, interrupts, lambda criterion, result: _check(session, criterion, result))
+
+    async def check(criterion: Criterion, call: ToolCall) -> f.Check:
+        tests = report.first_report(earlier, criterion.command)
+        context = dataclasses.replace(calls.context(call), is_criterion=True, tests_before=tests)
+        return await proofs.check(criterion, call, context, proof.held_before(earlier, criterion.command))
+
+    try:
+        return await _measured(session, clearing, check, proofs.begin)
+    finally:
+        await proofs.end()
+
+
+def _as_left(session: RunSession, calls: ToolCalls) -> MeasureOne:
+    """Before the work, the folder is as it was."""
+
+    async def check(criterion: Criterion, call: ToolCall) -> f.Check:
+        context = dataclasses.replace(calls.context(call), is_criterion=True)
+        result = await calls.execute(call, context, STOP_OR_PAUSE)
+        return check_of(criterion, result, trial.obstacle_before_work(result, session.state.spec, criterion))
+
+    return check
+
+
+async def _nothing() -> None:
+    """There is nothing to do before the commands run."""
+
+
 async def _measured(
-    session: RunSession, calls: ToolCalls, clearing: Clearance, find: FindObstacle
+    session: RunSession, clearing: Clearance, check: MeasureOne, begin: Callable[[], Awaitable[None]] = _nothing
 ) -> list[f.Check] | e.OpenGate:
     """A check of each command, or the question that comes before."""
     criteria = [*enumerate(criterion for criterion in session.state.spec.criteria if criterion.command)]
     if question := await clearing.settle(criteria):
         return question
+    await begin()
     checks: list[f.Check] = []
-    earlier = session.ports.journal.history(report.COMPARED) if criteria else ()
     for number, criterion in criteria:
         match await clearing.refusal(number, criterion):
             case e.OpenGate() as question:
                 return question
             case "":
-                call = call_of(number, criterion)
-                before = report.first_report(earlier, criterion.command)
-                context = dataclasses.replace(calls.context(call), is_criterion=True, tests_before=before)
-                result = await calls.execute(call, context, STOP_OR_PAUSE)
+                checks.append(await check(criterion, call_of(number, criterion)))
                 clearing.ran()
-                checks.append(_check(criterion, result, find(session, criterion, result)))
             case why:
                 checks.append(_refused(criterion, why))
     return checks
@@ -178,11 +208,11 @@ def _obstacle(session: RunSession, criterion: Criterion, result: ToolResult) -> 
     return None if found is not None and found.path and _is_of_the_run(session, found.path) else found
 
 
-def _obstacle_before_work(session: RunSession, criterion: Criterion, result: ToolResult) -> Obstacle | None:
-    return trial.obstacle_before_work(result, session.state.spec, criterion)
+def _check(session: RunSession, criterion: Criterion, result: ToolResult) -> f.Check:
+    return check_of(criterion, result, _obstacle(session, criterion, result))
 
 
-def _check(criterion: Criterion, result: ToolResult, found: Obstacle | None) -> f.Check:
+def check_of(criterion: Criterion, result: ToolResult, found: Obstacle | None) -> f.Check:
     status = CheckStatus.PASSED if result.ok else CheckStatus.FAILED if found is None else CheckStatus.ERROR
     said = "" if result.ok else _ends(f"{result.error}\n{result.content}".strip())
     detail = "\n".join(filter(None, [report.notes(result.data), said]))

@@ -182,6 +182,28 @@ class Tools(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Checkout:
+    """A copy of the workspace at ``path`` in which what judges is as it was when the run began: of what the run
+    ``changed`` of that, tests and settings of runners among it, nothing is left. ``why_not`` says why there is none."""
+
+    path: str = ""
+    changed: tuple[str, ...] = ()
+    why_not: str = ""
+
+
+class Checkouts(Protocol):
+    """Clean checkouts for the commands of criteria, one at a time (SPEC L2, ADR 0079)."""
+
+    async def make(self, context: CallContext, start: str) -> Checkout:
+        """Of the workspace of the call, with its kept snapshot ``start`` for what judges."""
+        ...
+
+    async def leave(self) -> None:
+        """Take the checkout away, if there is one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class GateRequest:
     """A question to a person that the run cannot pass by itself (SPEC Q1, Q3).
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from loops.masking import known
 from loops.models import AuditEvent, Run
 from loops.runs import recovery
 from loops.runs.composition import (
+    LiveTools,
     SystemClock,
     gatekeeper,
     orchestrator_of,
@@ -57,6 +59,7 @@ from loops.storage.context_windows import learn_window
 from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.storage.turns import PgTurns
+from loops.workspaces.checkouts import RunCheckouts, installed_for
 from loops.workspaces.copies import missing, prepare, where
 from loops.workspaces.folder_copy import WorkspaceElsewhere, WorkspaceUnusable, meanwhile
 
@@ -113,7 +116,8 @@ def _drive_claimed(held: journal.Claim, owner: str, before: tuple[str, int] | No
         store.release()
         return "ended"
     state = _with_texts(store, state, transcript)
-    return asyncio.run(_drive(run, store, ModelService(model_configs()), state, transcript))
+    models, checkouts = ModelService(model_configs()), partial(RunCheckouts, run, installed_for(run))
+    return asyncio.run(_drive(run, store, models, checkouts, state, transcript))
 
 
 def _given_up_or_aside(store: journal.PgJournal, state: RunState, given_up: str) -> RunState:
@@ -138,7 +142,12 @@ def _is_over(state: RunState, given_up: str) -> bool:
 
 
 async def _drive(
-    run: Run, store: journal.PgJournal, models: ModelService, state: RunState, transcript: Transcript
+    run: Run,
+    store: journal.PgJournal,
+    models: ModelService,
+    checkouts: Callable[[LiveTools], RunCheckouts],
+    state: RunState,
+    transcript: Transcript,
 ) -> str:
     tools = tools_of(run, store.connection, store.stage)
     refused = refusing(run, store.connection)
@@ -155,6 +164,7 @@ async def _drive(
         summary_prompt=summary_prompt,
         classifier_prompt=classifier_prompt(),
         orchestrator=orchestrator,
+        checkouts=checkouts(tools),
         breakers=PgBreakers(store.connection, run.pk, store.epoch),
         turns=PgTurns(store.connection, run.pk, store.epoch, models.seat, show=publisher().row),
         learnt=partial(learn_window, store.connection),

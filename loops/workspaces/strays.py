@@ -13,7 +13,7 @@ from pathlib import Path
 from django.utils import timezone
 
 from loops.models import Delivery, Preflight, Run, Setup
-from loops.runs.composition import command_records
+from loops.runs.composition import CHECKOUT, command_records
 from loops.storage import owners
 from loops.tools.sandbox.workspace_guard import interrupted
 from loops.workspaces import copies, setups
@@ -23,6 +23,7 @@ KEPT_S = 86_400
 _BUILT = re.compile(r"setup-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-network|-made)?")
 _PUSHED = re.compile(r"push-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-repository|-network)?")
 _TRIED = re.compile(r"preflight-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+_CHECKED = re.compile(CHECKOUT.format(run=r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})") + "[0-9a-f]{8}")
 _COPIED = re.compile(r"\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.[0-9a-f]{8}")
 _KEPT = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 """Names of folders, with the id of the row that each is of."""
@@ -35,6 +36,7 @@ def clear() -> int:
     gone += _of(copies.root(), _TRIED, _tries_at_work)
     gone += _of(copies.root(), _PUSHED, _pushes_at_work)
     gone += _of(copies.root(), _COPIED, _copies_at_work)
+    gone += _of(copies.root(), _CHECKED, _checks_at_work)
     gone += _of(setups.place(), _KEPT, _set_ups_wanted)
     for folder in gone:
         shutil.rmtree(folder, ignore_errors=True)
@@ -95,3 +97,8 @@ def _copies_at_work(rows: set[str]) -> dict[str, bool]:
     found = Run.objects.filter(pk__in=rows).values_list("pk", "owner", "completed_at")
     unfinished = {run: owner for run, owner, ended in found if not ended and not (copies.root() / str(run)).is_dir()}
     return {str(run): run in unfinished and bool(owner) and not owners.is_dead(owner) for run, owner, _ in found}
+
+
+def _checks_at_work(rows: set[str]) -> dict[str, bool]:
+    found = Run.objects.filter(pk__in=rows).values_list("pk", "owner")
+    return {str(run): bool(owner) and not owners.is_dead(owner) for run, owner in found}

@@ -12,10 +12,10 @@ from loops.engine.measures.extensions import extensions_left
 from loops.engine.measures.limits import usage
 from loops.engine.state.check import CheckStatus
 from loops.engine.state.lifecycle import Phase
-from loops.engine.state.remark import is_suspicious, plain
+from loops.engine.state.remark import plain
 from loops.engine.state.run import RunState
 from loops.engine.text.truncation import shortened
-from loops.engine.verification.checks import EVIDENCE, judged, not_run
+from loops.engine.verification.checks import judged, not_run, weakest_evidence
 from loops.engine.verification.diagnosis import FAILED, causes_of
 
 REPORT_KINDS = {Phase.COMMIT: "AgentResult", Phase.FAIL: "FailureReport", Phase.HALT: "HaltRecord"}
@@ -49,8 +49,7 @@ def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict
         "checks": to_plain(checks),
     } | ({"remarks": plain(state.remarks)} if state.remarks else {})
     if phase is Phase.COMMIT:
-        level = EVIDENCE.get(reason, "")
-        level = "claimed" if level == "proved" and is_suspicious(state.remarks) else level
+        level = weakest_evidence(state, reason).value
         return common | {"result": state.result or "", "approver": state.approver, "evidence": level}
     partial, what = _partial(state)
     common |= {

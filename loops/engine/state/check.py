@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from loops.engine.state.evidence import Evidence
+
 
 class CheckStatus(StrEnum):
     PASSED = "passed"
@@ -33,3 +35,10 @@ class Check:
     """Of tests, where their runner reports them: "7 failed, 13 passed"."""
     report: str = ""
     """The hash of the list of its tests with their outcomes, where a reporter told of single ones (ADR 0078)."""
+    evidence: Evidence = Evidence.NONE
+    why: str = ""
+    """It holds and is not proved: the reason, for people."""
+
+    @property
+    def holds(self) -> bool:
+        return self.status == CheckStatus.PASSED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from loops.engine.encoding import json_schema, strict_json
 from loops.engine.facts import Check
 from loops.engine.state.check import CheckStatus
+from loops.engine.state.evidence import Evidence, weakest
 from loops.engine.state.remark import is_suspicious
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import RunSpec
@@ -64,9 +65,20 @@ def not_run(state: RunState) -> tuple[Check, ...]:
     return tuple(check for check in state.checks or () if check.obstacle)
 
 
+def evidence_of(check: Check) -> Evidence:
+    """Of one criterion that holds, or that nothing measured. What an earlier version measured counts as it did then."""
+    if check.status != CheckStatus.PASSED:
+        return Evidence.CLAIMED
+    return check.evidence or Evidence.PROVED
+
+
 def proved(state: RunState) -> bool:
-    """Has every acceptance criterion a check that ran and held? A schema says what a result looks like, and no more; a
-    criterion without a command has a check that is unproven."""
+    """Is every acceptance criterion proved? A schema says what a result looks like, and no more."""
+    return _held(state) and weakest(map(evidence_of, state.checks or ())) is Evidence.PROVED
+
+
+def _held(state: RunState) -> bool:
+    """Has every acceptance criterion a check that ran and held? One without a command has a check that is unproven."""
     checks = state.checks or ()
     return any(check.method == "command" for check in checks) and all(
         check.status == CheckStatus.PASSED for check in checks
@@ -80,11 +92,21 @@ def outcome(state: RunState) -> str:
         return "criteria_met"
     if state.reviewed:
         return "accepted"
+    if _held(state):
+        return "criteria_met"
     return "unproven" if state.spec.criteria else "no_criteria"
 
 
 EVIDENCE = {"criteria_met": "proved", "accepted": "accepted", "unproven": "claimed", "no_criteria": "claimed"}
-"""Level of evidence (SPEC X4) behind each reason code of a run that ended well."""
+"""Level of evidence (SPEC X4) behind each reason code of a run that ended well, at its best."""
+
+
+def weakest_evidence(state: RunState, reason: str) -> Evidence:
+    """Of a run that ends well for this reason. Where nobody looked at what is suspicious, it is only claimed."""
+    if reason != "criteria_met":
+        return Evidence(EVIDENCE.get(reason, ""))
+    found = weakest(map(evidence_of, state.checks or ()))
+    return weakest((found, Evidence.CLAIMED)) if is_suspicious(state.remarks) else found
 
 
 def needs_review(state: RunState) -> bool:

@@ -8,6 +8,7 @@ from loops.engine.measures.extensions import extensions_left, extensions_of
 from loops.engine.state.run import RunState
 from loops.engine.values import Json
 
+_SHOWN = ("text", "command", "status", "detail", "method")
 TITLE, BEFORE = "The checks cannot run here", "Before the work begins: the checks cannot run here"
 
 
@@ -33,4 +34,6 @@ def environment_gate(state: RunState, checks: tuple[Check, ...]) -> OpenGate:
 
 
 def check_view(check: Check) -> dict[str, Json]:
-    return {name: str(getattr(check, name)) for name in ("text", "command", "status", "detail", "method")}
+    """For people and programs; what an earlier version measured has no evidence."""
+    view: dict[str, Json] = {name: str(getattr(check, name)) for name in _SHOWN}
+    return view | ({"evidence": check.evidence.value, "why": check.why} if check.evidence else {})

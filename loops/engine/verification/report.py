@@ -9,6 +9,9 @@ from loops.engine.values import Json
 
 REPORT = "test_report"
 """In the data of a result: the hash of the list of its tests with their outcomes."""
+COMPLETE = "tests_complete"
+"""Every test that was to run did, every runner and the command ended well, and none that an earlier check saw is
+missing or newly passed over."""
 MISSING = "missing"
 """How many tests that an earlier check saw are not there any more."""
 NOTED = "tests_noted"

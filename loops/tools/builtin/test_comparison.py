@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loops.engine.values import Json
-from loops.engine.verification.report import MISSING, NOTED, REPORT
+from loops.engine.verification.report import COMPLETE, MISSING, NOTED, REPORT
 from loops.tools.registry import ToolRun
 from loops.tools.test_sessions.document import outcomes, written
 from loops.tools.test_sessions.session import Outcome
@@ -23,4 +23,6 @@ def compared(heard: Verdict, run: ToolRun) -> dict[str, Json]:
     kept: dict[str, Json] = {REPORT: run.save_blob(written(heard))} if heard.countable else {}
     missing: dict[str, Json] = {MISSING: len(heard.missing)} if heard.countable and heard.missing else {}
     words = noted(heard)
+    if heard.passed and not (heard.missing or heard.newly_skipped or heard.newly_expected_to_fail):
+        kept[COMPLETE] = True
     return kept | missing | ({NOTED: list[Json](words)} if words else {})

@@ -57,12 +57,12 @@ _SHELL = frozenset({".sh", ".bash", ".bats", ".ps1", ""})
 
 
 def remarks(changes: Sequence[Change], commands: Sequence[str], goal: Goal) -> Iterator[Remark]:
-    named = _named(commands)
+    words = named(commands)
     for one in changes:
         if one.after is not None and len(one.after) > LARGEST:
             continue
         asked = goal.names(one.path)
-        for remark in (*of_name(one), *of_settings(one, named), *of_command(one, named)):
+        for remark in signs(one, words):
             if asked and remark.level is Level.SUSPICIOUS:
                 yield Remark(
                     remark.code, remark.path, f"{remark.text} The task names this file.", remark.line, Level.TO_KNOW
@@ -71,7 +71,14 @@ def remarks(changes: Sequence[Change], commands: Sequence[str], goal: Goal) -> I
                 yield remark
 
 
-def _named(commands: Sequence[str]) -> frozenset[str]:
+def signs(one: Change, named: frozenset[str]) -> Iterator[Remark]:
+    """Of one change, whatever the task asks for; ``named`` are the words of the criteria's commands."""
+    yield from of_name(one)
+    yield from of_settings(one, named)
+    yield from of_command(one, named)
+
+
+def named(commands: Sequence[str]) -> frozenset[str]:
     """The words of the criteria's commands, and their paths without what only leads there."""
     words = {word for command in commands for words in simple_commands(command) for word in words}
     return frozenset(words | {word.removeprefix("./").partition("::")[0] for word in words})

@@ -1,0 +1,49 @@
+"""How well a check in a clean checkout proves its criterion (SPEC L2, X4, ADR 0079). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from loops.engine.facts import CriteriaTried, Fact
+from loops.engine.state.check import CheckStatus
+from loops.engine.state.evidence import Evidence
+from loops.engine.text.truncation import shortened
+from loops.engine.values import Json
+from loops.engine.verification.report import COMPLETE, REPORT
+
+NAMED, LONGEST = 5, 100
+NO_REPORT = "Its command reports no single tests: only its exit code says that it holds."
+NOT_WHOLE = "The report of its tests is not whole."
+CANNOT_FAIL = "It held before the work began, so nothing shows that it would fail without the work."
+UNTRIED = "It was not tried before the work began, so nothing shows that it would fail without the work."
+
+
+def held_before(history: Iterable[Fact], command: str) -> bool | None:
+    """Did the command hold before the first request? None where that was not found out."""
+    tried = (check for fact in history if isinstance(fact, CriteriaTried) for check in fact.checks)
+    status = next((check.status for check in tried if check.command == command), None)
+    return {CheckStatus.PASSED: True, CheckStatus.FAILED: False}.get(status) if status else None
+
+
+def of_checkout(data: Mapping[str, Json], before: bool | None) -> tuple[Evidence, str]:
+    """(level, why it is not proved) of a command that holds there; ``data`` are those of its result."""
+    if not data.get(COMPLETE):
+        return Evidence.SUPPORTED, NOT_WHOLE if data.get(REPORT) else NO_REPORT
+    if before is not False:
+        return Evidence.SUPPORTED, UNTRIED if before is None else CANNOT_FAIL
+    return Evidence.PROVED, ""
+
+
+def unsealed(why: str) -> str:
+    """Of a command that could only run in the folder of the run."""
+    return f"It ran in the folder that the run could change: {shortened(why, 300)}."
+
+
+def fails_as_it_was(changed: Sequence[str], error: str) -> str:
+    """Of a command that holds in the folder of the run alone."""
+    return f"It fails with {listed(changed)} as when the run began: {shortened(error, 300)}."
+
+
+def listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
+    return ", ".join(shortened(path, LONGEST) for path in paths[:NAMED]) + more

@@ -1,0 +1,130 @@
+"""Clean checkouts of a run's folder, in which the commands of its criteria are measured (SPEC L2, ADR 0079).
+
+What tests need installed comes from where agents cannot write: the set-up, the folder that was copied, or a `.venv`
+that the sandbox mounts read-only. Where there is no such place, nothing is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from loops.engine.ports import CallContext, Checkout
+from loops.models import Run, Setup
+from loops.runs.composition import CHECKOUT, LiveTools, command_records, sandbox_level
+from loops.tools.sandbox.capability import FULL
+from loops.tools.sandbox.command import ENVIRONMENT
+from loops.tools.sandbox.workspace_guard import interrupted
+from loops.tools.sealing import NotSealed, Seal
+from loops.tools.workspace import CACHES
+from loops.workspaces import copies, setups, sources
+from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
+
+MODULES = "node_modules"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """Where the packages of a run's folder were copied from: a set-up, or a folder; neither where it had none."""
+
+    setup: Setup | None = None
+    folder: Path | None = None
+    in_place: bool = False
+    """The run works in the only folder that has them."""
+
+
+def installed_for(run: Run) -> Installed:
+    workspace = run.task.workspace
+    if workspace is None or not workspace.source:
+        return Installed()
+    if workspace.path and not workspace.copy_for_each_run:
+        return Installed(in_place=True)
+    if workspace.setup_command:
+        rows = Setup.objects.filter(workspace=workspace, kind=Setup.Kind.SETUP, state=Setup.State.READY)
+        return Installed(setup=rows.order_by("-ended_at").first())
+    fetched = sources.fetched(workspace) if workspace.is_fetched else None
+    return Installed(folder=setups.folder(fetched) if fetched is not None else Path(workspace.path))
+
+
+class RunCheckouts:
+    """Implements ``loops.engine.ports.Checkouts`` for one run."""
+
+    def __init__(self, run: Run, installed: Installed, tools: LiveTools) -> None:
+        self._run, self._tools, self._installed = run, tools, installed
+        self._folder: Path | None = None
+
+    async def make(self, context: CallContext, start: str) -> Checkout:
+        await self.leave()
+        try:
+            seal = self._tools.seal(context, start)
+            self._folder = copies.made_root() / f"{CHECKOUT.format(run=self._run.pk)}{secrets.token_hex(4)}"
+            await self._filled(self._folder, seal)
+        except (NotSealed, WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
+            await self.leave()
+            return Checkout(why_not=str(error))
+        return Checkout(str(self._folder), tuple(sorted(seal.originals)))
+
+    async def leave(self) -> None:
+        if self._folder is not None:
+            await asyncio.to_thread(_remove, self._folder)
+            self._folder = None
+
+    async def _filled(self, folder: Path, seal: Seal) -> None:
+        """In a thread, which is not left behind: whoever is cancelled waits until it has noticed."""
+        unwanted = threading.Event()
+        work = asyncio.ensure_future(asyncio.to_thread(self._fill, folder, seal, unwanted))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            unwanted.set()
+            await asyncio.wait([work])
+            await self.leave()
+            raise
+
+    def _fill(self, folder: Path, seal: Seal, unwanted: threading.Event) -> None:
+        def go_on() -> None:
+            if unwanted.is_set():
+                raise WorkspaceUnusable("nobody waits for it any more")
+
+        folder.mkdir(mode=0o700)
+        with meanwhile(go_on):
+            self._copy(Path(self._run.workspace_path), folder)
+        seal.lay(folder)
+
+    def _copy(self, source: Path, folder: Path) -> None:
+        is_shut = sandbox_level().level >= FULL
+        """The sandbox mounts the environment of a workspace read-only."""
+        writable = [name for name in ((MODULES,) if is_shut else (MODULES, ENVIRONMENT)) if (source / name).exists()]
+        if self._installed.in_place and writable:
+            said = f"the run works in the only folder that has {writable[0]}, and may have changed what is in there"
+            raise NotSealed(said)
+        left_out = {MODULES} if is_shut else {MODULES, ENVIRONMENT}
+        Copy(source, folder, without=CACHES | left_out).run()
+        if self._installed.setup is not None:
+            setups.lay(self._installed.setup, folder, folder)
+        elif self._installed.folder is not None:
+            if ENVIRONMENT in writable:
+                raise NotSealed(f"commands can change {ENVIRONMENT} in this sandbox, which has no namespaces")
+            _copy_modules(self._installed.folder, folder)
+
+
+def _copy_modules(source: Path, target: Path) -> None:
+    """Every folder of packages of Node's, wherever it lies in the source."""
+    for place, folders, _ in os.walk(source):
+        here = Path(place).relative_to(source)
+        if MODULES in folders and (target / here).is_dir() and not (target / here / MODULES).exists():
+            (target / here / MODULES).mkdir()
+            Copy(source / here / MODULES, target / here / MODULES).run()
+        folders[:] = [name for name in folders if name not in {*CACHES, MODULES, ENVIRONMENT, ".git"}]
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        interrupted.forget(command_records(), os.path.realpath(folder))
