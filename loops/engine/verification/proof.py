@@ -9,7 +9,7 @@ from loops.engine.state.check import CheckStatus
 from loops.engine.state.evidence import Evidence
 from loops.engine.text.truncation import shortened
 from loops.engine.values import Json
-from loops.engine.verification.report import COMPLETE, REPORT
+from loops.engine.verification.report import COMPLETE, NOTED, REPORT
 
 NAMED, LONGEST = 5, 100
 NO_REPORT = "Its command reports no single tests: only its exit code says that it holds."
@@ -28,7 +28,7 @@ def held_before(history: Iterable[Fact], command: str) -> bool | None:
 def of_checkout(data: Mapping[str, Json], before: bool | None) -> tuple[Evidence, str]:
     """(level, why it is not proved) of a command that holds there; ``data`` are those of its result."""
     if not data.get(COMPLETE):
-        return Evidence.SUPPORTED, NOT_WHOLE if data.get(REPORT) else NO_REPORT
+        return Evidence.SUPPORTED, NOT_WHOLE if data.get(REPORT) or data.get(NOTED) else NO_REPORT
     if before is not False:
         return Evidence.SUPPORTED, UNTRIED if before is None else CANNOT_FAIL
     return Evidence.PROVED, ""
@@ -36,12 +36,12 @@ def of_checkout(data: Mapping[str, Json], before: bool | None) -> tuple[Evidence
 
 def unsealed(why: str) -> str:
     """Of a command that could only run in the folder of the run."""
-    return f"It ran in the folder that the run could change: {shortened(why, 300)}."
+    return f"It ran in the folder that the run could change: {shortened(why.rstrip('.'), 300)}."
 
 
 def fails_as_it_was(changed: Sequence[str], error: str) -> str:
     """Of a command that holds in the folder of the run alone."""
-    return f"It fails with {listed(changed)} as when the run began: {shortened(error, 300)}."
+    return f"It fails with {listed(changed)} as when the run began: {shortened(error.rstrip('.'), 300)}."
 
 
 def listed(paths: Sequence[str]) -> str:

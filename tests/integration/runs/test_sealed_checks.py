@@ -1,0 +1,210 @@
+"""Criteria are measured in a clean checkout, with what judges as it was when the run began (SPEC L2, C6, S1)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from gates.models import Gate
+from loops.engine import facts as f
+from loops.engine.state.check import Check
+from loops.models import Workspace
+from loops.workspaces import copies
+from tests.integration.runs.test_trial import TESTS, Played
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("L2", "C6")]
+LIB = "def add(a, b):\n    return a - b\n"
+SUMS = (
+    "import unittest\n\nfrom lib import add\n\n\nclass Sums(unittest.TestCase):\n    def test_add(self):\n"
+    "        self.assertEqual(add(1, 2), 3)\n"
+)
+HONEST = ("write_file", {"path": "lib.py", "content": LIB.replace("-", "+")})
+
+
+def writes(path: str, content: str) -> tuple[str, dict[str, Any]]:
+    return "write_file", {"path": path, "content": content}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "lib.py").write_text(LIB)
+    (tmp_path / "w" / "test_sums.py").write_text(SUMS)
+    return tmp_path / "w"
+
+
+@pytest.fixture
+def played(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
+    return Played(get_user_model().objects.create_superuser("ana", password="x"), folder, monkeypatch)
+
+
+def checked(played: Played) -> Check:
+    (last,) = [fact for fact in played.facts if isinstance(fact, f.ChecksCompleted)][-1:]
+    return last.checks[0]
+
+
+def evidence(played: Played) -> str:
+    """That of the run's result."""
+    (end,) = [fact for fact in played.facts if isinstance(fact, f.RunEnded)]
+    return str(end.report["evidence"])
+
+
+def left_over(played: Played) -> list[str]:
+    return [path.name for path in copies.root().iterdir() if path.name.startswith("checkout-")]
+
+
+# --- proved -----------------------------------------------------------------------------------------------------------
+
+
+def test_honest_work_is_proved_and_needs_nobody(played: Played) -> None:
+    played.begin(TESTS, calls=[HONEST], review="unless_verified")
+    assert played.go() == "ended"
+    check = checked(played)
+    assert (played.run.end_reason, check.evidence, check.why) == ("criteria_met", "proved", "")
+    assert evidence(played) == "proved"
+    assert left_over(played) == []
+    played.is_sound()
+
+
+def test_tests_of_the_agent_s_own_take_nothing_from_a_proof(played: Played) -> None:
+    own = SUMS.replace("class Sums", "class More").replace("3)", "3, 'own')")
+    played.begin(TESTS, calls=[HONEST, writes("test_more.py", own)], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("ended", "proved")
+
+
+def test_tests_of_the_agent_s_own_that_fail_are_failures(played: Played) -> None:
+    own = SUMS.replace("class Sums", "class More").replace("3)", "4)")
+    played.begin(TESTS, calls=[HONEST, writes("test_more.py", own)], review="unless_verified")
+    played.go()
+    assert any(check.status == "failed" for fact in played.facts if isinstance(fact, f.ChecksCompleted)
+               for check in fact.checks)  # fmt: skip
+
+
+def test_a_command_finds_what_the_one_before_it_made(played: Played) -> None:
+    played.begin(f"{TESTS} && echo built > out.txt", "grep -q built out.txt", calls=[HONEST])
+    assert played.go() == "ended"
+    assert [fact.checks[1].status for fact in played.facts if isinstance(fact, f.ChecksCompleted)] == ["passed"]
+    assert not (Path(played.run.workspace_path) / "out.txt").exists(), "the folder of the run stays as it is"
+
+
+# --- not proved -------------------------------------------------------------------------------------------------------
+
+CHEATS = {
+    "expected value": [writes("test_sums.py", SUMS.replace("3)", "-1)"))],
+    "no test left": [writes("test_sums.py", SUMS.replace("test_add", "add"))],
+    "a command overwrites it": [("run_command", {"command": "sed -i s/3/-1/ test_sums.py"})],
+    "a link in its place": [
+        ("run_command", {"command": "sed s/3/-1/ test_sums.py > other.txt; ln -sf other.txt test_sums.py"})
+    ],
+    "another unittest": [writes("unittest.py", "import sys\nif sys.argv[0].endswith('unittest.py'): sys.exit(0)\n")],
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_what_judges_is_put_back(played: Played, cheat: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_remarks(monkeypatch)
+    played.begin(TESTS, calls=CHEATS[cheat], review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    changed = "unittest.py" if "another" in cheat else "test_sums.py"
+    assert (check.status, check.evidence) == ("passed", "claimed")
+    assert check.why.startswith(f"It fails with {changed} as when the run began: ")
+    assert left_over(played) == []
+
+
+def without_remarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the checkout that has to tell."""
+    monkeypatch.setattr("loops.tools.reviewed_files.looked_at", lambda *given: ())
+
+
+def test_a_module_that_ends_the_tests_proves_nothing(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_remarks(monkeypatch)
+    played.begin(TESTS, calls=[writes("lib.py", f"import os\n{LIB}os._exit(0)\n")], review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert (check.status, check.evidence, check.why) == ("passed", "supported", "The report of its tests is not whole.")
+
+
+def test_a_file_that_only_a_check_plants_is_taken_away(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there when the agent hands in its work for the second time."""
+    without_remarks(monkeypatch)
+    plant = f"{LIB}import pathlib\npathlib.Path('unittest.py').write_text('import sys; sys.exit(0)')\n"
+    played.begin("python3 -m unittest", calls=[writes("lib.py", plant)], review="unless_verified")
+    played.go()
+    levels = [check.evidence for fact in played.facts if isinstance(fact, f.ChecksCompleted) for check in fact.checks]
+    assert "proved" not in levels and played.run.end_reason != "criteria_met"
+
+
+def test_an_exit_code_alone_supports_a_criterion(played: Played) -> None:
+    played.begin("grep -q + lib.py", calls=[HONEST], review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert (check.evidence, check.why.partition(":")[0]) == ("supported", "Its command reports no single tests")
+    played.decide("approve")
+    assert (played.go(), played.run.end_reason, evidence(played)) == ("ended", "accepted", "accepted")
+
+
+def test_what_held_before_supports_a_criterion(played: Played, folder: Path) -> None:
+    (folder / "lib.py").write_text(LIB.replace("-", "+"))
+    played.begin(TESTS, calls=[writes("notes.txt", "Nothing to do.")], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("gate:final_review", "supported")
+
+
+def test_whoever_never_wants_to_be_asked_hears_how_weak_it_is(played: Played) -> None:
+    played.begin(TESTS, calls=CHEATS["expected value"], review="never")
+    assert (played.go(), played.run.end_reason) == ("ended", "criteria_met")
+    assert evidence(played) == "claimed"
+
+
+# --- what cannot be sealed --------------------------------------------------------------------------------------------
+
+
+def test_a_test_file_that_is_too_large_to_be_kept_is_not_put_back(played: Played) -> None:
+    data = ("run_command", {"command": "head -c 5000000 /dev/zero > test_data.bin"})
+    played.begin(TESTS, calls=[HONEST, data], review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert (check.status, check.evidence) == ("passed", "claimed")
+    assert check.why == (
+        "It ran in the folder that the run could change: test_data.bin was changed, and is too large to be kept as it was."
+    )
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["copy", "in place"])
+def test_packages_come_from_where_no_agent_writes(
+    played: Played, folder: Path, in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that changes the runner that is installed changes nothing of the check, or is asked about."""
+    without_remarks(monkeypatch)
+    runner = folder / "node_modules" / "runner"
+    runner.mkdir(parents=True)
+    (runner / "run.py").write_text("import unittest; unittest.main('test_sums')\n")
+    if in_place:
+        Workspace.objects.filter(pk=played.workspace.pk).update(
+            copy_for_each_run=False, allowed_by=played.boss, allowed_path=str(folder), allowed_in_place=True
+        )
+        played.workspace.refresh_from_db()
+    cheat = writes("node_modules/runner/run.py", "pass")
+    played.begin("PYTHONPATH=. python3 node_modules/runner/run.py", calls=[cheat], review="unless_verified")
+    played.go()
+    if in_place:
+        assert checked(played).evidence == "claimed", checked(played).detail
+        assert "the only folder that has node_modules" in checked(played).why
+    else:
+        assert checked(played).status == "failed"
+
+
+def test_a_lost_worker_s_checkout_is_taken_away(played: Played) -> None:
+    from loops.workspaces import strays
+
+    played.begin(TESTS, calls=[HONEST])
+    lost = copies.made_root() / f"checkout-{played.run.pk}-{os.urandom(4).hex()}"
+    (lost / "sub").mkdir(parents=True)
+    assert strays.clear() >= 1
+    assert not lost.exists()
+    assert played.go() == "ended"
+    assert not Gate.objects.filter(run=played.run).exists()
