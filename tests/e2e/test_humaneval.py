@@ -71,6 +71,7 @@ class School:
             workspace=workspace,
             goal=humaneval.goal(problem),
             criteria=[{"text": "its own tests pass", "command": "sh check.sh"}],
+            final_review="never",
             title=problem,
         ).run
 

@@ -91,8 +91,12 @@ class Played:
     def there(self) -> Path:
         return Path(self.run.workspace_path)
 
+    def held(self) -> int:
+        """Criteria whose command ran at the end, and held: in a checkout, so it leaves nothing in the folder."""
+        return [check["status"] for check in self.kinds(f.ChecksCompleted)[-1]["checks"]].count("passed")
+
     def ran(self) -> str:
-        """What ran since the agent began: the commands were tried before (ADR 0064)."""
+        """What ran in the folder since the agent began: the commands were tried before (ADR 0064)."""
         tried = [check["status"] for fact in self.kinds(f.CriteriaTried) for check in fact["checks"]]
         return _written(self.there).removeprefix(self.found + "good\n" * tried.count("passed"))
 
@@ -136,7 +140,7 @@ def test_nothing_that_the_agent_wrote_runs_before_somebody_said_so(play: Any) ->
 def test_what_the_run_left_as_it_was_is_checked_without_a_question(play: Any) -> None:
     played = play(("read_file", {"path": "check.sh"}))
     assert played.go() is None
-    assert (played.run.end_reason, played.ran(), played.asked()) == ("criteria_met", "good\n", 0)
+    assert (played.run.end_reason, played.held(), played.asked()) == ("criteria_met", 1, 0)
 
 
 @pytest.fixture
@@ -159,7 +163,7 @@ def test_what_another_run_left_in_the_folder_is_asked_about(shared: Any) -> None
     assert gate.reasons[0].startswith("an earlier run may have changed what this command executes")
     played.decide(gate)
     assert played.go() is None
-    assert (played.run.end_reason, played.ran()) == ("criteria_met", "evil\n")
+    assert (played.run.end_reason, played.held()) == ("criteria_met", 1)
     played.is_sound()
 
 
@@ -211,7 +215,7 @@ def test_a_copy_of_what_no_run_touched_is_checked_without_a_question(shared: Any
     assert played.go() is None
     played.begin(READS)
     assert played.go() is None
-    assert (played.run.end_reason, played.ran(), played.asked()) == ("criteria_met", "good\n", 0)
+    assert (played.run.end_reason, played.held(), played.asked()) == ("criteria_met", 1, 0)
 
 
 def use(played: Played, path: Path, *, in_place: bool) -> Workspace:
@@ -226,7 +230,7 @@ def use(played: Played, path: Path, *, in_place: bool) -> Workspace:
 def test_the_first_run_in_a_folder_finds_what_people_left_there(shared: Any) -> None:
     played = shared(("read_file", {"path": "check.sh"}))
     assert played.go() is None
-    assert (played.run.end_reason, played.ran(), played.asked()) == ("criteria_met", "good\n", 0)
+    assert (played.run.end_reason, played.held(), played.asked()) == ("criteria_met", 1, 0)
 
 
 @pytest.mark.parametrize(("access", "end"), [("allow", "criteria_met"), ("deny", "unproven")])

@@ -58,7 +58,7 @@ def test_a_cheat_is_put_before_a_person_although_every_check_passed(played: Play
     assert played.go() == "gate:final_review"
     gate = gate_of(played)
     assert (gate.recommended, gate.risk) == ("", "high")
-    assert gate.reasons == ["a change could make a check pass without the work"]
+    assert gate.reasons[-1] == "a change could make a check pass without the work"
     (remark,) = gate.view["remarks"]
     assert (remark["code"], remark["level"], remark["path"]) == ("expectation_changed", "suspicious", "test_sums.py")
     page = client_of(played.boss).get(reverse("gate", args=[gate.pk])).content.decode()

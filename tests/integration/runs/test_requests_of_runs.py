@@ -36,8 +36,9 @@ def boss() -> Any:
 @pytest.fixture
 def run(boss: Any) -> Run:
     made = submit(
-        boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}], commands="allow"
-    )
+        boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}], commands="allow",
+        final_review="never",
+    )  # fmt: skip
     assert drive(made.pk, "test") == "ended"
     made.refresh_from_db()
     return made
@@ -61,8 +62,9 @@ def test_every_request_of_a_real_run_is_made_again_with_its_hash(run: Run) -> No
 def test_texts_that_another_version_changed_are_on_record_from_where_it_goes_on(client: Any, boss: Any) -> None:
     """The conversation keeps the words it began with; what is said from here on is named."""
     run = submit(
-        boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}], commands="allow"
-    )
+        boss, "writes_a_file", criteria=[{"text": "there is a file", "command": "test -s hello.txt"}], commands="allow",
+        final_review="never",
+    )  # fmt: skip
     prepare(run)
     older = engine_prompts.of_journal({"goal": "# Older words\n{{goal}}\n"})
     today = prompt_versions()
