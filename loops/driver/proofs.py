@@ -3,8 +3,9 @@ the run began; and in the folder of the run, where that is another (SPEC L2, ADR
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from typing import Any
 
 from loops.driver.interrupts import STOP_OR_PAUSE, Interrupts
 from loops.driver.session import RunSession
@@ -18,6 +19,8 @@ from loops.engine.values import ToolCall, ToolResult
 from loops.engine.verification import proof
 
 MADE_WITHIN_S = 300.0
+DOUBTED_S = 300.0
+"""What takes longer is not run once more to see it fail."""
 AS_LEFT = p.Checkout()
 CheckOf = Callable[[Criterion, ToolResult], f.Check]
 
@@ -29,6 +32,8 @@ class Proofs:
         self._session, self._calls, self._check_of = session, calls, check_of
         self._interrupts = interrupts
         self._checkout = AS_LEFT
+        self._whole: dict[str, tuple[Criterion, ToolCall, p.CallContext]] = {}
+        """By their words, commands that hold in the checkout by the whole report of their tests."""
 
     async def begin(self) -> None:
         """A checkout of the folder as it is now, where there can be one."""
@@ -37,10 +42,7 @@ class Proofs:
             return
         history = self._session.ports.journal.history(("RunStarted",))
         start = next((fact.snapshot for fact in reversed(history) if isinstance(fact, f.RunStarted)), "")
-        making = checkouts.make(self._calls.context(ToolCall("checkout", rb.RESTORE)), start)
-        self._checkout = await self._interrupts.interruptible(
-            making, STOP_OR_PAUSE, what="checkout", within_s=MADE_WITHIN_S
-        )
+        self._checkout = await self._made(checkouts.make(self._calls.context(ToolCall("checkout", rb.RESTORE)), start))
 
     async def end(self) -> None:
         if self._session.ports.checkouts is not None:
@@ -60,12 +62,39 @@ class Proofs:
         sealed = self._check_of(criterion, result)
         if sealed.holds:
             evidence, why = proof.of_checkout(result.data, before)
+            if proof.is_whole(result.data) and result.duration_ms <= DOUBTED_S * 1000:
+                self._whole[criterion.command] = criterion, call, context
             return replace(sealed, evidence=evidence, why=why)
         if left is None and not sealed.obstacle:
             return sealed
         if left is None:  # it may be the checkout that lacks what the folder has
             left = self._check_of(criterion, await self._run(call, context))
         return _claimed(left, self._unlike(sealed, result)) if left.holds else left
+
+    async def doubted(self, checks: Sequence[f.Check]) -> list[f.Check]:
+        """The same, and what holds by the report of its tests once more where the work is broken on purpose: there it
+        has to fail."""
+        checkouts = self._session.ports.checkouts
+        if checkouts is None or not self._whole or not all(check.holds for check in checks):
+            return [*checks]
+        broken = await self._made(checkouts.make_broken())
+        return [await self._doubted(check, broken) for check in checks] if broken.path else [*checks]
+
+    async def _doubted(self, check: f.Check, broken: p.Checkout) -> f.Check:
+        if check.command not in self._whole:
+            return check
+        criterion, call, context = self._whole[check.command]
+        again = replace(call, id=f"{call.id}_broken")
+        result = await self._run(again, replace(context, workspace=broken.path, tests_before=""))
+        if result.ok:
+            why = proof.holds_without(broken.broken, broken.broken_count)
+            return replace(check, evidence=Evidence.CONTRADICTED, why=why)
+        if self._check_of(criterion, result).obstacle:  # it says nothing
+            return check
+        return replace(check, evidence=Evidence.PROVED, why="")
+
+    async def _made(self, making: Coroutine[Any, Any, p.Checkout]) -> p.Checkout:
+        return await self._interrupts.interruptible(making, STOP_OR_PAUSE, what="checkout", within_s=MADE_WITHIN_S)
 
     def _unlike(self, sealed: f.Check, result: ToolResult) -> str:
         if self._checkout.changed:

@@ -103,7 +103,8 @@ async def _proved(
         return await proofs.check(criterion, call, context, proof.held_before(earlier, criterion.command))
 
     try:
-        return await _measured(session, clearing, check, proofs.begin)
+        measured = await _measured(session, clearing, check, proofs.begin)
+        return measured if isinstance(measured, e.OpenGate) else await proofs.doubted(measured)
     finally:
         await proofs.end()
 

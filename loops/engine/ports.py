@@ -189,6 +189,9 @@ class Checkout:
     path: str = ""
     changed: tuple[str, ...] = ()
     why_not: str = ""
+    broken: tuple[str, ...] = ()
+    """Names of functions that raise there, each with its file; as many as people are told."""
+    broken_count: int = 0
 
 
 class Checkouts(Protocol):
@@ -196,6 +199,11 @@ class Checkouts(Protocol):
 
     async def make(self, context: CallContext, start: str) -> Checkout:
         """Of the workspace of the call, with its kept snapshot ``start`` for what judges."""
+        ...
+
+    async def make_broken(self) -> Checkout:
+        """Another one like the last, with the functions that the run changed made to raise; none where it changed no
+        function that can be broken."""
         ...
 
     async def leave(self) -> None:

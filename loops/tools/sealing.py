@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from loops.tools import snapshots
+from loops.tools.canary.canary import Canary, canary
 from loops.tools.registry import ToolRun
+from loops.tools.reviewed_files import other_tests
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.snapshot_trees import FOLDER, NOTHING, Read, differences
 from loops.tools.snapshots import hash_of
@@ -36,10 +38,12 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """``originals`` by path, None for what was not there; ``work`` is every other changed file."""
+    """``originals`` by path, None for what was not there; ``work`` is every other changed file, and ``tests`` are
+    sources of the tests that judge it."""
 
     originals: Mapping[str, Original | None] = field(default_factory=dict)
     work: Sequence[Change] = ()
+    tests: Mapping[str, bytes] = field(default_factory=dict)
 
     def lay(self, folder: Path) -> None:
         """Over a copy of the workspace in which nothing else is at work."""
@@ -47,6 +51,18 @@ class Seal:
             _clear(folder, path)
             if original is not None:
                 _put(folder / path, original)
+
+    def broken(self) -> Canary:
+        """The work with the functions that it changed made to raise."""
+        return canary({one.path: (one.before, one.after) for one in self.work}, self.tests)
+
+
+def lay_work(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Over a checkout that is just made; permissions stay."""
+    for path, data in files.items():
+        mode = os.lstat(folder / path).st_mode & 0o777 if os.path.lexists(folder / path) else 0o644
+        _clear(folder, path)
+        _put(folder / path, Original(data, mode))
 
 
 def seal(run: ToolRun, start: str, commands: Sequence[str]) -> Seal:
@@ -63,7 +79,9 @@ def seal(run: ToolRun, start: str, commands: Sequence[str]) -> Seal:
         raise NotSealed("how the workspace was when the run began is not kept any more") from None
     except (snapshots.TooLarge, PathRefused, OSError) as error:
         raise NotSealed(str(error)) from error
-    return Seal(originals, [one for one in changes if one.path not in those])
+    tests = {path: original.data for path, original in originals.items() if original is not None}
+    tests |= other_tests(run.workspace, [one.path for one in changes])
+    return Seal(originals, [one for one in changes if one.path not in those], tests)
 
 
 def _read(run: ToolRun, states: Mapping[str, tuple[str, str]]) -> Iterator[Change]:

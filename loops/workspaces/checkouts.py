@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from loops.runs.composition import CHECKOUT, LiveTools, command_records, sandbox
 from loops.tools.sandbox.capability import FULL
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.workspace_guard import interrupted
-from loops.tools.sealing import NotSealed, Seal
+from loops.tools.sealing import NotSealed, Seal, lay_work
 from loops.tools.workspace import CACHES
 from loops.workspaces import copies, setups, sources
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
@@ -58,36 +59,48 @@ class RunCheckouts:
     def __init__(self, run: Run, installed: Installed, tools: LiveTools) -> None:
         self._run, self._tools, self._installed = run, tools, installed
         self._folder: Path | None = None
+        self._seal = Seal()
 
     async def make(self, context: CallContext, start: str) -> Checkout:
         await self.leave()
         try:
-            seal = self._tools.seal(context, start)
-            self._folder = copies.made_root() / f"{CHECKOUT.format(run=self._run.pk)}{secrets.token_hex(4)}"
-            await self._filled(self._folder, seal)
+            self._seal = self._tools.seal(context, start)
+            folder = await self._filled(self._seal, {})
         except (NotSealed, WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
             await self.leave()
             return Checkout(why_not=str(error))
-        return Checkout(str(self._folder), tuple(sorted(seal.originals)))
+        return Checkout(str(folder), tuple(sorted(self._seal.originals)))
+
+    async def make_broken(self) -> Checkout:
+        await self.leave()
+        try:
+            broken = await asyncio.to_thread(self._seal.broken)
+            folder = await self._filled(self._seal, broken.files) if broken.files else None
+        except (NotSealed, WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
+            await self.leave()
+            return Checkout(why_not=str(error))
+        return Checkout(str(folder or ""), broken=broken.functions, broken_count=broken.count)
 
     async def leave(self) -> None:
         if self._folder is not None:
             await asyncio.to_thread(_remove, self._folder)
             self._folder = None
 
-    async def _filled(self, folder: Path, seal: Seal) -> None:
+    async def _filled(self, seal: Seal, work: Mapping[str, bytes]) -> Path:
         """In a thread, which is not left behind: whoever is cancelled waits until it has noticed."""
         unwanted = threading.Event()
-        work = asyncio.ensure_future(asyncio.to_thread(self._fill, folder, seal, unwanted))
+        self._folder = copies.made_root() / f"{CHECKOUT.format(run=self._run.pk)}{secrets.token_hex(4)}"
+        filling = asyncio.ensure_future(asyncio.to_thread(self._fill, self._folder, seal, work, unwanted))
         try:
-            await asyncio.shield(work)
+            await asyncio.shield(filling)
         except asyncio.CancelledError:
             unwanted.set()
-            await asyncio.wait([work])
+            await asyncio.wait([filling])
             await self.leave()
             raise
+        return self._folder
 
-    def _fill(self, folder: Path, seal: Seal, unwanted: threading.Event) -> None:
+    def _fill(self, folder: Path, seal: Seal, work: Mapping[str, bytes], unwanted: threading.Event) -> None:
         def go_on() -> None:
             if unwanted.is_set():
                 raise WorkspaceUnusable("nobody waits for it any more")
@@ -96,6 +109,7 @@ class RunCheckouts:
         with meanwhile(go_on):
             self._copy(Path(self._run.workspace_path), folder)
         seal.lay(folder)
+        lay_work(folder, work)
 
     def _copy(self, source: Path, folder: Path) -> None:
         is_shut = sandbox_level().level >= FULL

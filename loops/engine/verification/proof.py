@@ -27,11 +27,21 @@ def held_before(history: Iterable[Fact], command: str) -> bool | None:
 
 def of_checkout(data: Mapping[str, Json], before: bool | None) -> tuple[Evidence, str]:
     """(level, why it is not proved) of a command that holds there; ``data`` are those of its result."""
-    if not data.get(COMPLETE):
+    if not is_whole(data):
         return Evidence.SUPPORTED, NOT_WHOLE if data.get(REPORT) or data.get(NOTED) else NO_REPORT
     if before is not False:
         return Evidence.SUPPORTED, UNTRIED if before is None else CANNOT_FAIL
     return Evidence.PROVED, ""
+
+
+def is_whole(data: Mapping[str, Json]) -> bool:
+    """Did every test that was to run report itself, and the command end well?"""
+    return bool(data.get(COMPLETE))
+
+
+def holds_without(functions: Sequence[str], count: int) -> str:
+    """Of a command that does not notice when the work is broken."""
+    return f"It holds as well when the functions that the run changed raise an error: {listed(functions, count)}."
 
 
 def unsealed(why: str) -> str:
@@ -44,6 +54,8 @@ def fails_as_it_was(changed: Sequence[str], error: str) -> str:
     return f"It fails with {listed(changed)} as when the run began: {shortened(error.rstrip('.'), 300)}."
 
 
-def listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
+def listed(paths: Sequence[str], count: int = 0) -> str:
+    """``count``: of all, where these are the first."""
+    rest = max(count, len(paths)) - NAMED
+    more = f" and {rest:,} more" if rest > 0 else ""
     return ", ".join(shortened(path, LONGEST) for path in paths[:NAMED]) + more

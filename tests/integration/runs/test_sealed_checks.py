@@ -136,7 +136,8 @@ def test_a_file_that_only_a_check_plants_is_taken_away(played: Played, monkeypat
     played.begin("python3 -m unittest", calls=[writes("lib.py", plant)], review="unless_verified")
     played.go()
     levels = [check.evidence for fact in played.facts if isinstance(fact, f.ChecksCompleted) for check in fact.checks]
-    assert "proved" not in levels and played.run.end_reason != "criteria_met"
+    assert "proved" not in levels
+    assert played.run.end_reason != "criteria_met"
 
 
 def test_an_exit_code_alone_supports_a_criterion(played: Played) -> None:
@@ -146,6 +147,27 @@ def test_an_exit_code_alone_supports_a_criterion(played: Played) -> None:
     assert (check.evidence, check.why.partition(":")[0]) == ("supported", "Its command reports no single tests")
     played.decide("approve")
     assert (played.go(), played.run.end_reason, evidence(played)) == ("ended", "accepted", "accepted")
+
+
+def test_what_holds_without_the_work_is_contradicted(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It speaks to the runner in its own process, so the report says that every test passed."""
+    without_remarks(monkeypatch)
+    cheat = (
+        f"{LIB.rstrip()} + 0\n\n\nimport unittest\nunittest.case.TestCase._callTestMethod = lambda self, method: None\n"
+    )
+    played.begin(TESTS, calls=[writes("lib.py", cheat)], review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert (check.status, check.evidence) == ("passed", "contradicted")
+    assert check.why == "It holds as well when the functions that the run changed raise an error: lib.py: add."
+
+
+def test_what_held_before_is_proved_by_what_breaks_without_it(played: Played, folder: Path) -> None:
+    """Work that changes how, and not what: its tests passed before, and see it fail where it is broken."""
+    (folder / "lib.py").write_text(LIB.replace("-", "+"))
+    other = LIB.replace("a - b", "sum((a, b))")
+    played.begin(TESTS, calls=[writes("lib.py", other)], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("ended", "proved")
 
 
 def test_what_held_before_supports_a_criterion(played: Played, folder: Path) -> None:
@@ -169,9 +191,8 @@ def test_a_test_file_that_is_too_large_to_be_kept_is_not_put_back(played: Played
     assert played.go() == "gate:final_review"
     check = checked(played)
     assert (check.status, check.evidence) == ("passed", "claimed")
-    assert check.why == (
-        "It ran in the folder that the run could change: test_data.bin was changed, and is too large to be kept as it was."
-    )
+    why = "test_data.bin was changed, and is too large to be kept as it was"
+    assert check.why == f"It ran in the folder that the run could change: {why}."
 
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["copy", "in place"])
