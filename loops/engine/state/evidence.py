@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 
@@ -24,8 +24,22 @@ class Evidence(StrEnum):
 
 
 _ORDER = tuple(Evidence)
+WEAK = frozenset({Evidence.CONTRADICTED, Evidence.CLAIMED})
+"""Nothing but the word of the agent stands behind it, or less."""
 
 
 def weakest(found: Iterable[Evidence]) -> Evidence:
     """Of those of one run; NONE of nothing."""
     return min(found, key=_ORDER.index, default=Evidence.NONE)
+
+
+def counted(found: Iterable[Evidence]) -> dict[str, int]:
+    """How many criteria have each level, the strongest first."""
+    levels = list(found)
+    return {level.value: levels.count(level) for level in reversed(_ORDER) if level in levels}
+
+
+def in_words(counts: Mapping[str, int], approver: str = "") -> str:
+    """For people: "2 proved, 1 accepted by ada"."""
+    by = {Evidence.ACCEPTED.value: f" by {approver}" if approver else ""}
+    return ", ".join(f"{number} {level}{by.get(level, '')}" for level, number in counts.items())
