@@ -34,7 +34,7 @@ from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.rollback import plan
 from loops.engine.run.phases import entered
 from loops.engine.state.check import CheckStatus
-from loops.engine.state.evidence import WEAK, Evidence, counted, in_words, weakest
+from loops.engine.state.evidence import WEAK, Evidence, counted, how_many, weakest
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.remark import is_suspicious, plain
 from loops.engine.state.run import RunState
@@ -153,7 +153,7 @@ def _why_reviewed(state: RunState, suspicious: bool) -> tuple[str, ...]:
     reasons += ["the policy asks for a review of every result"] if always else []
     if state.spec.criteria and not proved(state):
         lacking = counted(level for level in measured_levels(state.checks or ()) if level is not Evidence.PROVED)
-        reasons.append(f"not every criterion is proved: {in_words(lacking)}")
+        reasons.append(f"not every criterion is proved: {how_many(lacking)}")
     elif not state.spec.criteria and not always:
         reasons.append("the task has no automatic checks")
     return (*reasons, *([_SUSPICIOUS] if suspicious else ()))

@@ -6,7 +6,7 @@ from typing import Any
 
 from loops.engine.context_window import budget
 from loops.engine.encoding.codec import to_plain
-from loops.engine.ends.reasons import END_REASONS, EXPLANATIONS
+from loops.engine.ends.reasons import END_REASONS, EXPLANATIONS, explained
 from loops.engine.facts import Check
 from loops.engine.measures.extensions import extensions_left
 from loops.engine.measures.limits import usage
@@ -50,7 +50,7 @@ def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict
     } | ({"remarks": plain(state.remarks)} if state.remarks else {})
     if phase is Phase.COMMIT:
         level = weakest_evidence(state, reason).value
-        proof = {"evidence": level, "levels": levels(state)}
+        proof = {"evidence": level, "levels": levels(state), "explanation": explained(reason, level)}
         return common | {"result": state.result or "", "approver": state.approver} | proof
     partial, what = _partial(state)
     common |= {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
@@ -34,12 +35,11 @@ def weakest(found: Iterable[Evidence]) -> Evidence:
 
 
 def counted(found: Iterable[Evidence]) -> dict[str, int]:
-    """How many criteria have each level, the strongest first."""
-    levels = list(found)
-    return {level.value: levels.count(level) for level in reversed(_ORDER) if level in levels}
+    """How many criteria have each level."""
+    return dict(Counter(level.value for level in found))
 
 
-def in_words(counts: Mapping[str, int], approver: str = "") -> str:
-    """For people: "2 proved, 1 accepted by ada"."""
-    by = {Evidence.ACCEPTED.value: f" by {approver}" if approver else ""}
-    return ", ".join(f"{number} {level}{by.get(level, '')}" for level, number in counts.items())
+def how_many(counts: Mapping[str, int], approver: str = "") -> str:
+    """For people, the strongest first: "2 proved, 1 accepted by ada"."""
+    by = {Evidence.ACCEPTED: f" by {approver}" if approver else ""}
+    return ", ".join(f"{counts[level]} {level}{by.get(level, '')}" for level in reversed(_ORDER) if level in counts)

@@ -116,7 +116,7 @@ def weakest_evidence(state: RunState, reason: str) -> Evidence:
 
 
 def levels(state: RunState) -> dict[str, int]:
-    """How many criteria of a run that ends well have each level, the strongest first."""
+    """How many criteria of a run that ends well have each level."""
     return counted(_levels(state))
 
 
