@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from loops.engine import facts as f
+from loops.engine.state.evidence import WEAK
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.limits import Limits
 from loops.engine.state.spec import AgentRef, Criterion, RunSpec
@@ -199,7 +200,9 @@ def end(run: Run, phase: Phase, reason: str, **report: Any) -> None:
     kinds = {Phase.COMMIT: "AgentResult", Phase.FAIL: "FailureReport", Phase.HALT: "HaltRecord"}
     status = {Phase.COMMIT: "completed", Phase.FAIL: "failed", Phase.HALT: "interrupted"}[phase]
     whole = {"kind": kinds[phase], "reason": reason, "explanation": "", "usage": usage, **report}
-    make.fact(run, f.RunEnded(phase=phase, reason=reason, report=whole, report_kind=kinds[phase]), step=5)
-    Run.objects.filter(pk=run.pk).update(
-        status=status, phase=phase, end_reason=reason, completed_at=datetime.now(UTC), **make.waiting("")
-    )
+    level = str(report.get("evidence", ""))
+    final = "finished" if level in WEAK else {"completed": "success"}.get(status, status)
+    ended = f.RunEnded(phase=phase, reason=reason, report=whole, report_kind=kinds[phase], evidence=level)
+    make.fact(run, ended, step=5)
+    over = {"status": status, "phase": phase, "end_reason": reason, "final_status": final}
+    Run.objects.filter(pk=run.pk).update(**over, completed_at=datetime.now(UTC), **make.waiting(""))

@@ -17,7 +17,6 @@ from loops.engine import facts as f
 from loops.engine.state.check import Check, CheckStatus
 from loops.engine.state.evidence import Evidence
 from loops.engine.state.lifecycle import Phase
-from loops.models import Run
 from tests import factories as make
 from tests.integration.gates.builders import World, make_world
 from tests.web import story
@@ -41,7 +40,9 @@ def world(db: Any) -> World:
 
 
 def pill(level: str) -> re.Pattern[str]:
-    return re.compile(rf'<span class="state" data-look="{LOOKS[level]}" title="[^"]+"><svg[^>]*>.*?</svg>{level}</span>')
+    return re.compile(
+        rf'<span class="state" data-look="{LOOKS[level]}" title="[^"]+"><svg[^>]*>.*?</svg>{level}</span>'
+    )
 
 
 # --- the card of a final review ---------------------------------------------------------------------------------------
@@ -102,7 +103,89 @@ def test_what_changed_what_proves_it_and_what_is_suspicious_is_seen_at_once(
     client.force_login(world.reviewer)
     page.context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": live_site}])
     page.goto(f"{live_site}/review/{gate.pk}/")
+    suspicious, proof, change = "os._exit ends", "contradicted", "pricing/totals.py"
+    parts = [page.get_by_text(suspicious), page.get_by_text(proof, exact=True), page.get_by_role("link", name=change)]
+    for part in parts:
+        expect(part).to_be_visible()
+    ends = [part.evaluate("it => it.getBoundingClientRect().bottom") for part in parts]
+    assert ends == sorted(ends), "what is suspicious, what proves it, what changed"
+    if size[0] > 1000:
+        assert ends[-1] < page.locator("[data-verdicts]").evaluate("it => it.getBoundingClientRect().top")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     if folder := os.environ.get("LEVELS_SHOTS"):
         page.screenshot(path=Path(folder) / f"{colors}{size[0]}.png")
-        page.screenshot(path=Path(folder) / f"{colors}{size[0]}-whole.png", full_page=True)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+# --- the page of a run ------------------------------------------------------------------------------------------------
+
+
+def over(house: Any, reason: str = "criteria_met", **report: Any) -> str:
+    """The page of a run that ended with this report, and its line in the list of runs."""
+    story.begin(house.run)
+    story.end(house.run, Phase.COMMIT, reason, result="It is done.", **report)
+    client = house.client("viewer")
+    return text_of(client.get(reverse("run", args=[house.run.pk]))) + text_of(client.get(reverse("runs")))
+
+
+def head(page: str) -> str:
+    """What the end says of itself."""
+    return page.partition('<section class="panel end-card"')[2].partition('<div class="panel-body')[0]
+
+
+@pytest.mark.spec("C6", "N1", "R1")
+@pytest.mark.parametrize(
+    ("level", "look", "icon"),
+    [
+        ("proved", "good", "circle-check"),
+        ("accepted", "good", "circle-check"),
+        ("supported", "good", "circle-check"),
+        ("claimed", "idle", "circle-dashed"),
+        ("contradicted", "bad", "circle-x"),
+    ],
+)
+def test_an_end_looks_no_better_than_its_weakest_level(house: Any, level: str, look: str, icon: str) -> None:
+    page = over(house, evidence=level, levels={level: 2, "proved": 1}, approver="<b>ada", explanation="X")
+    assert f'data-look="{look}"' in head(page)
+    assert f"#{icon}" in head(page)
+    count = {"proved": "1 proved", "accepted": "1 proved, 2 accepted by &lt;b&gt;ada"}.get(
+        level, f"1 proved, 2 {level}"
+    )
+    assert count in page
+    state = re.search(r'<span class="state" data-look="(\w+)">', page)
+    assert state
+    assert (state[1] == "good") == (look == "good"), "no green tick in any list either"
+    assert ("Finished, not proven" in page) == (look != "good"), "the trace and the head say so"
+
+
+@pytest.mark.spec("R1")
+def test_an_end_of_an_earlier_version_looks_as_before(house: Any) -> None:
+    row = {"text": "It holds", "status": "passed", "command": "pytest", "detail": "", "method": "command"}
+    page = over(house, checks=[row, row | {"text": "It reads well", "status": "unproven", "method": "none"}])
+    assert 'data-look="good"' in head(page)
+    assert "Acceptance criteria: <strong>" not in page
+    assert 'It holds <span class="sub">passed</span> </p>' in page
+    assert not any(pill(level).search(page) for level in LOOKS)
+
+
+@pytest.mark.spec("R1")
+@pytest.mark.parametrize(
+    ("found", "look", "title"),
+    [
+        (("proved", "proved"), "good", "Acceptance criteria checked: 2 proved"),
+        (("proved", "supported"), "idle", "Acceptance criteria checked: 1 proved, 1 supported"),
+        (("contradicted", "proved"), "bad", "Acceptance criteria checked: 1 proved, 1 contradicted"),
+        (("", ""), "good", "Acceptance criteria checked</strong>"),
+    ],
+)
+def test_the_trace_shows_what_the_checks_are_worth(house: Any, found: tuple[str, ...], look: str, title: str) -> None:
+    story.begin(house.run)
+    rows = [("It is " + level, Evidence(level), WHY if level else "") for level in found]
+    checks = tuple(Check(text, CheckStatus.PASSED, "pytest", evidence=level, why=why) for text, level, why in rows)
+    make.fact(house.run, f.ChecksCompleted(checks=checks), step=1)
+    page = text_of(house.client("viewer").get(reverse("run", args=[house.run.pk])))
+    assert title in page
+    note = page.partition("Acceptance criteria checked")[0].rpartition('<div class="note"')[2]
+    assert f'data-look="{look}"' in note
+    assert [bool(pill(level).search(page)) for level in LOOKS] == [level in found for level in LOOKS]
+    assert "\u202e" not in page
+    assert ("as when the run began: 1 failed." in page) == any(found)
