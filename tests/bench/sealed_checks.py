@@ -16,7 +16,7 @@ from pathlib import Path
 
 import django
 
-from loops.tools.sealing import Seal, lay_work
+from loops.tools.seals import Seal, lay_work
 from loops.tools.workspace import CACHES
 from tests.bench import report
 from tests.unit.tools.harness import reachable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loops.tools.sealing import Original, Seal, lay_work
+from loops.tools.seals import Original, Seal, lay_work
 
 pytestmark = pytest.mark.spec("L2")
 TEST = Original(b"the test", 0o640)
