@@ -7,7 +7,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from loops.engine.ends.reasons import EXPLANATIONS
+from loops.engine.ends.reasons import explained
+from loops.engine.state.evidence import Evidence
 from loops.models import Agent, Detection, ModelConfig, Project, Run, Step, Task, ToolCallRecord
 from loops.services import models
 from loops.services.keys import Book
@@ -177,7 +178,7 @@ class RunOutput(serializers.ModelSerializer):
 
     def get_end_reason_text(self, run: Run) -> str:
         """An unknown code stands for itself."""
-        return EXPLANATIONS.get(run.end_reason, run.end_reason)
+        return explained(run.end_reason, Evidence.CLAIMED if run.final_status == "finished" else "")
 
 
 class SubmissionOutput(serializers.Serializer):
@@ -284,7 +285,11 @@ class ProvenanceOutput(serializers.Serializer):
 
 
 class ResultOutput(serializers.Serializer):
-    """What a run left at its end: AgentResult, FailureReport or HaltRecord (``report.kind``)."""
+    """What a run left at its end: AgentResult, FailureReport or HaltRecord (``report.kind``). Of an AgentResult,
+    ``report.evidence`` is the weakest level behind it, and ``report.levels`` how many criteria have each: `proved`,
+    `accepted` (by ``report.approver``), `supported`, `claimed` or `contradicted`. Each of ``report.checks`` has its
+    own, as measured, in ``evidence``, and in ``why`` the reason why it is not proved. Earlier versions recorded none.
+    """
 
     run = serializers.UUIDField()
     status = serializers.CharField()

@@ -204,7 +204,13 @@ class Driver:
         body = report(phase, session.state, effect.reason, effect.detail) | reviews.reported(session, workspace)
         session.note(
             f.PhaseEntered(phase=phase, event=effect.event, came_from=came_from),
-            f.RunEnded(phase=phase, reason=effect.reason, report=body, report_kind=REPORT_KINDS[phase]),
+            f.RunEnded(
+                phase=phase,
+                reason=effect.reason,
+                report=body,
+                report_kind=REPORT_KINDS[phase],
+                evidence=str(body.get("evidence", "")),
+            ),
         )
         within = [ports.gatekeeper.withdraw(session.state.spec.run_id, effect.reason)]
         if phase is Phase.COMMIT:

@@ -18,6 +18,7 @@ from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine.rollback import plan as rb
 from loops.engine.state.check import CheckStatus
+from loops.engine.state.evidence import Evidence
 from loops.engine.state.remark import Remark
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import Criterion
@@ -146,7 +147,8 @@ async def _measured(
 
 
 def _refused(criterion: Criterion, why: str) -> f.Check:
-    return f.Check(criterion.text, CheckStatus.UNPROVEN, criterion.command, f"It did not run: {why}")
+    said = f"It did not run: {why}"
+    return f.Check(criterion.text, CheckStatus.UNPROVEN, criterion.command, said, evidence=Evidence.CLAIMED)
 
 
 def _ends(text: str) -> str:

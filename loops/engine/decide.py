@@ -34,12 +34,13 @@ from loops.engine.facts import DiagnosisMade, Fact
 from loops.engine.rollback import plan
 from loops.engine.run.phases import entered
 from loops.engine.state.check import CheckStatus
+from loops.engine.state.evidence import WEAK, Evidence, counted, how_many, weakest
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.remark import is_suspicious, plain
 from loops.engine.state.run import RunState
 from loops.engine.strategies import before_request, third_party
 from loops.engine.values import Json
-from loops.engine.verification.checks import judged, needs_review, not_run, passed, proved
+from loops.engine.verification.checks import judged, measured_levels, needs_review, not_run, passed, proved
 from loops.engine.verification.diagnosis import ask_for_more, diagnose, repair_budget
 from loops.engine.verification.environment_gate import check_view, environment_gate
 
@@ -121,18 +122,16 @@ def _critique(state: RunState) -> tuple[Fact, ...]:
 
 def _final_review(state: RunState) -> OpenGate:
     checks = state.checks or ()
-    proven = sum(check.status == CheckStatus.PASSED for check in checks)
-    mode = state.spec.final_review
-    reason = "the policy asks for a review of every result" if mode == "always" else _unproven(state)
-    again = (f"asked again: {state.review.why}",) if state.review.why else ()
+    proven, level = sum(check.status == CheckStatus.PASSED for check in checks), weakest(measured_levels(checks))
     suspicious = is_suspicious(state.remarks)
+    doubtful = suspicious or level is Evidence.CONTRADICTED
     shown = f"{proven} of {len(checks)} checks passed" if checks else "no automatic checks"
     return OpenGate(
         kind="final_review",
         title=f"Review result ({shown})",
-        reasons=(*again, reason, *([_SUSPICIOUS] if suspicious and reason != _SUSPICIOUS else [])),
-        risk="high" if suspicious else "medium",
-        recommended="approve" if checks and proven == len(checks) and not suspicious else "",
+        reasons=_why_reviewed(state, suspicious),
+        risk="high" if doubtful else "medium",
+        recommended="approve" if checks and proven == len(checks) and not doubtful and level not in WEAK else "",
         subject=_reviewed(state),
         view={"result": state.result, "criteria": [check_view(check) for check in checks]} | _remarked(state),
     )
@@ -147,9 +146,14 @@ def _remarked(state: RunState) -> dict[str, Json]:
     return {"remarks": plain(state.remarks)} if state.remarks else {}
 
 
-def _unproven(state: RunState) -> str:
-    if proved(state):
-        return _SUSPICIOUS
-    return (
-        "not every criterion was checked automatically" if state.spec.criteria else "the task has no automatic checks"
-    )
+def _why_reviewed(state: RunState, suspicious: bool) -> tuple[str, ...]:
+    """Why a person is to look: who asks for it, and what is lacking."""
+    always = state.spec.final_review == "always"
+    reasons = [f"asked again: {state.review.why}"] if state.review.why else []
+    reasons += ["the policy asks for a review of every result"] if always else []
+    if state.spec.criteria and not proved(state):
+        lacking = counted(level for level in measured_levels(state.checks or ()) if level is not Evidence.PROVED)
+        reasons.append(f"not every criterion is proved: {how_many(lacking)}")
+    elif not state.spec.criteria and not always:
+        reasons.append("the task has no automatic checks")
+    return (*reasons, *([_SUSPICIOUS] if suspicious else ()))

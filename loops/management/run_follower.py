@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from loops.engine.ends.reasons import EXPLANATIONS
+from loops.engine.ends.reasons import EXPLANATIONS, explained
+from loops.engine.state.evidence import how_many
 from loops.engine.text.truncation import shortened
 from loops.management.terminal import program
 from loops.models import Run
+from loops.printable.text import printable
 from loops.services import access, delivery, steering
 from loops.storage import reader
 from loops.web import notes
@@ -88,8 +90,13 @@ class RunFollower:
             self.out.write(str(error))
 
     def _why_ended(self) -> str:
-        code = self.run.end_reason
-        return f"{code}: {EXPLANATIONS.get(code, 'unknown here')}" if code else "no reason given"
+        """The code, what it means, and how many criteria have each level of evidence."""
+        code, report = self.run.end_reason, reader.report(self.run.pk) or {}
+        if not code:
+            return "no reason given"
+        found = how_many(report.get("levels") or {}, printable(str(report.get("approver") or "")))
+        why = explained(code, str(report.get("evidence", ""))) if code in EXPLANATIONS else "unknown here"
+        return f"{code}: {why}{f' Criteria: {found}.' if found else ''}"
 
     def _farewell(self) -> str:
         if not self.as_json:

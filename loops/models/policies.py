@@ -84,7 +84,7 @@ class Policy(models.Model):
 
     class FinalReview(models.TextChoices):
         ALWAYS = "always", "Always"
-        UNLESS_VERIFIED = "unless_verified", "Unless a command proved the criteria"
+        UNLESS_VERIFIED = "unless_verified", "Unless every criterion is proved"
         NEVER = "never", "Never"
 
     class ExpiryOutcome(models.TextChoices):
@@ -93,7 +93,13 @@ class Policy(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="policy")
-    final_review = models.CharField(max_length=20, choices=FinalReview, default=FinalReview.UNLESS_VERIFIED)
+    final_review = models.CharField(
+        max_length=20,
+        choices=FinalReview,
+        default=FinalReview.UNLESS_VERIFIED,
+        help_text="A command proves its criterion by a report of single tests, which pass in a clean checkout and fail "
+        "without the work. What only exits well, or is only claimed, a person is asked about.",
+    )
     gate_expiry_minutes = models.PositiveIntegerField(
         default=7 * 24 * 60,
         validators=[MinValueValidator(1)],

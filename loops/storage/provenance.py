@@ -67,7 +67,13 @@ def _record(cursor: Any, state: RunState, report: Mapping[str, Json], at: int) -
         "forked_from": lineage.line(cursor, run_id),
         "agent": to_plain(spec.agent),
         "plan_sha256": canonical.sha256({"loop": spec.loop, "nodes": [spec.goal]}),
-        "evidence": [],
+        "evidence": [
+            {"criterion": check.text, "level": check.evidence.value, "report": check.report}
+            for check in state.checks or ()
+            if check.evidence
+        ],
+        "weakest_evidence": report.get("evidence", ""),
+        "levels": report.get("levels", {}),
         "tool_invocations": [
             {"call": call, "tool": tool, "key": key, "ok": ok, "output_sha256": out, "gate": str(gate) if gate else ""}
             for call, tool, key, ok, out, gate in tools

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from loops.engine.state.evidence import WEAK
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.needs import Need, NeedKind
 from loops.engine.state.run import CallStatus, RunState
-from loops.engine.verification.checks import EVIDENCE
+from loops.engine.verification.checks import weakest_evidence
 from loops.storage.turns import waiting_at
 
 WAITING_FOR_RESOURCE = "waiting_for_resource"
@@ -62,8 +63,8 @@ FINAL = {Phase.COMMIT: "success", Phase.FAIL: "failed", Phase.HALT: "interrupted
 
 
 def final_status(state: RunState) -> str:
-    """How it ended, in D83's words; empty while it goes on (SPEC W1). Only the model's word is no success (SPEC C6)."""
-    if state.phase is Phase.COMMIT and EVIDENCE.get(state.end_reason) == "claimed":
+    """How it ended, in D83's words; empty while it goes on (SPEC W1). The model's word, or less, is no success (C6)."""
+    if state.phase is Phase.COMMIT and weakest_evidence(state, state.end_reason) in WEAK:
         return "finished"
     return "escalated" if _escalated(state) else FINAL.get(state.phase, "")
 

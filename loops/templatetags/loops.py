@@ -14,9 +14,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from loops.engine.encoding.canonical import unshortened, whole_length
+from loops.engine.state.evidence import how_many
 from loops.engine.state.lifecycle import LABELS, Phase
 from loops.engine.text.truncation import cut
-from loops.engine.verification.checks import EVIDENCE
 from loops.printable.text import printable, prose
 from loops.storage.rows import SHOWN_CHARS
 from loops.web import diffs, formatting, markdown
@@ -94,9 +94,42 @@ def usd(amount: Any, unknown: bool = False) -> str:
 def state(run: Any) -> SafeString:
     """Label of a run's state: word, icon and colour together (SPEC A2)."""
     look, drawing = formatting.STATES.get(run.status, ("idle", "circle"))
-    if EVIDENCE.get(run.end_reason) == "claimed":  # completed, and nothing proved it: no green tick
+    if run.final_status == "finished":  # completed, and nothing proved it: no green tick
         look, drawing = "idle", "circle-dashed"
     return format_html('<span class="state" data-look="{}">{}{}</span>', look, icon(drawing), formatting.state(run))
+
+
+@register.simple_tag
+def level(check: Any) -> SafeString:
+    """How well a criterion is proved: word, icon and colour together; nothing where that was not recorded."""
+    name = str(check.get("evidence") or "")
+    look, drawing, means = formatting.LEVELS.get(name, ("idle", "circle-help", "Not known to this version"))
+    shown = format_html(
+        '<span class="state" data-look="{}" title="{}">{}{}</span>', look, means, icon(drawing), printable(name)
+    )
+    return shown if name else SafeString("")
+
+
+@register.filter
+def check_look(check: Any) -> str:
+    return formatting.criterion(str(check.get("status")), str(check.get("evidence") or ""))
+
+
+@register.filter
+def mark(look: str) -> str:
+    return formatting.MARKS.get(look, "circle-stop")
+
+
+@register.filter
+def end_look(report: Any) -> str:
+    """Of the end of a run that completed."""
+    return formatting.end(str(report.get("evidence") or ""))
+
+
+@register.filter
+def levels_said(report: Any) -> str:
+    """How many criteria have each level, in words; empty where that was not recorded."""
+    return how_many(report.get("levels") or {}, printable(str(report.get("approver") or "")))
 
 
 @register.inclusion_tag("loops/_limits_bar.html")

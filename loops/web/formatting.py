@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from loops.engine.ends.reasons import EXPLANATIONS
+from loops.engine.ends.reasons import EXPLANATIONS, explained
+from loops.engine.state.evidence import WEAK, Evidence
 from loops.engine.state.limits import FIELD_OF
 from loops.engine.state.limits import LIMITS as TABLE
 from loops.engine.state.needs import STANDSTILLS
@@ -29,6 +30,20 @@ STATES: dict[str, tuple[str, str]] = {
     "interrupted": ("idle", "circle-stop"),
     "escalated": ("bad", "circle-arrow-up"),
 }
+LEVELS: dict[str, tuple[str, str, str]] = {
+    # level of evidence: (look, icon, what it means)
+    Evidence.PROVED: (
+        "good",
+        "shield",
+        "Holds in a clean checkout, by the report of its tests, and fails without the work",
+    ),
+    Evidence.ACCEPTED: ("good", "user-check", "A person says so"),
+    Evidence.SUPPORTED: ("idle", "circle-dot", "Holds in a clean checkout, but nothing shows that it could fail"),
+    Evidence.CLAIMED: ("idle", "circle-dashed", "The agent says so, or a check that the run could have influenced"),
+    Evidence.CONTRADICTED: ("bad", "triangle-alert", "Holds as well where the work is broken on purpose"),
+}
+MARKS = {"good": "circle-check", "idle": "circle-dashed", "bad": "circle-x"}
+"""Icon of a criterion, and of an end, by its look."""
 LIMITS = {name: TABLE[field].label for name, field in (*zip(TABLE, TABLE, strict=True), *FIELD_OF.items())}
 
 
@@ -36,6 +51,24 @@ def state(run: Run) -> str:
     """What a person is told of its status; of one that waits for a resource, for which."""
     needed = STANDSTILLS.get(run.waiting_kind, "") if run.status == WAITING_FOR_RESOURCE else ""
     return needed or str(run.get_status_display())
+
+
+def criterion(status: str, level: str = "") -> str:
+    """Look of a criterion: what holds looks as good as its evidence, and no better."""
+    if status == "passed":
+        return LEVELS[level][0] if level in LEVELS else "good"
+    return "idle" if status == "unproven" else "bad"
+
+
+def end(level: str) -> str:
+    """Look of the end of a run that completed, by its weakest evidence; none was recorded by earlier versions."""
+    return LEVELS[level][0] if level in WEAK else "good"
+
+
+def ended(run: Run) -> str:
+    """Why it ended, in words, and no better than it was proved."""
+    evidence = Evidence.CLAIMED if run.final_status == "finished" else ""
+    return explained(run.end_reason, evidence).rstrip(".") if run.end_reason in EXPLANATIONS else reason(run.end_reason)
 
 
 def reason(code: str) -> str:

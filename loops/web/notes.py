@@ -12,7 +12,8 @@ from typing import Any
 from loops.engine.confidence.bands import in_a_word
 from loops.engine.confidence.score import in_words
 from loops.engine.encoding import canonical
-from loops.engine.ends.reasons import EXPLANATIONS
+from loops.engine.ends.reasons import EXPLANATIONS, explained
+from loops.engine.state.evidence import Evidence, counted, how_many
 from loops.engine.state.lifecycle import LABELS as PHASES
 from loops.engine.state.lifecycle import Phase
 from loops.web import formatting, loop_detection
@@ -272,8 +273,12 @@ def _checks(body: Body) -> dict[str, Any] | None:
     if not checks:
         return _say("wait", "triangle-alert", more.capitalize()) if more else None
     bad = sum(check["status"] in ("failed", "error") for check in checks)
+    levels = [Evidence(check["evidence"]) for check in checks if check.get("evidence")]
     title = f"{bad} of {len(checks)} criteria not met" if bad else "Acceptance criteria checked"
-    title, look = (f"{title}, but {more}", "wait") if more else (title, "bad" if bad else "good")
+    title += f": {how_many(counted(levels))}" if levels and not bad else ""
+    looks = {formatting.criterion(check["status"], check.get("evidence", "")) for check in checks}
+    look = next(one for one in ("bad", "idle", "good") if one in looks)
+    title, look = (f"{title}, but {more}", "bad" if look == "bad" else "wait") if more else (title, look)
     return _say(look, "list", title, checks=checks)
 
 
@@ -350,9 +355,11 @@ def _rolled_back(body: Body) -> dict[str, Any] | None:
 def _ended(body: Body) -> dict[str, Any] | None:
     if body.get("amends"):
         return None
-    look = {"COMMIT": "good", "FAIL": "bad"}.get(body["phase"], "idle")
-    icon = {"COMMIT": "circle-check", "FAIL": "circle-x"}.get(body["phase"], "circle-stop")
-    return _say(look, icon, EXPLANATIONS.get(body["reason"], formatting.reason(body["reason"])))
+    if body["reason"] not in EXPLANATIONS:
+        return _say("idle", "circle-stop", formatting.reason(body["reason"]))
+    evidence = text_of(body.get("evidence"))
+    look = {"COMMIT": formatting.end(evidence), "FAIL": "bad"}.get(body["phase"], "")
+    return _say(look or "idle", formatting.MARKS.get(look, "circle-stop"), explained(body["reason"], evidence))
 
 
 _SAY: dict[str, Callable[[Body], dict[str, Any] | None]] = {

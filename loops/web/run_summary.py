@@ -86,7 +86,7 @@ def _doing(run: Run, latest: Step | None, is_asked: bool) -> str:
 
 def _ended(run: Run) -> str:
     """Why it ended, and what people may still say to that."""
-    why = formatting.reason(run.end_reason) if run.end_reason else "Ended"
+    why = formatting.ended(run) if run.end_reason else "Ended"
     return f"{why}; waits for a person: {open_gates.said(run)}" if run.waiting_on else why
 
 

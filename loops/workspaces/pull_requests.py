@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loops.engine.state.evidence import Evidence, how_many
 from loops.engine.text.truncation import cut, shortened
 from loops.masking import known
 from loops.models import ProvenanceRecord, Run
@@ -58,6 +59,7 @@ def of(run: Run) -> Text:
         *("## What was changed", "", *_changes(files, found.left_out), ""),
         *_result(str(report.get("result") or "")),
         *("## What proves it", "", *_proofs(report.get("checks") or ()), ""),
+        *_levels(report.get("levels") or {}, approver),
         f"Accepted by {_span(approver)}." if approver else "No person reviewed the result.",
         "",
         f"Made by the agent {_span(run.agent.name)}. Every step of the run, and its record: {patch.link(run)}",
@@ -88,9 +90,16 @@ def _proofs(checks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for check in checks[:MOST_CHECKS]:
         status = _STATUS.get(str(check.get("status")), "not known")
         command = f", by {_span(str(check['command']))}" if check.get("command") else ""
-        yield f"- {status}: {_span(str(check.get('text', '')))}{command}"
+        level = f", {check['evidence']}" if check.get("evidence") in set(Evidence) else ""
+        yield f"- {status}{level}: {_span(str(check.get('text', '')))}{command}"
+        if check.get("why"):
+            yield f"  {_span(str(check['why']))}"
     if (more := len(checks) - MOST_CHECKS) > 0:
         yield f"- and {more:,} more criteria"
+
+
+def _levels(counts: Mapping[str, int], approver: str) -> list[str]:
+    return [f"Criteria: {how_many(counts, _span(approver) if approver else '')}.", ""] if counts else []
 
 
 def _block(text: str) -> str:

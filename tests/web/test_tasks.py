@@ -126,7 +126,7 @@ def test_run_again_with_changes_brings_the_task_back(house, agent):
 def test_the_preview_says_what_will_happen_and_stores_nothing(house, agent):
     before = Task.objects.count()
     page = house.client("operator").post(reverse("task-preview"), form(house, agent, max_steps="33")).content.decode()
-    for text in ("33", "yours", "<code>execute</code>", "1 of 1 criteria are proved by a command"):
+    for text in ("33", "yours", "<code>execute</code>", "1 of 1 criteria has a command"):
         assert text in page
     assert Task.objects.count() == before
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from loops.engine.effects import End
 from loops.engine.measures import limits
+from loops.engine.state.evidence import WEAK
 from loops.engine.state.failure import Recovery
 from loops.engine.state.lifecycle import Event
 from loops.engine.state.run import RunState
@@ -282,6 +283,13 @@ END_REASONS: tuple[EndReason, ...] = (
 )
 EXPLANATIONS = {reason.code: reason.explanation for reason in END_REASONS}
 """What people read of each reason code (SPEC D1)."""
+UNPROVEN = "Finished, not proven: the checks hold, but nothing shows that they could fail without the work."
+"""The same of ``criteria_met`` where its evidence is weak."""
+
+
+def explained(code: str, evidence: str = "") -> str:
+    """Why a run ended, for people; an unknown code stands for itself."""
+    return UNPROVEN if code == "criteria_met" and evidence in WEAK else EXPLANATIONS.get(code, code)
 
 
 def due(state: RunState, when: When) -> End | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from loops.engine.context_window import budget
 from loops.engine.encoding.codec import to_plain
-from loops.engine.ends.reasons import END_REASONS, EXPLANATIONS
+from loops.engine.ends.reasons import END_REASONS, EXPLANATIONS, explained
 from loops.engine.facts import Check
 from loops.engine.measures.extensions import extensions_left
 from loops.engine.measures.limits import usage
@@ -15,7 +15,7 @@ from loops.engine.state.lifecycle import Phase
 from loops.engine.state.remark import plain
 from loops.engine.state.run import RunState
 from loops.engine.text.truncation import shortened
-from loops.engine.verification.checks import judged, not_run, weakest_evidence
+from loops.engine.verification.checks import judged, levels, not_run, weakest_evidence
 from loops.engine.verification.diagnosis import FAILED, causes_of
 
 REPORT_KINDS = {Phase.COMMIT: "AgentResult", Phase.FAIL: "FailureReport", Phase.HALT: "HaltRecord"}
@@ -50,7 +50,8 @@ def report(phase: Phase, state: RunState, reason: str, detail: str = "") -> dict
     } | ({"remarks": plain(state.remarks)} if state.remarks else {})
     if phase is Phase.COMMIT:
         level = weakest_evidence(state, reason).value
-        return common | {"result": state.result or "", "approver": state.approver, "evidence": level}
+        proof = {"evidence": level, "levels": levels(state), "explanation": explained(reason, level)}
+        return common | {"result": state.result or "", "approver": state.approver} | proof
     partial, what = _partial(state)
     common |= {
         "diagnosis": detail or _why(state, reason),

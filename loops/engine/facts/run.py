@@ -95,6 +95,8 @@ class RunEnded(Fact):
     report_kind: str
     amends: bool = False
     """The run had ended already; only its report is new, because it was rolled back since."""
+    evidence: str = ""
+    """The weakest level behind a result (ADR 0079); it stands in the report as well, which is read apart."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 
@@ -24,8 +25,21 @@ class Evidence(StrEnum):
 
 
 _ORDER = tuple(Evidence)
+WEAK = frozenset({Evidence.CONTRADICTED, Evidence.CLAIMED})
+"""Nothing but the word of the agent stands behind it, or less."""
 
 
 def weakest(found: Iterable[Evidence]) -> Evidence:
     """Of those of one run; NONE of nothing."""
     return min(found, key=_ORDER.index, default=Evidence.NONE)
+
+
+def counted(found: Iterable[Evidence]) -> dict[str, int]:
+    """How many criteria have each level."""
+    return dict(Counter(level.value for level in found))
+
+
+def how_many(counts: Mapping[str, int], approver: str = "") -> str:
+    """For people, the strongest first: "2 proved, 1 accepted by ada"."""
+    by = {Evidence.ACCEPTED: f" by {approver}" if approver else ""}
+    return ", ".join(f"{counts[level]} {level}{by.get(level, '')}" for level in reversed(_ORDER) if level in counts)

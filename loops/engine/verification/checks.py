@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from loops.engine.encoding import json_schema, strict_json
 from loops.engine.facts import Check
 from loops.engine.state.check import CheckStatus
-from loops.engine.state.evidence import Evidence, weakest
+from loops.engine.state.evidence import Evidence, counted, weakest
 from loops.engine.state.remark import is_suspicious
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import RunSpec
@@ -13,6 +15,8 @@ from loops.engine.text.truncation import shortened
 
 _FAULTS_SHOWN = 10
 _LONGEST_FAULT = 2_000
+_SCHEMA = "schema"
+NO_COMMAND = "It names no command, so nothing but the word of the agent says that it is met."
 _OTHERWISE = "Ask the agent for a smaller result, or end the run and submit the task with another schema."
 
 
@@ -24,25 +28,29 @@ def check_schema(spec: RunSpec, result: str) -> Check | None:
     try:
         document = strict_json.read(result)
     except strict_json.NotJson as error:
-        return Check(text=text, status=CheckStatus.FAILED, method="schema", detail=str(error))
+        return Check(text=text, status=CheckStatus.FAILED, method=_SCHEMA, detail=str(error))
     try:
         errors = json_schema.faults(dict(spec.output_schema), document, keep=_FAULTS_SHOWN + 1)
     except json_schema.Unjudgeable as error:
         wanted = f"The result cannot be compared with the output schema: {error}. {_OTHERWISE}"
         return Check(
-            text, CheckStatus.ERROR, method="schema", detail=str(error), obstacle="schema_unusable", wanted=wanted
+            text, CheckStatus.ERROR, method=_SCHEMA, detail=str(error), obstacle="schema_unusable", wanted=wanted
         )
     if not errors:
-        return Check(text=text, status=CheckStatus.PASSED, method="schema")
+        return Check(text=text, status=CheckStatus.PASSED, method=_SCHEMA)
     said = [shortened(f"{error.json_path}: {error.message}", _LONGEST_FAULT) for error in errors[:_FAULTS_SHOWN]]
     more = ["and there are more faults than these"] if len(errors) > _FAULTS_SHOWN else []
     detail = "\n".join([*said, *more])
-    return Check(text=text, status=CheckStatus.FAILED, method="schema", detail=detail)
+    return Check(text=text, status=CheckStatus.FAILED, method=_SCHEMA, detail=detail)
 
 
 def unproven(spec: RunSpec) -> tuple[Check, ...]:
     """Criteria that name no command: only a person (or a later level) can judge them."""
-    return tuple(Check(text=c.text, status=CheckStatus.UNPROVEN, method="none") for c in spec.criteria if not c.command)
+    return tuple(
+        Check(c.text, CheckStatus.UNPROVEN, method="none", evidence=Evidence.CLAIMED, why=NO_COMMAND)
+        for c in spec.criteria
+        if not c.command
+    )
 
 
 def passed(checks: tuple[Check, ...]) -> bool:
@@ -102,11 +110,28 @@ EVIDENCE = {"criteria_met": "proved", "accepted": "accepted", "unproven": "claim
 
 
 def weakest_evidence(state: RunState, reason: str) -> Evidence:
-    """Of a run that ends well for this reason. Where nobody looked at what is suspicious, it is only claimed."""
-    if reason != "criteria_met":
-        return Evidence(EVIDENCE.get(reason, ""))
-    found = weakest(map(evidence_of, state.checks or ()))
-    return weakest((found, Evidence.CLAIMED)) if is_suspicious(state.remarks) else found
+    """Of a run that ends well for this reason; of one without criteria, and of an earlier version, what that means."""
+    found = weakest(_levels(state)) if reason == outcome(state) else Evidence.NONE
+    return found or Evidence(EVIDENCE.get(reason, ""))
+
+
+def levels(state: RunState) -> dict[str, int]:
+    """How many criteria of a run that ends well have each level."""
+    return counted(_levels(state))
+
+
+def measured_levels(checks: Iterable[Check]) -> list[Evidence]:
+    """Of each criterion, before anybody looks. What a result looks like is none."""
+    return [evidence_of(check) for check in checks if check.method != _SCHEMA]
+
+
+def _levels(state: RunState) -> list[Evidence]:
+    """What is not proved, a person has accepted who looked. Where nobody looked at what is suspicious, and by which all
+    checks could hold, everything is only claimed."""
+    found, doubted = measured_levels(state.checks or ()), is_suspicious(state.remarks)
+    if state.reviewed:
+        return [level if level is Evidence.PROVED and not doubted else Evidence.ACCEPTED for level in found]
+    return [weakest((level, Evidence.CLAIMED)) for level in found] if doubted else found
 
 
 def needs_review(state: RunState) -> bool:

@@ -133,7 +133,7 @@ def _standing(run: Run, audiences: list[Audience]) -> dict[Audience, tuple[str, 
 def _say(run: Run, kinds: Set[str]) -> str:
     """One line for screen readers, not one a fact."""
     if "RunEnded" in kinds:
-        why = f" {formatting.reason(run.end_reason)}." if run.end_reason else ""
+        why = f" {formatting.ended(run)}." if run.end_reason else ""
         return f"The run ended: {run.get_status_display()}.{why}"
     if "GateOpened" in kinds:
         asked = open_gates.said(run) if run.waiting_on else "a decision"
