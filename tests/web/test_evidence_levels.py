@@ -10,18 +10,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
-from django.urls import reverse
-from playwright.sync_api import expect
 
-from loops.engine import facts as f
-from loops.engine.state.check import Check, CheckStatus
-from loops.engine.state.evidence import Evidence
-from loops.engine.state.lifecycle import Phase
-from loops.models import Run
-from tests import factories as make
 from tests.integration.gates.builders import World, make_world
-from tests.web import story
-from tests.web.test_pages import text_of
 from tests.web.test_remarks import ROWS
 from tests.web.test_viewed_files import browser, result
 
@@ -41,7 +31,9 @@ def world(db: Any) -> World:
 
 
 def pill(level: str) -> re.Pattern[str]:
-    return re.compile(rf'<span class="state" data-look="{LOOKS[level]}" title="[^"]+"><svg[^>]*>.*?</svg>{level}</span>')
+    return re.compile(
+        rf'<span class="state" data-look="{LOOKS[level]}" title="[^"]+"><svg[^>]*>.*?</svg>{level}</span>'
+    )
 
 
 # --- the card of a final review ---------------------------------------------------------------------------------------
