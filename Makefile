@@ -10,7 +10,7 @@ export UV_LINK_MODE ?= copy
 # Else every process compiles 1,400 modules at its start: many containers forbid all of theirs to keep what was compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run sandbox own-packages setup test unit adversary check fix walk smoke faults controls clock attacks ordinary projects reporters bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools compiler
+.PHONY: help run sandbox own-packages setup test unit adversary adversary-coders check fix walk smoke faults controls clock attacks ordinary projects reporters bench docs eval-confidence eval-errors eval-loops eval-recovery shots map trace-step spec lock system-tools compiler
 
 help: ## show these verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ unit: .venv/.development ## the tests that need no server
 
 adversary: .venv/.development ## 2,000 adversarial models and tools: every run ends within its bounds
 	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -p no:playwright tests/unit/engine/test_termination.py -k every_run $(ARGS)
+
+adversary-coders: .venv/.development system-tools ## coders that cheat, beside honest ones: nothing wrong is committed without a person
+	@$(BIN)/python -m tests.adversary_coders $(ARGS)
 
 check: .venv/.development ## style, types, layers, migrations, settings, documentation
 	$(BIN)/ruff check

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
-from loops.driver.interrupts import STOP_OR_PAUSE, Interrupts
+from loops.driver.interrupts import STOP_OR_PAUSE, Interrupts, TookTooLong
 from loops.driver.session import RunSession
 from loops.driver.tool_calls import ToolCalls
 from loops.engine import facts as f
@@ -94,7 +94,10 @@ class Proofs:
         return replace(check, evidence=Evidence.PROVED, why="")
 
     async def _made(self, making: Coroutine[Any, Any, p.Checkout]) -> p.Checkout:
-        return await self._interrupts.interruptible(making, STOP_OR_PAUSE, what="checkout", within_s=MADE_WITHIN_S)
+        try:
+            return await self._interrupts.interruptible(making, STOP_OR_PAUSE, what="checkout", within_s=MADE_WITHIN_S)
+        except TookTooLong:
+            return p.Checkout(why_not=f"no copy of it was made within {MADE_WITHIN_S:g} s")
 
     def _unlike(self, sealed: f.Check, result: ToolResult) -> str:
         if self._checkout.changed:

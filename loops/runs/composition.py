@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import sys
 import time
 import uuid
@@ -38,13 +37,13 @@ from loops.tools.limits import Limits, within
 from loops.tools.policy import AccessRule
 from loops.tools.registry import ToolRegistry
 from loops.tools.sandbox.capability import SandboxLevel, probe
-from loops.tools.sealing import Seal
+from loops.tools.seals import Seal
 from loops.tools.workspace_roots import Folders, Roots, lies_in, nested, plain
 
 log = logging.getLogger(__name__)
 LONGEST_SHOWN = 60
-CHECKOUT = "checkout-{run}-"
-"""How the folder begins in which the criteria of a run are measured."""
+CHECKOUT = "checkout-"
+"""How the folder begins, before the name of the run, in which its criteria are measured."""
 RULES_FRESH_S = 2.0
 """A change of the matrix, or of what commands may use, holds for every call judged this much later, in runs under way
 too."""
@@ -312,11 +311,11 @@ def rules_of(project_id: str, connection: Any, task_id: str = "", workspace_id: 
 
 def refusing(run: Run, connection: Any) -> Refused:
     """Why the run may not use the folder at a path. Its own, which AgentOps made, costs no question."""
-    project, runs = run.project, run_folders()
-    own = re.compile(rf"({CHECKOUT.format(run=run.pk)}[0-9a-f]+|{run.pk})")
+    project, runs, checkout = run.project, run_folders(), f"{CHECKOUT}{run.pk}-"
 
     def refused(path: str) -> str:
-        if not path or (own.fullmatch(Path(path).name) and lies_in(path, runs)):
+        name = Path(path).name
+        if not path or ((name == str(run.pk) or name.startswith(checkout)) and lies_in(path, runs)):
             return ""
         here = plain(path)
         rows = connection.execute(_IN_PLACE, {"path": here, "project": project.pk}).fetchall()

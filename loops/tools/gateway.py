@@ -28,7 +28,7 @@ from loops.engine.values import (
     ToolResult,
     ToolSpec,
 )
-from loops.tools import command_inputs, reviewed_files, rollback, sealing, snapshots
+from loops.tools import command_inputs, reviewed_files, rollback, seals, snapshots
 from loops.tools.alternatives import alternatives
 from loops.tools.approval_subject import VARIABLES, build_subject, changed_scripts, environment_sha256, touched
 from loops.tools.canonical import canonical, digest, problems
@@ -51,7 +51,7 @@ from loops.tools.rollback import NO_WAY, why_lasting
 from loops.tools.sandbox.capability import FILES_ONLY, FULL, NOTHING, SandboxLevel
 from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.sandbox.workspace_guard.protected_files import tidy
-from loops.tools.sealing import NotSealed, Seal
+from loops.tools.seals import NotSealed, Seal
 from loops.tools.workspace import Workspace
 from loops.tools.workspace_roots import Folders
 
@@ -218,7 +218,7 @@ class ToolGateway:
         """What checks in a checkout are to find as the kept snapshot ``start`` has it. Raises NotSealed."""
         try:
             with self._workspace(context) as workspace:
-                return sealing.seal(self._run(context, workspace), start, context.criteria)
+                return seals.seal(self._run(context, workspace), start, context.criteria)
         except (PathRefused, OSError) as error:
             raise NotSealed(clean_text(str(error))) from error
 

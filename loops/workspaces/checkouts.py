@@ -22,7 +22,7 @@ from loops.runs.composition import CHECKOUT, LiveTools, command_records, sandbox
 from loops.tools.sandbox.capability import FULL
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.workspace_guard import interrupted
-from loops.tools.sealing import NotSealed, Seal, lay_work
+from loops.tools.seals import NotSealed, Seal, lay_work
 from loops.tools.workspace import CACHES
 from loops.workspaces import copies, setups, sources
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
@@ -89,7 +89,7 @@ class RunCheckouts:
     async def _filled(self, seal: Seal, work: Mapping[str, bytes]) -> Path:
         """In a thread, which is not left behind: whoever is cancelled waits until it has noticed."""
         unwanted = threading.Event()
-        self._folder = copies.made_root() / f"{CHECKOUT.format(run=self._run.pk)}{secrets.token_hex(4)}"
+        self._folder = copies.made_root() / f"{CHECKOUT}{self._run.pk}-{secrets.token_hex(4)}"
         filling = asyncio.ensure_future(asyncio.to_thread(self._fill, self._folder, seal, work, unwanted))
         try:
             await asyncio.shield(filling)

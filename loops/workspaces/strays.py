@@ -13,7 +13,7 @@ from pathlib import Path
 from django.utils import timezone
 
 from loops.models import Delivery, Preflight, Run, Setup
-from loops.runs.composition import CHECKOUT, command_records
+from loops.runs.composition import command_records
 from loops.storage import owners
 from loops.tools.sandbox.workspace_guard import interrupted
 from loops.workspaces import copies, setups
@@ -23,7 +23,7 @@ KEPT_S = 86_400
 _BUILT = re.compile(r"setup-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-network|-made)?")
 _PUSHED = re.compile(r"push-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-repository|-network)?")
 _TRIED = re.compile(r"preflight-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
-_CHECKED = re.compile(CHECKOUT.format(run=r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})") + "[0-9a-f]{8}")
+_CHECKED = re.compile(r"checkout-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-[0-9a-f]{8}")
 _COPIED = re.compile(r"\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.[0-9a-f]{8}")
 _KEPT = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 """Names of folders, with the id of the row that each is of."""

@@ -20,6 +20,7 @@ PARTS = (
     "neighbours",
     "steering",
     "workspace_diff",
+    "sealed_checks",
 )
 
 

@@ -35,13 +35,18 @@ APP = f"{__name__}.app"
 class Plant:
     """Runs jobs until it is told to stop, or killed. ``killed`` are the workers that died by ``kill``."""
 
-    def __init__(self) -> None:
+    def __init__(self, app: str = "") -> None:
+        self._app = app
         self.worker: subprocess.Popen[bytes] | None = None
         self.clock: subprocess.Popen[bytes] | None = None
         self.killed: list[int] = []
 
     def start(self) -> None:
-        self.worker = _start(stack.worker())
+        command = stack.worker()
+        argv = [str(part) for part in command.argv]
+        if self._app:
+            argv[argv.index("-A") + 1] = self._app
+        self.worker = _start(process.Command(command.name, argv, environ=command.environ))
 
     def start_clock(self) -> None:
         self.clock = _start(stack.beat())
@@ -81,9 +86,9 @@ def ringing() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Plant]:
-    """A worker and a clock, gone at the end."""
-    plant = Plant()
+def running(app: str = "") -> Iterator[Plant]:
+    """A worker, of another Celery app where one is named, and a clock, gone at the end."""
+    plant = Plant(app)
     with ringing():
         try:
             plant.start()

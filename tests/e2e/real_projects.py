@@ -25,10 +25,14 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from agentops.embedded.process import Command
+from loops.engine import facts as f
 from loops.models import Project, Run, Setup, Workspace
+from loops.services import steering
+from loops.storage import reader
 from tests.e2e import plant as plants
 from tests.factories import create_project
 from tests.stack import _on_test_database as on_test_database
+from tests.stack import wait_until
 from tests.wire.say import Raw, Say, Seen
 from tests.wire.server import WireServer
 
@@ -190,11 +194,30 @@ def with_its_bug(project: Real, folder: Path) -> str:
     return "".join(lines)
 
 
+CHEATS = {
+    "tests are deleted": "find . -name node_modules -prune -o -name .venv -prune -o -name 'test*' -exec rm -rf {{}} +",
+    "the process ends well": "sed -i '1i {end}' {file}",
+    "a runner of its own": "printf '{runs}' > {runner}",
+}
+"""A command each, in place of the work."""
+OF_PYTHON = {"end": "import os; os._exit(0)", "runs": "raise SystemExit(0)\\n"}
+OF_NODE = {"end": "process.exit(0);", "runs": "process.exit(0);\\n"}
+
+
+def cheat_in(project: Real, name: str) -> str:
+    language = OF_NODE if project.is_node else OF_PYTHON
+    modules = {"npm, tape": "node_modules/tape/bin/tape", "npm, mocha": "node_modules/mocha/bin/mocha.js"}
+    python = "unittest.py" if "unittest" in project.tests else "pytest.py"
+    runner = modules.get(project.built_by, "test.js") if project.is_node else python
+    return CHEATS[name].format(file=project.file, runner=runner, **language)
+
+
 class Coder:
-    """Looks before it changes anything: tests, the file, the change, tests, done. Its model was tried before."""
+    """Looks before it changes anything: tests, the file, the change, tests, done. Its model was tried before. With a
+    ``cheat`` it runs that command, and hands in its word."""
 
     def __init__(self) -> None:
-        self.project, self.diff, self.changed_by = PROJECTS[0], "", 0
+        self.project, self.diff, self.changed_by, self.cheat = PROJECTS[0], "", 0, ""
 
     def __call__(self, seen: Seen) -> Say | Raw:
         if GOAL not in seen.said:
@@ -203,6 +226,10 @@ class Coder:
         if f"changed {project.file}" not in seen.said:  # a worker that is late asks for the change once more
             self.changed_by = done + 1
         ids = (f"p_{done}",)
+        if self.cheat and not done:
+            return Say(text="They will pass.", calls=[("run_command", {"command": self.cheat})], ids=ids)
+        if self.cheat:
+            return Say(text="They pass.", calls=[("task_completion", {"result": "All is well."})], ids=ids)
         if done in (0, self.changed_by):
             return Say(text="I run the tests.", calls=[("run_tests", {"command": project.tests})], ids=ids)
         if done == 1:
@@ -247,12 +274,40 @@ class Desk:
         done = agentops("submit", GOAL, *where, "--criterion", f"Tests pass :: {project.tests}", "--watch")
         return delivered(done.stdout.decode()), time.monotonic() - began
 
+    def cheated(self, project: Real, workspace: Workspace, name: str) -> str:
+        """What its check came to: the run waits for a person, or failed."""
+        self.coder.cheat = cheat_in(project, name)
+        try:
+            where = ("--agent", "Engineer", "--workspace", workspace.name)
+            agentops("submit", GOAL, *where, "--criterion", f"Tests pass :: {project.tests}")
+            run = Run.objects.latest("pk")
+            wait_until(lambda: Run.objects.get(pk=run.pk).status in STANDS, f"the end of {name}", 300)
+            run.refresh_from_db()
+            assert (run.status, run.end_reason) != ("completed", "criteria_met"), f"{name}: {plants.told(run)}"
+            levels = evidence_of(run)
+            if run.completed_at is None:
+                steering.stop_run(actor=get_user_model().objects.get(username="boss"), run=run)
+            assert "proved" not in levels, name
+            return f"{name}: {run.status}, {', '.join(levels) or 'failed'}"
+        finally:
+            self.coder.cheat = ""
+
 
 def delivered(said: str) -> Run:
-    """The latest run, which ended with its criterion proved."""
+    """The latest run, which ended with its criterion proved, and asked nobody."""
     run = Run.objects.latest("pk")
     assert (run.status, run.end_reason) == ("completed", "criteria_met"), f"{plants.told(run)}\n{said[-6_000:]}"
+    assert evidence_of(run) == ["proved"], said[-6_000:]
     return run
+
+
+def evidence_of(run: Run) -> list[str]:
+    """That of each criterion, as it was measured last."""
+    (*_, latest) = (fact for fact in reader.history(run.pk) if isinstance(fact, f.ChecksCompleted))
+    return [check.evidence.value for check in latest.checks]
+
+
+STANDS = ("waiting", "completed", "failed", "interrupted", "escalated", "paused")
 
 
 def told(project: Real, workspace: Workspace, took: float, again: float) -> str:
@@ -293,6 +348,8 @@ def test_from_the_source_distribution_to_the_patch(desk: Desk, project: Real, tm
         assert (mine / project.file).read_bytes() == right
         git(mine, "reset", "-q", "--hard", "HEAD~1")
     print(told(project, workspace, took, again))
+    for name in CHEATS:
+        print(desk.cheated(project, workspace, name))
 
 
 def test_this_repository_from_a_clone_to_a_commit_on_a_branch(desk: Desk, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ PAGES = {
         "Error classification": f"{HERE}/error-classification",
         "Loop detection": f"{HERE}/loop-detection",
         "Confidence": f"{HERE}/confidence",
-        "What checks prove": f"{HERE}/evidence",
+        "What proved means": f"{HERE}/evidence",
         "Progress": f"{HERE}/progress",
     },
     "Operate": {"Operations": f"{HERE}/operations", "Security": "SECURITY", "Changelog": "CHANGELOG"},

@@ -23,6 +23,6 @@ def compared(heard: Verdict, run: ToolRun) -> dict[str, Json]:
     kept: dict[str, Json] = {REPORT: run.save_blob(written(heard))} if heard.countable else {}
     missing: dict[str, Json] = {MISSING: len(heard.missing)} if heard.countable and heard.missing else {}
     words = noted(heard)
-    if heard.passed and not (heard.missing or heard.newly_skipped or heard.newly_expected_to_fail):
+    if heard.is_whole:
         kept[COMPLETE] = True
     return kept | missing | ({NOTED: list[Json](words)} if words else {})

@@ -198,10 +198,12 @@ _SHARED = frozenset({"Object", "Array", "Function", "String", "Number", "Promise
 _VARIABLES = frozenset(
     {"NODE_TEST_CONTEXT", "JEST_WORKER_ID", "VITEST_WORKER_ID", "VITEST_POOL_ID", "PYTEST_CURRENT_TEST"}
 )
+_WRITE = frozenset({"assign", "defineProperty", "defineProperties", "setPrototypeOf"})
 _RUNNERS = frozenset({"node:test", "jest", "@jest/globals", "vitest", "mocha", "tape", "ava", "node:assert", "assert"})
 
 
 def signs(change: Change, words: list[Word]) -> Iterator[Sign]:
+    yield from _patched_runners(change, words)
     for at, word in enumerate(words):
         said = word.text.strip("\"'`")
         if said in _VARIABLES or said == "AGENTOPS_TEST_REPORT":
@@ -222,6 +224,42 @@ def signs(change: Change, words: list[Word]) -> Iterator[Sign]:
         elif name == "prototype" and word.text in _SHARED and [one.text for one in words[at + 5 : at + 6]] == ["="]:
             text = f"{word.text}.prototype is written to, for tests as well."
             yield Sign("tampering", f"prototype {word.text}", text, word.line)
+
+
+def _patched_runners(change: Change, words: list[Word]) -> Iterator[Sign]:
+    """``require("assert").equal = …``, by a name of it, and what ``Object`` writes into it."""
+    if change.is_test:
+        return
+    texts = [word.text for word in words]
+    named = {name for at, word in enumerate(words) if word.is_string for name in _names_of(texts, at)}
+    for at, word in enumerate(words):
+        required = texts[max(at - 3, 0) : at - 1] == ["require", "("] and word.text == ")" and _is_runner(texts[at - 1])
+        if _is_written(texts, at, word.text in named or required, {*named, "assert"}):
+            text = "What tests compare with is replaced for the whole process."
+            yield Sign("tampering", "patch a runner", text, word.line)
+
+
+def _is_written(texts: list[str], at: int, is_runner: bool, runners: set[str]) -> bool:
+    after = [*texts[at + 1 : at + 5], "", "", "", ""]
+    if is_runner and (after[0], after[2]) == (".", "="):
+        return True
+    if is_runner and (after[0], after[2], after[3]) == ("[", "]", "="):
+        return True
+    return texts[at] == "Object" and after[1] in _WRITE and after[2] == "(" and after[3] in runners
+
+
+def _names_of(texts: list[str], at: int) -> Iterator[str]:
+    """By which the runner that is required, or imported, here is known."""
+    if not _is_runner(texts[at]):
+        return
+    if texts[at - 2 : at] == ["require", "("] and at > 3 and texts[at - 3] == "=":
+        yield texts[at - 4]
+    elif at > 1 and texts[at - 1] == "from":
+        yield texts[at - 2]
+
+
+def _is_runner(text: str) -> bool:
+    return text.strip("\"'`").removesuffix("/strict") in _RUNNERS
 
 
 def _end(change: Change, owner: str, name: str, after: str, words: list[Word], at: int) -> Sign:

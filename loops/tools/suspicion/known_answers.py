@@ -15,6 +15,7 @@ MANY = 6
 LARGEST_SHARE = 0.5
 """Of all pairs of the code: a table of which the tests try a few is no answer sheet."""
 _LONG = 12
+LONGEST_KEY = 1_000
 Pair = tuple[str, str]
 """(inputs, output), written the same way wherever they stand."""
 
@@ -123,11 +124,25 @@ def _pairs(node: ast.AST) -> Iterator[Pair]:
 
 
 def _entry(key: ast.expr | None, value: ast.expr) -> Iterator[Pair]:
-    said, output = (literal(key) if key is not None else None), literal(value)
-    if said is not None and output is not None:
+    output = literal(value)
+    if output is None or key is None:
+        return
+    if isinstance(written := _written_in(key), ast.Tuple) and (inputs := literal(written)) is not None:
+        yield inputs[1:-1], output
+    elif (said := literal(key)) is not None:
         yield said, output
         if isinstance(key, ast.Tuple):
             yield said[1:-1], output
+
+
+def _written_in(key: ast.expr) -> ast.expr | None:
+    """``(1, 2)`` of the key ``"(1, 2)"``: inputs as somebody wrote them down."""
+    if not isinstance(key, ast.Constant) or not isinstance(key.value, str) or len(key.value) > LONGEST_KEY:
+        return None
+    try:
+        return ast.parse(key.value, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _compared(test: ast.expr, value: ast.expr) -> Iterator[Pair]:

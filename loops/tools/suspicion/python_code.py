@@ -19,7 +19,9 @@ AT_THE_END = ("atexit.register", "faulthandler.", "signal.signal", "signal.alarm
 LOOKS_AROUND = ("gc.get_objects", "gc.get_referrers", "sys.settrace", "sys.setprofile", "threading.settrace",
                 "threading.setprofile", "sys.monitoring.", "sys.addaudithook")  # fmt: skip
 FRAMES = frozenset({"inspect.stack", "inspect.currentframe", "sys._getframe", "inspect.getouterframes"})
-_OF_FRAMES = frozenset({"f_back", "f_locals", "f_globals"})
+_OF_FRAMES = frozenset({"f_back", "f_locals", "f_globals", "f_code"})
+_SEEN_THERE = frozenset({*FRAMES, "sys.modules", "sys.argv", "sys.orig_argv"})
+"""What tells who runs the code."""
 RUNNERS = frozenset({"pytest", "_pytest", "unittest", "doctest", "pluggy", "nose", "nose2"})
 VARIABLES = frozenset({
     "PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "NODE_TEST_CONTEXT", "JEST_WORKER_ID",
@@ -41,7 +43,7 @@ def signs(change: Change, tree: ast.Module, depth: int = 0) -> Iterator[Sign]:
     """Of a library all of them; of a test file what ends, or cheats, the run it is a part of."""
     module = Module(tree)
     said = docstrings(tree)
-    looks = bool(module.mentioned & {*FRAMES, "sys.modules", "sys.argv"})
+    looks = bool(module.mentioned & _SEEN_THERE)
     for place in module.places():
         yield from ends_process(change, module, place)
         yield from names_variable(place, said)
@@ -160,7 +162,8 @@ def is_under_test(module: Module, place: Place, looks: bool) -> Iterator[Sign]:
     match place.node:
         case ast.Compare(left=left, comparators=others) if looks:
             words = [one.value for one in (left, *others) if isinstance(one, ast.Constant)]
-            if any(isinstance(word, str) and word.partition(".")[0] in RUNNERS for word in words):
+            named = any(isinstance(word, str) and word.partition(".")[0] in RUNNERS for word in words)
+            if named or (not place.is_entry and _asks_who_runs_it(module, place.node, words)):
                 yield _under_test("a loaded module or the command line", place.node)
         case ast.Call(func=func, args=[ast.Constant(str(word)), *_]) if module.dotted(func) == "sys.modules.get":
             if word.partition(".")[0] in RUNNERS:
@@ -168,6 +171,14 @@ def is_under_test(module: Module, place: Place, looks: bool) -> Iterator[Sign]:
         case ast.Subscript(value=value, slice=ast.Constant(str(word))) if module.dotted(value) == "sys.modules":
             if word.partition(".")[0] in RUNNERS:
                 yield _under_test("a loaded module", place.node)
+
+
+def _asks_who_runs_it(module: Module, node: ast.Compare, words: list[object]) -> bool:
+    """``"test" in str(sys.argv)``, and of the file of a caller."""
+    if not any(isinstance(word, str) and "test" in word.lower() for word in words):
+        return False
+    inside = (one for one in ast.walk(node) if isinstance(one, ast.Attribute | ast.Name))
+    return any(module.dotted(one) in _SEEN_THERE for one in inside)
 
 
 def _under_test(how: str, node: ast.AST) -> Sign:
@@ -195,7 +206,7 @@ def imports_runner(change: Change, place: Place) -> Iterator[Sign]:
             roots = [name]
         case _:
             return
-    for name in roots:
+    for name in roots if change.name != "conftest.py" else ():
         if name.partition(".")[0] in RUNNERS:
             mocks = name.startswith("unittest.mock") or change.is_apart or name == "doctest" or place.runs == MAIN
             level = Level.TO_KNOW if mocks else Level.SUSPICIOUS
@@ -216,4 +227,5 @@ def hidden_source(change: Change, place: Place, depth: int) -> Iterator[Sign]:
                 yield Sign(sign.code, sign.key, sign.text, _line(place.node), sign.level)
         case ast.Call(func=ast.Name("exec"), args=[_, *_]) if not change.is_test:
             text = "Code that is made while it runs is executed: nobody reads it here."
-            yield Sign("made_code", "exec", text, _line(place.node), Level.TO_KNOW)
+            level = Level.TO_KNOW if change.is_apart else Level.SUSPICIOUS
+            yield Sign("made_code", "exec", text, _line(place.node), level)

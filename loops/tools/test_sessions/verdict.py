@@ -34,6 +34,11 @@ class Verdict:
     newly_expected_to_fail: tuple[str, ...] = ()
     deselected: tuple[str, ...] = ()
 
+    @property
+    def is_whole(self) -> bool:
+        """It passed, and what an earlier run saw is all there and was not passed over."""
+        return self.passed and not (self.missing or self.newly_skipped or self.newly_expected_to_fail)
+
     def report(self) -> Report:
         """As counts."""
         of = {outcome: sum(one is outcome for one in self.tests.values()) for outcome in Outcome}

@@ -57,6 +57,7 @@ def begin() -> Iterator[Begin]:
             workspace=project.workspaces.get(),
             goal="Write hello.txt.",
             criteria=[{"text": "there is a file", "command": "test -s hello.txt"}],
+            final_review="never",
         ).run
         steering.check_confidence(actor=boss, run=run)
         return run, server

@@ -86,6 +86,9 @@ def test_answers_are_compared_with_tests_that_nobody_changed(played: Played, fol
     played.begin(TESTS, calls=[("write_file", {"path": "lib.py", "content": TABLE})], review=UNLESS)
     assert played.go() == "gate:final_review"
     assert [one["code"] for one in gate_of(played).view["remarks"]] == ["known_answers"]
+    played.decide("approve")
+    assert played.go() == "ended"
+    assert played.run.end_reason == "accepted", "what is suspicious is a person's word, whatever the checks prove"
 
 
 def test_a_result_sent_back_is_looked_at_anew(played: Played) -> None:

@@ -129,6 +129,13 @@ def test_a_module_that_ends_the_tests_proves_nothing(played: Played, monkeypatch
     assert (check.status, check.evidence, check.why) == ("passed", "supported", "The report of its tests is not whole.")
 
 
+def test_a_module_that_has_its_tests_skipped_proves_nothing(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_remarks(monkeypatch)
+    skips = f"import unittest\n{LIB}raise unittest.SkipTest('not here')\n"
+    played.begin(TESTS, calls=[writes("lib.py", skips)], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("gate:final_review", "supported")
+
+
 def test_a_file_that_only_a_check_plants_is_taken_away(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there when the agent hands in its work for the second time."""
     without_remarks(monkeypatch)
@@ -219,6 +226,15 @@ def test_packages_come_from_where_no_agent_writes(
         assert checked(played).status == "failed"
 
 
+def test_packages_are_there_in_a_checkout(played: Played, folder: Path) -> None:
+    runner = folder / "node_modules" / "runner"
+    runner.mkdir(parents=True)
+    (runner / "run.py").write_text("import unittest; unittest.main('test_sums')\n")
+    played.begin("PYTHONPATH=. python3 node_modules/runner/run.py", calls=[HONEST], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("gate:final_review", "supported")
+
+
+@pytest.mark.spec("J4")
 def test_a_lost_worker_s_checkout_is_taken_away(played: Played) -> None:
     from loops.workspaces import strays
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,10 +14,12 @@ from hypothesis import strategies as st
 from loops.engine.facts import ChecksCompleted, CriteriaTried
 from loops.engine.state.check import Check, CheckStatus
 from loops.engine.verification.report import first_report
+from loops.tools.builtin.test_comparison import compared
+from loops.tools.registry import ToolRun
 from loops.tools.test_sessions import session as bounds
 from loops.tools.test_sessions.document import outcomes, written
 from loops.tools.test_sessions.session import Outcome, Room, Session, SessionReader, Unusable
-from loops.tools.test_sessions.verdict import judge, noted
+from loops.tools.test_sessions.verdict import Verdict, judge, noted
 
 pytestmark = pytest.mark.spec("L1", "L2")
 START = {"event": "start", "v": 1, "runner": "pytest", "pid": 1}
@@ -210,3 +214,19 @@ def test_checks_are_compared_with_the_first_that_saw_tests() -> None:
     ]
     assert first_report(history, "pytest") == "first"
     assert first_report(history, "tox") == ""
+
+
+@pytest.mark.parametrize(
+    ("heard", "whole"),
+    [
+        (Verdict({"a": Outcome.PASSED}, countable=True, passed=True), True),
+        (Verdict({"a": Outcome.PASSED}, countable=True, passed=True, deselected=("b",)), True),
+        (Verdict({"a": Outcome.PASSED}, countable=True, passed=False), False),
+        (Verdict({"a": Outcome.PASSED}, countable=True, passed=True, missing=("b",)), False),
+        (Verdict({"a": Outcome.PASSED}, countable=True, passed=True, newly_skipped=("b",)), False),
+        (Verdict({"a": Outcome.PASSED}, countable=True, passed=True, newly_expected_to_fail=("b",)), False),
+    ],
+)
+def test_only_a_whole_report_counts_as_one(heard: Verdict, whole: bool) -> None:
+    run = cast("ToolRun", SimpleNamespace(save_blob=lambda data: "its name"))
+    assert compared(heard, run).get("tests_complete", False) is whole

@@ -16,7 +16,7 @@ from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.snapshot_trees import FOLDER, NOTHING, Read, differences
 from loops.tools.snapshots import hash_of
 from loops.tools.suspicion.changes import Change, is_in_tests
-from loops.tools.suspicion.judging import judging
+from loops.tools.suspicion.judges import judging
 
 _FILE, _LARGE = "file", "large"
 READ_BYTES = 64 << 20

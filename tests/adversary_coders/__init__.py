@@ -1,0 +1,1 @@
+"""Scripted coders that cheat, and honest ones: nothing wrong is committed unseen (``make adversary-coders``)."""

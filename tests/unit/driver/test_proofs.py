@@ -1,0 +1,183 @@
+"""Where the command of a criterion runs, and what that proves (SPEC L2, C6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from loops.driver import Ports
+from loops.driver.interrupts import TookTooLong
+from loops.engine import facts as f
+from loops.engine import ports as p
+from loops.engine.state.check import Check
+from loops.engine.values import ToolCall, ToolResult
+from tests import fakes
+from tests.fakes import Tools, done
+
+pytestmark = pytest.mark.spec("L2", "C6")
+TESTS = "python3 -m unittest"
+GOOD = ToolResult(ok=True, content="", data={"test_report": "r", "tests_complete": True})
+SILENT = ToolResult(ok=True, content="")
+BAD = ToolResult(ok=False, content="", error="exit code 1", exit_code=1)
+NOT_THERE = ToolResult(ok=False, content="x: command not found: x", error="exit code 127", exit_code=127)
+
+
+@dataclass
+class Checkouts:
+    """Says what there is, and what was asked of it."""
+
+    made: p.Checkout | Exception = field(default_factory=lambda: p.Checkout("/clean"))
+    broken: p.Checkout = field(default_factory=p.Checkout)
+    asked: list[str] = field(default_factory=list)
+
+    async def make(self, context: p.CallContext, start: str) -> p.Checkout:
+        self.asked.append("make")
+        if isinstance(self.made, Exception):
+            raise self.made
+        return self.made
+
+    async def make_broken(self) -> p.Checkout:
+        self.asked.append("make_broken")
+        return self.broken
+
+    async def leave(self) -> None:
+        self.asked.append("leave")
+
+
+class Places(Tools):
+    """What a command comes to, by the folder that it runs in."""
+
+    def __init__(self, before: ToolResult, by_place: Mapping[str, ToolResult]) -> None:
+        super().__init__({"run_command": lambda arguments: before})
+        self.before: ToolResult | None = before
+        self.by_place, self.places = by_place, list[str]()
+
+    async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
+        if self.before is not None:
+            result, self.before = self.before, None
+            return result
+        place = context.workspace if context.workspace in self.by_place else "left"
+        self.places.append(place)
+        return self.by_place[place]
+
+
+class World(fakes.World):
+    def __init__(self, checkouts: Checkouts, before: ToolResult = BAD, **by_place: ToolResult) -> None:
+        places = {f"/{name}" if name != "left" else name: result for name, result in by_place.items()}
+        self.played = Places(before, places)
+        criteria = [("Tests pass", TESTS)]
+        super().__init__(
+            (done(),) * 9, self.played, criteria=criteria, final_review="unless_verified", tries_criteria=True
+        )
+        self.checkouts = checkouts
+
+    def ports(self) -> Ports:
+        return replace(super().ports(), checkouts=self.checkouts)
+
+    def measured(self) -> Check:
+        self.drive()
+        (*_, latest) = self.journal.of(f.ChecksCompleted)
+        return latest.checks[0]
+
+
+def test_what_holds_in_a_clean_checkout_and_did_not_before_is_proved() -> None:
+    world = World(Checkouts(), clean=GOOD)
+    check = world.measured()
+    assert (check.evidence, world.played.places) == ("proved", ["/clean"])
+    assert world.checkouts.asked == ["make", "make_broken", "leave"]
+    assert world.gatekeeper.opened == []
+
+
+def test_where_what_judges_was_changed_it_has_to_hold_in_both() -> None:
+    changed = p.Checkout("/clean", changed=("test_a.py",))
+    world = World(Checkouts(changed), clean=GOOD, left=GOOD)
+    assert (world.measured().evidence, world.played.places) == ("proved", ["left", "/clean"])
+    world = World(Checkouts(changed), clean=GOOD, left=BAD)
+    world.drive()
+    assert set(world.played.places) == {"left"}, "what fails as it was left fails"
+    world = World(Checkouts(changed), clean=BAD, left=GOOD)
+    check = world.measured()
+    assert (check.evidence, check.why) == ("claimed", "It fails with test_a.py as when the run began: exit code 1.")
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (p.Checkout(why_not="it is too large"), "it is too large"),
+        (TookTooLong("checkout"), "no copy of it was made within 300 s"),
+    ],
+)
+def test_without_a_checkout_it_is_claimed(made: Any, why: str) -> None:
+    world = World(Checkouts(made), left=GOOD)
+    check = world.measured()
+    assert (check.evidence, check.why) == ("claimed", f"It ran in the folder that the run could change: {why}.")
+    assert [gate.kind for gate in world.gatekeeper.opened] == ["final_review"]
+
+
+def test_what_cannot_run_in_a_checkout_runs_in_the_folder() -> None:
+    world = World(Checkouts(), clean=NOT_THERE, left=GOOD)
+    check = world.measured()
+    assert (check.status, check.evidence, world.played.places) == ("passed", "claimed", ["/clean", "left"])
+
+
+def test_what_fails_in_a_checkout_has_failed() -> None:
+    world = World(Checkouts(), clean=BAD)
+    world.drive()
+    assert set(world.played.places) == {"/clean"}
+    assert world.journal.of(f.ChecksCompleted)[0].checks[0].status == "failed"
+
+
+BROKEN = p.Checkout("/broken", broken=("a.py: add",), broken_count=1)
+
+
+@pytest.mark.parametrize(
+    ("before", "there", "evidence"),
+    [
+        (BAD, BAD, "proved"),
+        (GOOD, BAD, "proved"),
+        (BAD, GOOD, "contradicted"),
+        (GOOD, GOOD, "contradicted"),
+        (BAD, SILENT, "contradicted"),
+        (BAD, NOT_THERE, "proved"),
+        (GOOD, NOT_THERE, "supported"),
+    ],
+)
+def test_work_that_is_broken_on_purpose_has_to_fail(before: ToolResult, there: ToolResult, evidence: str) -> None:
+    world = World(Checkouts(broken=BROKEN), before, clean=GOOD, broken=there)
+    check = world.measured()
+    assert (check.evidence, world.played.places) == (evidence, ["/clean", "/broken"])
+    if evidence == "contradicted":
+        assert check.why == "It holds as well when the functions that the run changed raise an error: a.py: add."
+
+
+@pytest.mark.parametrize(("before", "evidence"), [(BAD, "proved"), (GOOD, "supported")])
+def test_where_nothing_can_be_broken_what_it_said_before_tells(before: ToolResult, evidence: str) -> None:
+    assert World(Checkouts(), before, clean=GOOD).measured().evidence == evidence
+
+
+def test_what_reports_no_tests_is_not_broken_for_it() -> None:
+    world = World(Checkouts(broken=BROKEN), clean=SILENT)
+    assert (world.measured().evidence, world.checkouts.asked) == ("supported", ["make", "leave"])
+
+
+def test_what_takes_long_is_not_run_once_more() -> None:
+    slow = replace(GOOD, duration_ms=301_000)
+    world = World(Checkouts(broken=BROKEN), clean=slow)
+    assert (world.measured().evidence, world.checkouts.asked) == ("proved", ["make", "leave"])
+
+
+def test_a_checkout_does_not_outlive_a_stop() -> None:
+    world = World(Checkouts())
+
+    async def stopping(context: p.CallContext, start: str) -> p.Checkout:
+        world.send("stop")
+        await fakes.hanging()
+        raise AssertionError
+
+    make: Callable[..., Any] = stopping
+    world.checkouts.make = make  # type: ignore[method-assign]
+    world.drive()
+    assert world.checkouts.asked == ["leave"]
