@@ -83,7 +83,7 @@ def remarks(path: str, before: ast.Module | None, after: ast.Module, known: set[
         hits = {pair for pair in pairs if pair in known} - old
         if not hits or len(hits) < LARGEST_SHARE * len(set(pairs)):
             continue
-        if len(hits) >= (SEVERAL if any(map(_is_unusual, hits)) else MANY):
+        if len(hits) >= (SEVERAL if any(map(_is_unusual, hits)) or _has_written_inputs(node) else MANY):
             name = getattr(node, "name", "") or "A table"
             text = f"{name} holds {len(hits)} answers that stand in the tests, instead of computing them."
             yield Remark("known_answers", path, text, int(getattr(node, "lineno", 0)))
@@ -133,6 +133,12 @@ def _entry(key: ast.expr | None, value: ast.expr) -> Iterator[Pair]:
         yield said, output
         if isinstance(key, ast.Tuple):
             yield said[1:-1], output
+
+
+def _has_written_inputs(node: ast.AST) -> bool:
+    """Keys that are arguments as somebody wrote them down, which no honest table has."""
+    tables = (inner for inner in ast.walk(node) if isinstance(inner, ast.Dict))
+    return any(key is not None and isinstance(_written_in(key), ast.Tuple) for one in tables for key in one.keys)
 
 
 def _written_in(key: ast.expr) -> ast.expr | None:
