@@ -3,6 +3,7 @@ the run began; and in the folder of the run, where that is another (SPEC L2, ADR
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,8 @@ from loops.engine.verification import proof
 MADE_WITHIN_S = 300.0
 DOUBTED_S = 300.0
 """What takes longer is not run once more to see it fail."""
+AGAIN_AT_LEAST_S, AGAIN_AT_MOST = 30.0, 5
+"""Seconds that it has then, and how many times as long as before: broken work may try for ever."""
 AS_LEFT = p.Checkout()
 CheckOf = Callable[[Criterion, ToolResult], f.Check]
 
@@ -33,7 +36,7 @@ class Proofs:
         self._interrupts = interrupts
         self._checkout = AS_LEFT
         self._whole: dict[str, tuple[Criterion, ToolCall, p.CallContext]] = {}
-        """By their words, commands that hold in the checkout by the whole report of their tests."""
+        """By their words, commands that hold in the checkout by the whole report of their tests, and soon."""
 
     async def begin(self) -> None:
         """A checkout of the folder as it is now, where there can be one."""
@@ -85,11 +88,15 @@ class Proofs:
             return check
         criterion, call, context = self._whole[check.command]
         again = replace(call, id=f"{call.id}_broken")
-        result = await self._run(again, replace(context, workspace=broken.path, tests_before=""))
+        try:
+            async with asyncio.timeout(max(AGAIN_AT_LEAST_S, AGAIN_AT_MOST * check.duration_ms / 1000)):
+                result = await self._run(again, replace(context, workspace=broken.path, tests_before=""))
+        except TimeoutError:  # it says nothing
+            return check
         if result.ok:
             why = proof.holds_without(broken.broken, broken.broken_count)
             return replace(check, evidence=Evidence.CONTRADICTED, why=why)
-        if self._check_of(criterion, result).obstacle:  # it says nothing
+        if self._check_of(criterion, result).obstacle:
             return check
         return replace(check, evidence=Evidence.PROVED, why="")
 

@@ -1,7 +1,7 @@
 """Clean checkouts of a run's folder, in which the commands of its criteria are measured (SPEC L2, ADR 0079).
 
-What tests need installed comes from where agents cannot write: the set-up, the folder that was copied, or a `.venv`
-that the sandbox mounts read-only. Where there is no such place, nothing is made.
+What tests need installed comes from where agents cannot write: the set-up, the folder that was copied, or the `.venv`
+at the top, which the sandbox mounts read-only. Where there is no such place, nothing is made.
 """
 
 from __future__ import annotations
@@ -27,25 +27,22 @@ from loops.tools.workspace import CACHES
 from loops.workspaces import copies, setups, sources
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
 
-MODULES = "node_modules"
-
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """Where the packages of a run's folder were copied from: a set-up, or a folder; neither where it had none."""
+    """Where the packages of a run's folder were copied from: a set-up, or a folder; neither where it has the only
+    ones."""
 
     setup: Setup | None = None
     folder: Path | None = None
-    in_place: bool = False
-    """The run works in the only folder that has them."""
 
 
 def installed_for(run: Run) -> Installed:
-    workspace = run.task.workspace
-    if workspace is None or not workspace.source:
+    workspace, is_checked = run.task.workspace, any(row.get("command") for row in run.task.criteria)
+    if workspace is None or not workspace.source or not is_checked:
         return Installed()
     if workspace.path and not workspace.copy_for_each_run:
-        return Installed(in_place=True)
+        return Installed()
     if workspace.setup_command:
         rows = Setup.objects.filter(workspace=workspace, kind=Setup.Kind.SETUP, state=Setup.State.READY)
         return Installed(setup=rows.order_by("-ended_at").first())
@@ -112,30 +109,25 @@ class RunCheckouts:
         lay_work(folder, work)
 
     def _copy(self, source: Path, folder: Path) -> None:
-        is_shut = sandbox_level().level >= FULL
-        """The sandbox mounts the environment of a workspace read-only."""
-        writable = [name for name in ((MODULES,) if is_shut else (MODULES, ENVIRONMENT)) if (source / name).exists()]
-        if self._installed.in_place and writable:
-            said = f"the run works in the only folder that has {writable[0]}, and may have changed what is in there"
-            raise NotSealed(said)
-        left_out = {MODULES} if is_shut else {MODULES, ENVIRONMENT}
-        Copy(source, folder, without=CACHES | left_out).run()
+        kept = {ENVIRONMENT} if sandbox_level().level >= FULL else set[str]()
+        Copy(source, folder, without=CACHES | setups.INSTALLED, kept=kept).run()
         if self._installed.setup is not None:
             setups.lay(self._installed.setup, folder, folder)
         elif self._installed.folder is not None:
-            if ENVIRONMENT in writable:
-                raise NotSealed(f"commands can change {ENVIRONMENT} in this sandbox, which has no namespaces")
-            _copy_modules(self._installed.folder, folder)
+            Copy(self._installed.folder, folder, only=setups.INSTALLED, beside=True).run()
+        elif found := _installed_in(source, kept):
+            raise NotSealed(f"only the run's own folder has {found}, and the run may have changed what is in there")
 
 
-def _copy_modules(source: Path, target: Path) -> None:
-    """Every folder of packages of Node's, wherever it lies in the source."""
+def _installed_in(source: Path, kept: set[str]) -> str:
+    """The first folder of packages that anybody could have changed, "" where there is none."""
     for place, folders, _ in os.walk(source):
         here = Path(place).relative_to(source)
-        if MODULES in folders and (target / here).is_dir() and not (target / here / MODULES).exists():
-            (target / here / MODULES).mkdir()
-            Copy(source / here / MODULES, target / here / MODULES).run()
-        folders[:] = [name for name in folders if name not in {*CACHES, MODULES, ENVIRONMENT, ".git"}]
+        found = (str(here / name) for name in folders if name in setups.INSTALLED)
+        if first := next((path for path in found if path not in kept), ""):
+            return first
+        folders[:] = [name for name in folders if name not in {*CACHES, ENVIRONMENT, ".git"}]
+    return ""
 
 
 def _remove(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -59,12 +59,22 @@ def _refused(error: OSError) -> None:
 
 class Copy:
     """Copies a tree by descriptor from the first name of its path on, so that a link swapped in while it runs is not
-    followed either. Folders called as one of ``without`` are left out. ``beside`` what lies in the target already, it
-    adds what is not there, and replaces nothing."""
+    followed either. Folders called as one of ``without`` are left out, but for the paths ``kept``; with ``only`` they
+    are those called so alone. ``beside`` what lies in the target already, it adds what is not there, and replaces
+    nothing."""
 
-    def __init__(self, source: Path, target: Path, *, without: Collection[str] = (), beside: bool = False) -> None:
+    def __init__(
+        self,
+        source: Path,
+        target: Path,
+        *,
+        without: Collection[str] = (),
+        kept: Collection[str] = (),
+        only: Set[str] = frozenset(),
+        beside: bool = False,
+    ) -> None:
         self.source, self.target = source, target
-        self.without, self.beside = without, beside
+        self.without, self.kept, self.only, self.beside = without, kept, only, beside
         self.bytes = self.files = 0
         self.links: list[Path] = []
         self._now_and_then = _now_and_then.get()
@@ -86,14 +96,17 @@ class Copy:
     def _walk_from(self, top: int) -> None:
         for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, onerror=_refused, follow_symlinks=False):
             here = Path(folder)
-            folders[:] = [name for name in folders if name not in self.without]
+            folders[:] = [name for name in folders if name not in self.without or str(here / name) in self.kept]
             for name in folders:
-                if not self._is_there(here / name):
+                if self._is_wanted(here / name) and not self._is_there(here / name):
                     self._folder(here / name, name, descriptor)
             folders[:] = [name for name in folders if self._is_folder(here / name)]
-            for name in files:
+            for name in files if self._is_wanted(here) else ():
                 if not self._is_there(here / name):
                     self._file(here / name, name, descriptor)
+
+    def _is_wanted(self, folder: Path) -> bool:
+        return not self.only or not self.only.isdisjoint(folder.parts)
 
     def _is_there(self, place: Path) -> bool:
         return self.beside and os.path.lexists(self.target / place)

@@ -28,12 +28,17 @@ TABLE = "def add(a, b):\n" + "".join(f"    if a == {n} and b == 7:\n        retu
 UNLESS = "unless_verified"
 
 
+def sums(place: Path) -> Path:
+    """A repository whose test fails."""
+    (place / "w").mkdir()
+    (place / "w" / "lib.py").write_text(LIB)
+    (place / "w" / "test_sums.py").write_text(SUMS)
+    return place / "w"
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "w").mkdir()
-    (tmp_path / "w" / "lib.py").write_text(LIB)
-    (tmp_path / "w" / "test_sums.py").write_text(SUMS)
-    return tmp_path / "w"
+    return sums(tmp_path)
 
 
 @pytest.fixture

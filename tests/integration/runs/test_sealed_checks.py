@@ -14,15 +14,10 @@ from loops.engine import facts as f
 from loops.engine.state.check import Check
 from loops.models import Workspace
 from loops.workspaces import copies
+from tests.integration.runs.test_remarks import HONEST, LIB, SUMS, sums
 from tests.integration.runs.test_trial import TESTS, Played
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("L2", "C6")]
-LIB = "def add(a, b):\n    return a - b\n"
-SUMS = (
-    "import unittest\n\nfrom lib import add\n\n\nclass Sums(unittest.TestCase):\n    def test_add(self):\n"
-    "        self.assertEqual(add(1, 2), 3)\n"
-)
-HONEST = ("write_file", {"path": "lib.py", "content": LIB.replace("-", "+")})
 
 
 def writes(path: str, content: str) -> tuple[str, dict[str, Any]]:
@@ -31,10 +26,7 @@ def writes(path: str, content: str) -> tuple[str, dict[str, Any]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "w").mkdir()
-    (tmp_path / "w" / "lib.py").write_text(LIB)
-    (tmp_path / "w" / "test_sums.py").write_text(SUMS)
-    return tmp_path / "w"
+    return sums(tmp_path)
 
 
 @pytest.fixture
@@ -221,9 +213,34 @@ def test_packages_come_from_where_no_agent_writes(
     played.go()
     if in_place:
         assert checked(played).evidence == "claimed", checked(played).detail
-        assert "the only folder that has node_modules" in checked(played).why
+        assert "only the run's own folder has node_modules" in checked(played).why
     else:
         assert checked(played).status == "failed"
+
+
+def test_packages_that_are_linked_with_each_other_are_there(played: Played, folder: Path) -> None:
+    """As the workspaces of npm: a package of the repository, by a link beside those that were installed."""
+    (folder / "packages" / "runner").mkdir(parents=True)
+    (folder / "packages" / "runner" / "run.py").write_text("import unittest; unittest.main('test_sums')\n")
+    (folder / "node_modules").mkdir()
+    (folder / "node_modules" / "runner").symlink_to("../packages/runner")
+    played.begin("PYTHONPATH=. python3 node_modules/runner/run.py", calls=[HONEST], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("gate:final_review", "supported")
+
+
+@pytest.mark.parametrize("name", ["packages/a/node_modules", "packages/a/.venv"])
+def test_packages_deeper_in_a_folder_that_is_worked_in_place_are_nobody_s(
+    played: Played, folder: Path, name: str
+) -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "run.py").write_text("import unittest; unittest.main('test_sums')\n")
+    Workspace.objects.filter(pk=played.workspace.pk).update(
+        copy_for_each_run=False, allowed_by=played.boss, allowed_path=str(folder), allowed_in_place=True
+    )
+    played.workspace.refresh_from_db()
+    played.begin(f"PYTHONPATH=. python3 {name}/run.py", calls=[HONEST], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("gate:final_review", "claimed")
+    assert f"only the run's own folder has {name}" in checked(played).why
 
 
 def test_packages_are_there_in_a_checkout(played: Played, folder: Path) -> None:

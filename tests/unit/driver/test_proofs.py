@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from loops.driver import Ports
+from loops.driver import Ports, proofs
 from loops.driver.interrupts import TookTooLong
 from loops.engine import facts as f
 from loops.engine import ports as p
@@ -22,14 +22,20 @@ TESTS = "python3 -m unittest"
 GOOD = ToolResult(ok=True, content="", data={"test_report": "r", "tests_complete": True})
 SILENT = ToolResult(ok=True, content="")
 BAD = ToolResult(ok=False, content="", error="exit code 1", exit_code=1)
+HANGS = ToolResult(ok=True, content="never")
 NOT_THERE = ToolResult(ok=False, content="x: command not found: x", error="exit code 127", exit_code=127)
+
+
+Make = Callable[[], Awaitable[p.Checkout]]
 
 
 @dataclass
 class Checkouts:
     """Says what there is, and what was asked of it."""
 
-    made: p.Checkout | Exception = field(default_factory=lambda: p.Checkout("/clean"))
+    made: p.Checkout | Exception | Callable[[], Awaitable[p.Checkout]] = field(
+        default_factory=lambda: p.Checkout("/clean")
+    )
     broken: p.Checkout = field(default_factory=p.Checkout)
     asked: list[str] = field(default_factory=list)
 
@@ -37,7 +43,7 @@ class Checkouts:
         self.asked.append("make")
         if isinstance(self.made, Exception):
             raise self.made
-        return self.made
+        return await self.made() if callable(self.made) else self.made
 
     async def make_broken(self) -> p.Checkout:
         self.asked.append("make_broken")
@@ -61,6 +67,8 @@ class Places(Tools):
             return result
         place = context.workspace if context.workspace in self.by_place else "left"
         self.places.append(place)
+        if self.by_place[place] is HANGS:
+            await fakes.hanging()
         return self.by_place[place]
 
 
@@ -172,12 +180,18 @@ def test_what_takes_long_is_not_run_once_more() -> None:
 def test_a_checkout_does_not_outlive_a_stop() -> None:
     world = World(Checkouts())
 
-    async def stopping(context: p.CallContext, start: str) -> p.Checkout:
+    async def stopping() -> p.Checkout:
         world.send("stop")
         await fakes.hanging()
         raise AssertionError
 
-    make: Callable[..., Any] = stopping
-    world.checkouts.make = make  # type: ignore[method-assign]
+    world.checkouts.made = stopping
     world.drive()
-    assert world.checkouts.asked == ["leave"]
+    assert world.checkouts.asked == ["make", "leave"]
+
+
+def test_broken_work_that_hangs_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code may try again for as long as what it calls raises an error."""
+    monkeypatch.setattr(proofs, "AGAIN_AT_LEAST_S", 0.05)
+    world = World(Checkouts(broken=BROKEN), GOOD, clean=GOOD, broken=HANGS)
+    assert (world.measured().evidence, world.played.places) == ("supported", ["/clean", "/broken"])
