@@ -35,11 +35,17 @@ class RawText(serializers.CharField):
         return data
 
 
+COMMAND_HELP = (
+    "Shell command that exits with 0 where the criterion is met. It proves it by a report of single tests, which fail "
+    "without the work; what is not proved, a person decides."
+)
+
+
 class CriterionInput(Strict):
-    """An acceptance criterion, with a command that proves it when there is one."""
+    """An acceptance criterion, with a command that measures it when there is one."""
 
     text = RawText(allow_blank=True, default="")
-    command = RawText(allow_blank=True, default="", help_text="Shell command whose exit code 0 proves the criterion.")
+    command = RawText(allow_blank=True, default="", help_text=COMMAND_HELP)
 
 
 class LimitsInput(Strict):

@@ -283,7 +283,7 @@ END_REASONS: tuple[EndReason, ...] = (
 )
 EXPLANATIONS = {reason.code: reason.explanation for reason in END_REASONS}
 """What people read of each reason code (SPEC D1)."""
-UNPROVEN = "Finished, not proven: the checks hold, but nothing shows that they could fail without the work."
+UNPROVEN = "Finished, not proven: the checks hold, but do not prove the work."
 """The same of ``criteria_met`` where its evidence is weak."""
 
 

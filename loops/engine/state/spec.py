@@ -11,7 +11,7 @@ from loops.engine.values import Json
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """An acceptance criterion; ``command`` is a shell command whose exit code 0 proves it, or empty."""
+    """An acceptance criterion; ``command`` is a shell command whose exit code 0 says that it is met, or empty."""
 
     text: str
     command: str = ""
