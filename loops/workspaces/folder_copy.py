@@ -59,9 +59,9 @@ def _refused(error: OSError) -> None:
 
 class Copy:
     """Copies a tree by descriptor from the first name of its path on, so that a link swapped in while it runs is not
-    followed either. Folders called as one of ``without`` are left out, but for the paths ``kept``; with ``only`` they
-    are those called so alone. ``beside`` what lies in the target already, it adds what is not there, and replaces
-    nothing."""
+    followed either. Folders called as one of ``without`` are left out, but for the paths ``kept``, which are copied
+    whole; with ``only`` they are those called so alone. ``beside`` what lies in the target already, it adds what is not
+    there, and replaces nothing."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Copy:
     def _walk_from(self, top: int) -> None:
         for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, onerror=_refused, follow_symlinks=False):
             here = Path(folder)
-            folders[:] = [name for name in folders if name not in self.without or str(here / name) in self.kept]
+            folders[:] = [name for name in folders if name not in self.without or self._is_kept(here / name)]
             for name in folders:
                 if self._is_wanted(here / name) and not self._is_there(here / name):
                     self._folder(here / name, name, descriptor)
@@ -104,6 +104,10 @@ class Copy:
             for name in files if self._is_wanted(here) else ():
                 if not self._is_there(here / name):
                     self._file(here / name, name, descriptor)
+
+    def _is_kept(self, folder: Path) -> bool:
+        """Is it one of ``kept``, or in one? Those are copied whole."""
+        return any(folder.is_relative_to(path) for path in self.kept)
 
     def _is_wanted(self, folder: Path) -> bool:
         return not self.only or not self.only.isdisjoint(folder.parts)

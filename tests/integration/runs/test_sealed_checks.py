@@ -39,6 +39,14 @@ def checked(played: Played) -> Check:
     return last.checks[0]
 
 
+def work_in_place(played: Played, folder: Path) -> None:
+    """Instead of in a copy of it."""
+    Workspace.objects.filter(pk=played.workspace.pk).update(
+        copy_for_each_run=False, allowed_by=played.boss, allowed_path=str(folder), allowed_in_place=True
+    )
+    played.workspace.refresh_from_db()
+
+
 def evidence(played: Played) -> str:
     """That of the run's result."""
     (end,) = [fact for fact in played.facts if isinstance(fact, f.RunEnded)]
@@ -204,10 +212,7 @@ def test_packages_come_from_where_no_agent_writes(
     runner.mkdir(parents=True)
     (runner / "run.py").write_text("import unittest; unittest.main('test_sums')\n")
     if in_place:
-        Workspace.objects.filter(pk=played.workspace.pk).update(
-            copy_for_each_run=False, allowed_by=played.boss, allowed_path=str(folder), allowed_in_place=True
-        )
-        played.workspace.refresh_from_db()
+        work_in_place(played, folder)
     cheat = writes("node_modules/runner/run.py", "pass")
     played.begin("PYTHONPATH=. python3 node_modules/runner/run.py", calls=[cheat], review="unless_verified")
     played.go()
@@ -228,16 +233,27 @@ def test_packages_that_are_linked_with_each_other_are_there(played: Played, fold
     assert (played.go(), checked(played).evidence) == ("gate:final_review", "supported")
 
 
+@pytest.mark.parametrize("in_place", [False, True], ids=["copy", "in place"])
+def test_an_environment_is_there_whole(played: Played, folder: Path, in_place: bool) -> None:
+    """What was compiled in it saves time, and some packages of Python bring packages of Node's."""
+    if in_place:
+        work_in_place(played, folder)
+    inside = [folder / ".venv" / "lib" / name / "kept" for name in ("__pycache__", "node_modules")]
+    for place in inside:
+        place.parent.mkdir(parents=True)
+        place.touch()
+    there = " && ".join(f"test -f {place.relative_to(folder)}" for place in inside)
+    played.begin(f"{there} && {TESTS}", calls=[HONEST], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("ended", "proved")
+
+
 @pytest.mark.parametrize("name", ["packages/a/node_modules", "packages/a/.venv"])
 def test_packages_deeper_in_a_folder_that_is_worked_in_place_are_nobody_s(
     played: Played, folder: Path, name: str
 ) -> None:
     (folder / name).mkdir(parents=True)
     (folder / name / "run.py").write_text("import unittest; unittest.main('test_sums')\n")
-    Workspace.objects.filter(pk=played.workspace.pk).update(
-        copy_for_each_run=False, allowed_by=played.boss, allowed_path=str(folder), allowed_in_place=True
-    )
-    played.workspace.refresh_from_db()
+    work_in_place(played, folder)
     played.begin(f"PYTHONPATH=. python3 {name}/run.py", calls=[HONEST], review="unless_verified")
     assert (played.go(), checked(played).evidence) == ("gate:final_review", "claimed")
     assert f"only the run's own folder has {name}" in checked(played).why
