@@ -54,7 +54,7 @@ def through_celery(pool: str, count: int, off: Sequence[str] = ()) -> Found:
     """Slow runs in a worker whose broker delivers again after one second what is not acknowledged."""
     found = Found()
     with workers.at_work(workers.Workers(pool, 3, off=off, ring=bells.TRIPLE), ring=bells.TRIPLE) as at_work:
-        runs = [house.submit(SCRIPT, pace=0.3) for _ in range(count)]
+        runs = [house.submit(SCRIPT, pace=0.2) for _ in range(count)]
         workers.see_through(runs, at_work, 120)
         for run in runs:
             found += heard_once(run)

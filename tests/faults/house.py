@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from gates.models import Gate
-from loops.models import AccessRule, Agent, Project, Run
+from loops.models import AccessRule, Agent, ModelConfig, Project, Run
 from tests import decisions
 from tests.faults import ledger
 from tests.faults.bank import OPERATION
@@ -46,12 +46,11 @@ def look_after(run: Run) -> None:
 
 
 def agent(script: str, pace: float = 0.0) -> Agent:
-    from loops.services.models import ensure_script
-
+    """The agent that plays a script at that pace, with a model of its own."""
     name = f"{script} {pace}" if pace else script
     found = Agent.objects.filter(name=name).first()
     if found is None:
-        model = ensure_script(script, pace=pace)
+        model = ModelConfig.objects.create(name=name, provider="scripted", model_id=script, pace=pace)
         found = Agent.objects.create(project=project(), name=name, actor_model=model)
     return found
 
