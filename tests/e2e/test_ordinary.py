@@ -244,6 +244,8 @@ def fork_and_roll_back(house: House, parent: Run, page: Any) -> None:
     ended(fork)
     page.goto(f"{house.url}/runs/{fork.pk}/")
     page.get_by_role("link", name="Roll back").click()
+    expect(page.get_by_role("heading", name="Roll this run back")).to_be_visible()  # the gate's card has such a button
     page.get_by_role("button", name="Roll back").click()
+    expect(page.locator("#messages")).to_contain_text("Rollback started")
     wait_until(lambda: "Looked through" not in (folder / changed).read_text(), "the rollback", 120)
     assert (folder / FOLDER / "table.py").read_text() == BIG, "what came before the fork is not its own"
