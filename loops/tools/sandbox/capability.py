@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from loops.engine.text.truncation import shortened
 from loops.engine.values import Json
 from loops.tools.limits import Limits
 from loops.tools.sandbox.command import Prepared, Sandboxed, environment
@@ -268,5 +269,5 @@ def _results(prepared: Prepared) -> dict[str, bool]:
     lines = [line.split() for line in finished.stdout.decode(errors="replace").splitlines()]
     results = {line[0]: line[1] == "shut" for line in lines if len(line) == 2}
     if not results.get("end"):
-        raise OSError(finished.stderr.decode(errors="replace").strip()[:300] or "no answer")
+        raise OSError(shortened(finished.stderr.decode(errors="replace").strip(), 300) or "no answer")
     return results

@@ -5,13 +5,13 @@ end of the lease before it starts anything, and again at every renewal that it h
 worker is gone, the leash dies, and the sandbox with it, which dies with its parent (reliability#measured, 5 and 7).
 
 When the worker is gone, the first process of the sandbox is ended by name: bubblewrap ties it to its own life a few
-milliseconds after it starts it, and without a parent it would run the whole command.
+milliseconds after it starts it, and without a parent it would run the whole command. So a command of a worker that has
+no lease, such as that of a set-up, is held as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import signal
 import struct
@@ -29,7 +29,7 @@ import os, select, signal, struct, sys, time
 
 def arm(ends):
     left = ends - time.clock_gettime(time.CLOCK_BOOTTIME)
-    signal.setitimer(signal.ITIMER_REAL, max(left, 1e-6))
+    signal.setitimer(signal.ITIMER_REAL, max(left, 1e-6) if left < 1e9 else 0)
     if left <= 0:
         signal.pause()
 
@@ -100,8 +100,3 @@ class LeaseWrapper:
     def _tell(self, ends: float) -> None:
         with suppress(BrokenPipeError, BlockingIOError):
             os.write(self._writing, struct.pack("d", ends))
-
-
-def leash(fence: Fence, ended_by: int) -> LeaseWrapper | None:
-    """None when there is no lease to hold a command by."""
-    return LeaseWrapper(fence, ended_by) if sys.platform == "linux" and not math.isinf(fence.ends()) else None

@@ -16,7 +16,7 @@ from loops.engine.ports import OnOutput
 from loops.tools.fence import Fence
 from loops.tools.limits import Limits
 from loops.tools.sandbox.command import Prepared
-from loops.tools.sandbox.lease_wrapper import ENDED_BY_LEASE, LeaseWrapper, leash
+from loops.tools.sandbox.lease_wrapper import ENDED_BY_LEASE, LeaseWrapper
 from loops.tools.sandbox.usage.consumption import Used, measure
 
 _CHUNK = 64 * 1024
@@ -66,10 +66,10 @@ async def run(
     "". With ``fence`` the command ends with the lease at the latest, and does not begin after it.
     """
     started = time.monotonic()
-    held = leash(fence, prepared.ended_by)
+    held = LeaseWrapper(fence, prepared.ended_by)
     running = await _start(prepared, limits, on_output, held)
     watcher = asyncio.create_task(_watch(running, over_quota))
-    teller = asyncio.create_task(held.keep_told()) if held else None
+    teller = asyncio.create_task(held.keep_told())
     try:
         async with asyncio.timeout(timeout_s):
             await asyncio.gather(_read(running, "stdout"), _read(running, "stderr"), running.process.wait())
@@ -78,9 +78,8 @@ async def run(
     finally:
         watcher.cancel()
         await asyncio.shield(_end(running))
-        if teller and held:
-            teller.cancel()
-            held.close()
+        teller.cancel()
+        held.close()
     code = running.process.returncode
     if code == ENDED_BY_LEASE:
         running.killed = running.killed or "stopped: the lease of this run was over"
@@ -93,13 +92,11 @@ async def run(
     )
 
 
-async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput, held: LeaseWrapper | None) -> _Running:
+async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput, held: LeaseWrapper) -> _Running:
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     os.set_blocking(writing, True)
-    argv = prepared.words(writing)
-    descriptors = (*prepared.descriptors, writing)
-    if held:
-        argv, descriptors = [*held.argv, *argv], (*descriptors, *held.descriptors)
+    argv = [*held.argv, *prepared.words(writing)]
+    descriptors = (*prepared.descriptors, writing, *held.descriptors)
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
@@ -113,14 +110,12 @@ async def _start(prepared: Prepared, limits: Limits, on_output: OnOutput, held: 
         )
     except BaseException:
         os.close(reading)
-        if held:
-            held.close()
+        held.close()
         raise
     finally:
         os.close(writing)
         prepared.close()
-    if held:
-        held.started()
+    held.started()
     running = _Running(process, limits, on_output, reading, ended_by=prepared.ended_by, folders=prepared.folders)
     asyncio.get_running_loop().add_reader(reading, _note_first, running)
     return running

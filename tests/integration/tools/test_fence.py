@@ -198,8 +198,9 @@ class TestACommand:
             assert (tmp_path / "note").read_text() == "late\n"
 
     @pytest.mark.spec("I8", "J4")
-    def test_of_a_killed_worker_leaves_nothing(self, tmp_path: Path, command: str) -> None:
-        with running(command, tmp_path, fenced=True, lease_s=600) as worker:
+    @pytest.mark.parametrize("fenced", [True, False], ids=["with a lease", "without one"])
+    def test_of_a_killed_worker_leaves_nothing(self, tmp_path: Path, command: str, fenced: bool) -> None:
+        with running(command, tmp_path, fenced=fenced, lease_s=600) as worker:
             wait_until(lambda: len(below(worker)) >= 3, "the command to start")
             tree = below(worker)
             worker.kill()
