@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from loops.engine.state.command_limits import COMMAND_LIMITS
 from loops.engine.state.limits import Limit
@@ -19,10 +19,12 @@ def lines(policy: Policy, workspace: Workspace | None) -> Iterator[tuple[str, st
         yield row.label, in_words(row, getattr(given, name)), name in own
 
 
-def fields(policy: Policy, workspace: Workspace) -> Iterator[tuple[str, Limit, int | None, str]]:
-    """(name, row, what the workspace states, what the project gives) of each, for a form."""
+def fields(
+    policy: Policy, workspace: Workspace, typed: Mapping[str, str | None]
+) -> Iterator[tuple[str, Limit, int | str | None, str]]:
+    """(name, row, what was typed or else the workspace states, what the project gives) of each, for a form."""
     for name, row in COMMAND_LIMITS.items():
-        yield name, row, getattr(workspace, name), in_words(row, getattr(policy, name))
+        yield name, row, typed.get(name, getattr(workspace, name)), in_words(row, getattr(policy, name))
 
 
 def in_words(row: Limit, amount: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -69,10 +70,25 @@ def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
         found = detection.look(at)
         draft |= {"command": found.setup, "tests": found.tests}
         draft |= {"hosts": "\n".join(found.hosts)} if request.user.is_superuser else {}
-    context = {**_live(request, row), "draft": draft, "refused": refused, "found": found, "may_change": may_change}
+    return _page(request, row, status, draft=draft, found=found)
+
+
+def _page(
+    request: HttpRequest,
+    row: Workspace,
+    status: int = 200,
+    *,
+    draft: Mapping[str, str],
+    found: detection.Found,
+    limits: Mapping[str, str | None] | None = None,
+) -> HttpResponse:
+    """With what was typed into its forms and is not saved."""
+    may_change = access.roles(request).may(row.project_id, ADMINISTER)
+    context = {**_live(request, row), "draft": draft, "found": found, "may_change": may_change}
+    context["refused"] = copies.refusal(row)
     context["fetch"] = _live(request, row, Setup.Kind.FETCH) if row.is_fetched else None
     policy = Policy.objects.filter(project=row.project_id).first() or Policy()
-    context["limits"] = list(command_limits.fields(policy, row))
+    context["limits"] = list(command_limits.fields(policy, row, limits or {}))
     context["may_set_limits"] = may_change and request.user.is_staff and request.user.has_perms(TO_SET_LIMITS)
     standing = repository_files.look(row)
     context |= {"toml": standing, "toml_diff": diffs.parse(standing.diff)}
@@ -145,7 +161,7 @@ def decide_on_toml(request: HttpRequest, workspace_id: uuid.UUID) -> HttpRespons
 @login_required
 @require_POST
 def state_limits(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
-    """What commands may use here; a field that is empty is as the project's policy."""
+    """What commands may use here; a field that is empty is as the project's policy. Refused ones come back as typed."""
     row = _row(request, workspace_id)
     posted = {name: request.POST[name].strip() or None for name in COMMAND_LIMITS if name in request.POST}
     given = {name: value for name, value in posted.items() if str(value) != str(getattr(row, name))}
@@ -154,6 +170,7 @@ def state_limits(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
     except Unfit as unfit:
         for name, fault in unfit.errors.items():
             messages.error(request, f"{COMMAND_LIMITS[name].label if name in COMMAND_LIMITS else name}: {fault}")
+        return _page(request, row, 422, draft=_draft(row), found=detection.Found(), limits=posted)
     except (NotAllowed, NotPossible) as refusal:
         messages.error(request, str(refusal))
     else:

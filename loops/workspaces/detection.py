@@ -96,9 +96,11 @@ def _is_folder(path: Path) -> bool:
 
 
 def look(folder: str | Path) -> Found:
-    """What the folder suggests. Never raises."""
+    """What the folder suggests; nothing where none is named. Never raises."""
     top = Path(folder)
     with suppress(OSError):
+        if not top.is_absolute():
+            return Found()
         found = next((found for way in WAYS if (found := way(top)).tests), Found())
         ways = [_python_packages(top, found.tests), _node_packages(top)]
         commands = [command for command, _ in ways if command]

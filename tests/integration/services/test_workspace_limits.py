@@ -147,6 +147,15 @@ def test_what_lies_outside_is_refused_and_never_cut_to_fit(shop: Shop, door: str
     assert not AuditEvent.objects.filter(kind="workspace.changed").exists()
 
 
+def test_what_is_refused_comes_back_as_it_was_typed(shop: Shop) -> None:
+    most, fits = COMMAND_LIMITS["command_memory_mib"].high, COMMAND_LIMITS["command_seconds"].low
+    said = by_page(shop, shop.chief, command_memory_mib=most + 1, command_seconds=fits)
+    assert f'value="{most + 1}"' in said
+    assert f'value="{fits}"' in said
+    shop.large.refresh_from_db()
+    assert shop.large.own_limits == {}
+
+
 @pytest.mark.parametrize("door", DOORS)
 def test_who_may_not_change_the_policy_changes_no_workspace_s_limits(shop: Shop, door: str) -> None:
     said = DOORS[door](shop, shop.keeper, command_memory_mib=4_096)
