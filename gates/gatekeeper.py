@@ -19,6 +19,7 @@ from gates.policy.kinds import Kind
 from gates.terms import recent_terms_of
 from loops.engine.encoding import canonical
 from loops.engine.ports import ApprovalVoid, GateRequest, Within
+from loops.engine.text.truncation import shortened
 from loops.engine.values import Json
 from loops.tools import command_inputs, snapshot_trees
 
@@ -92,7 +93,7 @@ def _described(request: GateRequest) -> dict[str, Any]:
         "step": request.step,
         "call": request.call_id,
         "tool": request.tool,
-        "title": canonical.clean(request.title)[:300],
+        "title": shortened(canonical.clean(request.title), 300),
         "reasons": json.dumps([canonical.clean(reason) for reason in request.reasons]),
         "risk": request.risk[:10],
         "confidence": request.confidence,

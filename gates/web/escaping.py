@@ -14,6 +14,7 @@ from typing import Any
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from loops.engine.text.truncation import shortened
 from loops.printable.look_alikes import disguised
 from loops.printable.text import odd_places, printable
 
@@ -78,7 +79,7 @@ def _warnings(text: str) -> Iterator[str]:
     letters: set[int] = set()
     for word in disguised(text):
         letters.update(word.places)
-        yield f"“{printable(word.word[:40])}” {_disguise(word.scripts)}"
+        yield f"“{printable(shortened(word.word, 40))}” {_disguise(word.scripts)}"
     for place in odd_places(text):
         if place not in letters:
             yield f"U+{ord(text[place]):04X} {_name(text[place])}"

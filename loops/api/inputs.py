@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from loops.engine.state.limits import FIELD_OF, LIMITS
+from loops.engine.text.truncation import shortened
 from loops.services.steering import MAX_MESSAGE, STEERING
 from loops.services.submission import FINAL_REVIEWS, MAX_GOAL, MAX_TITLE
 
@@ -17,7 +18,9 @@ class Strict(serializers.Serializer):
     def to_internal_value(self, data: Any) -> Any:
         """Refuse unknown fields before looking at the known ones."""
         if isinstance(data, dict) and (unknown := sorted(set(data) - set(self.fields))):
-            raise serializers.ValidationError({str(name)[:100]: ["There is no such field."] for name in unknown[:20]})
+            raise serializers.ValidationError(
+                {shortened(str(name), 100): ["There is no such field."] for name in unknown[:20]}
+            )
         return super().to_internal_value(data)
 
 

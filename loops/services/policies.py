@@ -10,9 +10,13 @@ from django.db import transaction
 from django.forms.models import model_to_dict
 
 from loops.engine.encoding import canonical
+from loops.engine.text.truncation import shortened
 from loops.models import AccessRule, Agent, ComplexityProfile, ModelConfig, Policy, PolicyVersion, Project
 from loops.services import audit
 from loops.tools.policy import DEFAULT_MATRIX
+
+MOST_NAMED = 50
+"""Changed fields of one version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +98,13 @@ def add_version(project: Project, actor: Any, reason: str) -> PolicyVersion:
     latest = _latest(project)
     if latest is not None and latest.sha256 == sha256:
         return latest
-    changed = list(changed_fields(latest.snapshot, snapshot))[:50] if latest else []
+    changed = list(changed_fields(latest.snapshot, snapshot))[:MOST_NAMED] if latest else []
     version = PolicyVersion.objects.create(
         project=project,
         number=latest.number + 1 if latest else 1,
         sha256=sha256,
         snapshot=snapshot,
-        reason=reason[:300] or ("First version" if latest is None else "Changed: " + ", ".join(changed)[:280]),
+        reason=shortened(reason or ("First version" if latest is None else f"Changed: {', '.join(changed)}"), 300),
         created_by=actor if actor is not None and actor.is_authenticated else None,
     )
     detail = {"version": version.number, "sha256": sha256, "reason": version.reason, "changed": changed}

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from loops.engine.people.stop_phrases import wants_to_stop
 from loops.engine.state.lifecycle import RETRIABLE
+from loops.engine.text.truncation import shortened
 from loops.models import MailboxItem, Run
 from loops.querysets import OPERATE
 from loops.services import access, audit, open_runs
@@ -93,7 +94,7 @@ def command_in(text: str) -> str:
         return ""
     name, more = said[1].lower(), text[said.end() :].strip()
     if name not in STEERING:
-        raise InvalidMessage(f"There is no command /{name[:40]}, and nothing was sent. {KNOWN_COMMANDS}")
+        raise InvalidMessage(f"There is no command /{shortened(name, 40)}, and nothing was sent. {KNOWN_COMMANDS}")
     if more and not (name == Kind.STOP and wants_to_stop(f"{name} {more}")):
         raise InvalidMessage(f"/{name} stands alone, and nothing was sent: send it without the words behind it.")
     return name

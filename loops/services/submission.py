@@ -116,7 +116,7 @@ def unstorable(text: str) -> str:
 
 def _title_of(goal: str) -> str:
     first = next((line.strip() for line in goal.splitlines() if line.strip()), "")
-    return first if len(first) <= 100 else first[:99].rstrip() + "…"
+    return shortened(first, 100)
 
 
 def _text(value: Any, field: str, longest: int, faults: dict[str, str], *, required: bool = False) -> str:
@@ -188,7 +188,7 @@ def _scaled(amount: Any, scale: int) -> Any:
 
 def _within(name: str, amount: Any, faults: dict[str, str]) -> bool:
     if name not in LIMITS:
-        faults[f"limits.{name[:40]}"] = f"no such limit; known are {', '.join({**LIMITS, **FIELD_OF})}"
+        faults[f"limits.{shortened(name, 40)}"] = f"no such limit; known are {', '.join({**LIMITS, **FIELD_OF})}"
         return False
     low, high = LIMITS[name].low, LIMITS[name].high
     if isinstance(amount, int) and not isinstance(amount, bool) and low <= amount <= high:

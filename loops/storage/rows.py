@@ -134,9 +134,9 @@ def _answered(rows: Rows, fact: f.ModelAnswered, state: RunState) -> None:
             model=fact.model,
             provider=fact.provider,
             model_id=fact.model_id,
-            stop_reason=clean(fact.raw_stop or fact.stop.value)[:40],
+            stop_reason=fitting(fact.raw_stop or fact.stop.value, 40),
             duration_ms=fact.duration_ms,
-            request_id=clean(fact.request_id)[:120],
+            request_id=fitting(fact.request_id, 120),
         )
     )
     for position, call in enumerate(fact.calls):
@@ -144,10 +144,10 @@ def _answered(rows: Rows, fact: f.ModelAnswered, state: RunState) -> None:
         rows.new_calls[call_id] = {
             "id": rows.row_id("call", call_id),
             "call_id": call_id,
-            "provider_call_id": clean(call.id)[:120],
+            "provider_call_id": fitting(call.id, 120),
             "step_number": state.step,
             "position": position,
-            "tool": clean(call.name)[:100],
+            "tool": fitting(call.name, 100),
             "arguments": _arguments(call.arguments),
         }
 
@@ -187,8 +187,13 @@ def _aside_row(
         provider=fact.provider,
         model_id=fact.model_id,
         duration_ms=fact.duration_ms,
-        request_id=clean(fact.request_id)[:120],
+        request_id=fitting(fact.request_id, 120),
     )
+
+
+def fitting(text: str, most: int) -> str:
+    """For a column of so many characters. Nothing says that it was cut: rows made anew equal those of before."""
+    return clean(text)[:most]
 
 
 def _model_row(rows: Rows, state: RunState, usage: Usage, **of_call: Any) -> dict[str, Any]:
@@ -222,7 +227,7 @@ def _judged(rows: Rows, fact: f.CallJudged, state: RunState) -> None:
 
 def _gate_opened(rows: Rows, fact: f.GateOpened, state: RunState) -> None:
     if fact.kind in ESCALATIONS and not state.reusing:
-        rows.escalation = clean(fact.title)[:SHOWN_CHARS]
+        rows.escalation = fitting(fact.title, SHOWN_CHARS)
     if fact.call_id and not state.reusing:  # a gate of another run is nothing that waits here
         rows.call(fact.call_id).update(state="IN_DOUBT" if fact.kind == "in_doubt" else "WAITING", gate_id=fact.gate)
 
@@ -243,7 +248,7 @@ def _gate_decided(rows: Rows, fact: f.GateDecided, state: RunState) -> None:
 
 
 def _paused(rows: Rows, fact: f.RunPaused, state: RunState) -> None:
-    by, reason = clean(fact.by)[:150], shortened(clean(fact.reason), PAUSE_CHARS)
+    by, reason = fitting(fact.by, 150), shortened(clean(fact.reason), PAUSE_CHARS)
     rows.pause = {"paused_by": by, "paused_reason": reason, "paused_at": _time(fact.at)}
 
 
@@ -325,7 +330,7 @@ def _outcomes(rows: Rows, state: RunState) -> None:
             "tool": clean(one.call.name),
             "ok": one.ok,
             "attempt": one.attempt,
-            "error": clean(one.error)[:300],
+            "error": fitting(one.error, 300),
         }
         for one in state.calls
         if one.status == CallStatus.DONE
@@ -355,9 +360,9 @@ def _artifact(rows: Rows, seq: int, kind: str, artifact: ArtifactRef) -> None:
         {
             "id": rows.row_id("artifact", seq, kind, artifact.name),
             "seq": seq,
-            "kind": kind[:30],
-            "name": clean(artifact.name)[:300],
-            "media_type": artifact.media_type[:100],
+            "kind": fitting(kind, 30),
+            "name": fitting(artifact.name, 300),
+            "media_type": fitting(artifact.media_type, 100),
             "sha256": artifact.sha256,
             "size": artifact.size,
         }

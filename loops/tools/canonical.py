@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import rfc8785
 
+from loops.engine.text.truncation import shortened
 from loops.engine.values import Json
 
 _LARGEST_INTEGER = 2**53 - 1
@@ -40,7 +41,7 @@ def problems(value: Json, max_depth: int) -> list[str]:
     while waiting and len(found) < 5:
         where, item, depth = waiting.pop()
         if depth > max_depth:
-            return [f"{where[:120] or '/'}: nested deeper than {max_depth} levels"]
+            return [f"{shortened(where, 120) or '/'}: nested deeper than {max_depth} levels"]
         if isinstance(item, Mapping):
             found += [f"{where}/: a key has a lone surrogate" for key in item if _broken(key)]
             waiting += [(f"{where}/{key}", inner, depth + 1) for key, inner in item.items()]

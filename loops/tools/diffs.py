@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from loops.engine.text.truncation import quoted
 
 _HEADER = re.compile(r"@@(?: -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?)?(?: \.\.\.)? ?@@")
-_MOST_LINES = 40_000
+_MOST_LINES, _SEARCHED_LINES = 40_000, 5_000
 _ADDED = -1
 _NO_NEWLINE = "\\ No newline at end of file"
 
@@ -125,7 +125,7 @@ def _occurrences(text: str, search: str) -> list[int]:
 def _nearest(text: str, search: str) -> str:
     """What stands where the model probably meant: the line most like the first line of the search text."""
     wanted = next((line for line in search.split("\n") if line.strip()), "")
-    lines = text.split("\n")[:5_000]
+    lines = text.split("\n")[:_SEARCHED_LINES]
     for number, line in enumerate(lines, 1):
         if line.strip() == wanted.strip() and wanted.strip():
             block = _block(lines, number, search)

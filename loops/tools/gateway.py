@@ -417,7 +417,7 @@ class ToolGateway:
             "run": context.run_id,
             "step": context.step,
             "call_id": call.id,
-            "tool": clean_text(call.name)[:80],
+            "tool": shortened(clean_text(call.name), 80),
             "agent_type": context.agent_type,
             "policy_version": self._policy_version,
             "sandbox_level": self._sandbox.level,

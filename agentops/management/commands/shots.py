@@ -16,6 +16,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from loops.engine.text.truncation import shortened
 from loops.management.terminal import TerminalCommand
 
 PAGES = {
@@ -99,7 +100,7 @@ class Command(TerminalCommand):
         over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         violations = axe.run(page).response["violations"]
         said = [f"{v['id']} x{len(v['nodes'])}: {v['nodes'][0]['target']}" for v in violations]
-        said += [f"script: {line[:160]}" for line in broken if "404" not in line]
+        said += [f"script: {shortened(line, 160)}" for line in broken if "404" not in line]
         said += [f"{over} px too wide"] if over > 0 else []
         self.stdout.write(f"{look.name:24} {look.theme:6} {look.size:7} {'ok' if not said else ''}")
         for line in said:

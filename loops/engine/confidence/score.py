@@ -18,6 +18,7 @@ from loops.engine.measures import limits
 from loops.engine.state.loop_escalation import is_helped
 from loops.engine.state.measures import Confidence
 from loops.engine.state.run import RunState
+from loops.engine.text.truncation import shortened
 from loops.engine.values import Json
 
 GATE = "low_confidence"
@@ -112,7 +113,10 @@ def can_be_afforded(state: RunState) -> bool:
 def evidence(state: RunState) -> dict[str, Json]:
     """What a judge reads: bounded, and without the conversation, so that nobody talks it into anything."""
     return {
-        "criteria": [{"text": one.text[:500], "command": one.command[:300]} for one in state.spec.criteria[:20]],
+        "criteria": [
+            {"text": shortened(one.text, 500), "command": shortened(one.command, 300)}
+            for one in state.spec.criteria[:20]
+        ],
         "step": state.step,
         "progress": round(state.progress, 4),
         "progress_method": state.progress_method,

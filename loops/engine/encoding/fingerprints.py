@@ -21,6 +21,8 @@ from loops.engine.values import ToolCall
 HEAD = TAIL = 1000
 """Characters of a long text that are looked at closely, from each of its ends; what lies between has to be equal."""
 BINS = 32
+COMPARED_CHARS = 2_000
+"""Of an error: what differs behind them does not count."""
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
 _CHANGING = re.compile(
     r"\d{4}-\d\d-\d\d[t ]\d\d:\d\d(:\d\d)?([.,]\d+)?(z|[+-]\d\d:?\d\d)?"  # a moment
@@ -34,7 +36,7 @@ _CHANGING = re.compile(
 
 def error_signature(tool: str, error: str) -> str:
     """The same for the same error of the same tool, whatever numbers, times and addresses it carries."""
-    return _digest(f"{tool}\n{_NUMBER.sub('#', error.strip().lower())[:2000]}")
+    return _digest(f"{tool}\n{_NUMBER.sub('#', error.strip().lower())[:COMPARED_CHARS]}")
 
 
 def action_mark(calls: Sequence[ToolCall], text: str = "") -> str:

@@ -10,6 +10,7 @@ from loops.engine.encoding import strict_json
 from loops.engine.encoding.canonical import sha256
 from loops.engine.encoding.fingerprints import exact_part, result_mark
 from loops.engine.state.failure import Classified, Failure, SecondOpinion
+from loops.engine.text.truncation import shortened
 from loops.engine.values import FailureKind
 
 ASKED_ABOUT = 3_000
@@ -37,10 +38,10 @@ def question(failure: Failure) -> str:
     return json.dumps(
         {
             "source": failure.source.value,
-            "tool": failure.tool[:100],
+            "tool": shortened(failure.tool, 100),
             "exit_code": failure.exit_code,
             "http_status": failure.status,
-            "code": failure.code[:100],
+            "code": shortened(failure.code, 100),
             "timed_out": failure.timed_out,
             "error": shown,
         },

@@ -87,10 +87,10 @@ def _missing(exit_code: int, said: str) -> Obstacle | None:
     if exit_code == NO_PROGRAM:
         opened = [f"./{name}" for name in _OPENED.findall(said)]
         found = [*opened, *(match[1] for pattern in _NOT_FOUND for match in pattern.finditer(said))]
-        return _program(found[0].strip(_QUOTES)[:100] if found else "")
+        return _program(shortened(found[0].strip(_QUOTES), 100) if found else "")
     if exit_code == NOT_EXECUTABLE:
         denied = _DENIED.search(said)
-        name = denied[1][:100] if denied else "its program"
+        name = shortened(denied[1], 100) if denied else "its program"
         return Obstacle("not_executable", f"{name} may not be executed here.", f"Make {name} executable.")
     return None
 

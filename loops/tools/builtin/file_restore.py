@@ -22,7 +22,7 @@ from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.snapshots import FOLDER, NOTHING, hash_of, read_state, state_of
 
 _LONGEST_DIFF = 60_000
-_MOST_SHOWN = 300
+_MOST_SHOWN, _MOST_NAMED = 300, 20
 
 
 async def restore_files(arguments: Arguments, run: ToolRun) -> ToolResult:
@@ -59,7 +59,7 @@ def _restore(assertions: list[Assertion], blobs: Mapping[str, bytes], run: ToolR
             left.append({"path": assertion.path, "why": why})
             held.add(assertion.source)
     said = f"{len(restored)} of {len(assertions)} put back, {len(left)} left as they are"
-    whys = "; ".join(f"{one['path']}: {one['why']}" for one in left[:20] if isinstance(one, dict))
+    whys = "; ".join(f"{one['path']}: {one['why']}" for one in left[:_MOST_NAMED] if isinstance(one, dict))
     data: dict[str, Json] = {"restored": restored, "left": left}
     if not left:
         return ToolResult(ok=True, content=said, data=data)
