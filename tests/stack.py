@@ -15,13 +15,15 @@ from agentops.embedded import postgres, stack, valkey
 from agentops.embedded.process import Command, start, stop
 from tests.ports import free_port
 
+FAST_BUT_UNSAFE = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+
 
 @contextlib.contextmanager
 def servers() -> Iterator[None]:
     """Run both servers."""
     paths = settings.PATHS
     postgres.prepare(paths)
-    commands = [postgres.command(paths, *postgres.FAST_BUT_UNSAFE), valkey.command(paths)]
+    commands = [postgres.command(paths, *FAST_BUT_UNSAFE), valkey.command(paths)]
     with contextlib.ExitStack() as running:
         for command in commands:
             running.enter_context(process(command))

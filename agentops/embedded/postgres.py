@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # settings import this module, in processes that never talk t
 OWNER = "agentops_owner"
 APP = "agentops"
 DATABASE = "agentops"
-FAST_BUT_UNSAFE = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
 
 
 def connection_settings(paths: Paths, role: str) -> dict[str, str]:

@@ -23,7 +23,6 @@ from loops.services.tasks import IdempotencyConflict, InvalidTask
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
-KEPT_HEADERS = ("Retry-After", "WWW-Authenticate", "Allow")
 AUDITED = {400, 403, 413, 415}
 
 

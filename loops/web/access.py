@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
 from loops.models import Membership, Project, Run
-from loops.querysets import ADMINISTER, OPERATE, REVIEW
+from loops.querysets import OPERATE, REVIEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,6 @@ class Roles:
     @property
     def may_operate(self) -> bool:
         return self.everything or any(not roles.isdisjoint(OPERATE) for roles in self.by_project.values())
-
-    @property
-    def may_administer(self) -> bool:
-        return self.everything or any(not roles.isdisjoint(ADMINISTER) for roles in self.by_project.values())
 
     @property
     def in_no_project(self) -> bool:

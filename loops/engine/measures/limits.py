@@ -100,11 +100,6 @@ def reached(state: RunState) -> LimitHit | None:
     return None
 
 
-def all_reached(state: RunState) -> tuple[LimitHit, ...]:
-    """Every limit that forbids another step, in the order in which they are asked."""
-    return tuple(hit for guard in GUARDS if (hit := guard(state)))
-
-
 def warnings(state: RunState) -> tuple[LimitHit, ...]:
     """Limits that passed the warning mark since the last look (SPEC D3: 80 %)."""
     found = []
