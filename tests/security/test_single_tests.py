@@ -104,6 +104,53 @@ def test_the_runner_of_node_is_counted_by_its_reporter(desk: Desk) -> None:
     assert kept["tests"] == {"sums.test.js::bad": "failed", "sums.test.js::good": "passed"}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"PYTHONPATH=src {UNITTEST}",
+        f'PYTHONPATH="src:$PYTHONPATH" {UNITTEST}',
+        f"export PYTHONPATH='src' && {UNITTEST}",
+        f"env A=1 PYTHONPATH=$PWD/src {UNITTEST}",
+        f"bash -c 'PYTHONPATH=src {UNITTEST}'",
+    ],
+)
+def test_a_command_that_sets_its_own_python_path_is_heard(desk: Desk, command: str) -> None:
+    write(desk, "import lib; self.assertEqual(lib.two(), 2)")
+    (desk.workspace / "src").mkdir()
+    (desk.workspace / "src/lib.py").write_text("def two(): return 2\n")
+    result = desk.shell(command)
+    assert (counts(result), notes(result)) == (("reporter", 2, 0, 0), ""), result.content
+
+
+def test_a_python_path_is_only_added_to_where_one_is_set(desk: Desk) -> None:
+    said = desk.shell("PYTHONPATH= printenv PYTHONPATH; PYTHONPATH='' printenv PYTHONPATH; echo MYPYTHONPATH=src")
+    assert said.content.split("[stdout]\n")[1].splitlines() == ["", "", "MYPYTHONPATH=src"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "NODE_OPTIONS=--no-warnings node --test",
+        "NODE_OPTIONS= node sums.test.js",
+        "NODE_OPTIONS=--no-warnings env node --test",
+        "unset NODE_OPTIONS; ./run",
+        "npm test",
+    ],
+)
+def test_a_command_that_sets_options_of_node_itself_is_heard(desk: Desk, command: str) -> None:
+    (desk.workspace / "sums.test.js").write_text('require("node:test").test("good", () => {});')
+    (desk.workspace / "package.json").write_text('{"scripts": {"test": "NODE_OPTIONS=--no-warnings node --test"}}')
+    (desk.workspace / "run").write_text('#!/usr/bin/env node\nrequire("./sums.test.js");\n')
+    (desk.workspace / "run").chmod(0o755)
+    result = desk.shell(command)
+    assert (result.ok, counts(result), notes(result)) == (True, ("reporter", 1, 0, 0), ""), result.content
+
+
+def test_a_node_that_is_not_there_is_not_found(desk: Desk) -> None:
+    result = desk.shell("PATH=${PATH%%:*} node --version")
+    assert (result.exit_code, "node: not found" in result.content) == (127, True), result.content
+
+
 def test_other_commands_of_the_agent_have_no_channel(desk: Desk) -> None:
     desk.context = replace(desk.context, is_criterion=False)
     assert "AGENTOPS" not in desk.shell("env").content

@@ -97,8 +97,9 @@ async def _prepared(workspace: Workspace, job: Job, directory: str, guarded: Gua
         await asyncio.to_thread(give_tree, workspace.beneath, owner)
     if job.network and not namespaces:
         raise PathRefused(NO_NETWORK)
+    argv = reporters.heard(job.argv, TESTS if namespaces else job.tests) if job.tests else job.argv
     command = Sandboxed(
-        argv=bridge.before(job.argv) if job.network else job.argv,
+        argv=bridge.before(argv) if job.network else argv,
         workspace=workspace.beneath,
         directory=directory,
         binds=guarded.binds,
@@ -110,9 +111,9 @@ async def _prepared(workspace: Workspace, job: Job, directory: str, guarded: Gua
     )
     inner = environment(job.environment) | ({REPORTS: REPORT} if job.report else {})
     inner |= bridge.variables() if job.network else {}
-    inner |= reporters.variables(TESTS) if job.tests else {}
     if not namespaces:
         return confinement.prepare(command, workspace.limits, inner)
+    inner |= reporters.variables(TESTS, inner["PATH"]) if job.tests else {}
     user = await asyncio.to_thread(sandbox_user)
     return bubblewrap.prepare(command, user, workspace.limits, inner)
 

@@ -145,4 +145,5 @@ def _show(folder: str) -> None:
         for place in (base, *(os.path.join(base, name) for name in files)):
             if owner is not None:
                 os.chown(place, -1, owner[1])
-            os.chmod(place, 0o750 if place == base else 0o660 if place.endswith("/socket") else 0o640)
+            is_open = place == base or os.path.basename(base) == reporters.PROGRAMS
+            os.chmod(place, 0o750 if is_open else 0o660 if place.endswith("/socket") else 0o640)

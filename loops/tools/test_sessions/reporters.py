@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SOCKET = "AGENTOPS_TEST_REPORT"
@@ -13,26 +14,34 @@ BY_LANGUAGE: Mapping[str, Mapping[str, str]] = {
     "python": {"PYTHONPATH": "{folder}/python"},
     "node": {"NODE_OPTIONS": "--require {folder}/node/register.cjs"},
 }
-"""Language, which is the name of its folder beside this package -> variables that have its programs load the reporter.
-A command that sets one of them itself reports nothing, and is counted by what it leaves behind."""
+"""Language, the name of its folder beside this package -> variables that have its programs load the reporter."""
 VARIABLES = frozenset({SOCKET, *(name for language in BY_LANGUAGE.values() for name in language)})
+PROGRAMS = "programs"
+"""The folder of programs that start the one of their name with its reporter; first on the path."""
 _FILES = Path(__file__).parents[1] / "test_reporters"
+_OWN_PATHS = re.compile(r"""(?<![\w$])(PYTHONPATH=)(?!''|"")(?=[^\s;&|)])""")
 
 
-def variables(folder: str) -> dict[str, str]:
-    """For a command that sees the folder of a channel at this path."""
-    found = {SOCKET: f"{folder}/socket"}
+def variables(folder: str, path: str) -> dict[str, str]:
+    """For a command that sees the folder of a channel there, and has programs on ``path``."""
+    found = {SOCKET: f"{folder}/socket", "PATH": f"{folder}/{PROGRAMS}:{path}"}
     for language in BY_LANGUAGE.values():
         found |= {name: value.format(folder=folder) for name, value in language.items()}
     return found
 
 
+def heard(argv: Sequence[str], folder: str) -> tuple[str, ...]:
+    """The same command, with the reporter in the paths that it gives Python itself. One that sets them in a script of
+    its own reports nothing, and is counted by what it leaves behind."""
+    return tuple(_OWN_PATHS.sub(lambda found: f"{found[1]}{folder}/python:", word) for word in argv)
+
+
 def put_into(folder: str) -> None:
     """A copy of every reporter: a command's user may be kept from the folder of AgentOps, and finds nothing else of it
     here."""
-    for language in BY_LANGUAGE:
+    for language in (*BY_LANGUAGE, PROGRAMS):
         place = os.path.join(folder, language)
         os.mkdir(place)
         for file in (_FILES / language).iterdir():
             if file.is_file() and not file.name.startswith("__"):
-                shutil.copyfile(file, os.path.join(place, file.name))
+                shutil.copy(file, os.path.join(place, file.name))

@@ -25,7 +25,7 @@ def ran(folder: Path, *argv: str, **more: str) -> tuple[tuple[Session, ...], int
             name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON", "DJANGO"))
         }
         async with listening() as channel:
-            told = reporters.variables(channel.folder)
+            told = reporters.variables(channel.folder, kept["PATH"])
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 cwd=folder,

@@ -29,6 +29,7 @@ from loops.tools.test_sessions import reporters
 _READABLE = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"),
     "/etc/ssl/openssl.cnf",  # without it Node does not start
+    "/etc/ssl/certs",  # nor npm, where its settings name one
 )
 _TOLD = ("/proc/cpuinfo", "/proc/meminfo", "/proc/filesystems", "/proc/sys/vm/overcommit_memory")
 _USABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -118,7 +119,7 @@ def _environment(command: Sandboxed, inner: Mapping[str, str], scratch: str) -> 
     if command.report:
         here[REPORTS] = command.report
     if command.tests:
-        here |= reporters.variables(command.tests)
+        here |= reporters.variables(command.tests, here["PATH"])
     return {**inner, **here}
 
 
