@@ -87,7 +87,7 @@ def test_every_rule_is_switched_off_once() -> None:
 @pytest.mark.parametrize(
     ("module", "was", "more"),
     [
-        ("javascript", "yield from _patched_runners(change, words)", "yield Sign('tampering', 'new', 'New.')"),
+        ("script_code", "if how := _how(texts, at):", "yield Sign('tampering', 'new', 'New.')"),
         ("python_code", "match place.node:", "yield _under_test('a new way', place.node)"),
         ("python_tests", "names = set()", "case.skips.append(3)"),
         ("weaker_tests", "by_subject: dict", "return 'test_removed', 'is new', 1"),

@@ -64,7 +64,8 @@ def test_what_is_new_goes_and_a_link_comes_back(tmp_path: Path) -> None:
 # --- which files judge, of a folder that a run changed ----------------------------------------------------------------
 
 BEGAN = {"lib.py": "a = 1\n", "test_lib.py": "of the start", "kept_test.py": "import lib\n", "check.sh": "true\n",
-         "pytest.ini": "[pytest]\n", "tests/data.json": "{}"}  # fmt: skip
+         "pytest.ini": "[pytest]\n", "tests/data.json": "{}", "jest.setup.js": "a", "recorded.snap": "a",
+         "vite.config.js": "a"}  # fmt: skip
 
 
 @pytest.fixture
@@ -90,15 +91,17 @@ def sealed(desk: UndoDesk, *, deletes: str = "", **writes: str) -> Seal:
 
 def test_what_judged_at_the_start_is_kept_and_the_work_is_not(desk: UndoDesk) -> None:
     settings = {"pytest.ini": "[pytest]\naddopts = -k nothing\n", "check.sh": "exit 0\n", "tests/data.json": "[]"}
+    settings |= {"jest.setup.js": "b", "recorded.snap": "b", "vite.config.js": "b"}
     seal = sealed(desk, lib="a = 2\n", test_lib="of the run", **settings)
     files = {path: original.data.decode() for path, original in seal.originals.items() if original is not None}
-    assert files == {path: BEGAN[path] for path in ("test_lib.py", "pytest.ini", "check.sh", "tests/data.json")}
+    assert files == {path: BEGAN[path] for path in ("test_lib.py", *settings)}
     assert [one.path for one in seal.work] == ["lib.py"]
 
 
 def test_what_is_new_and_judges_was_not_there(desk: UndoDesk) -> None:
-    seal = sealed(desk, test_more="new", conftest="def pytest_runtest_call(): ...", more="a = 3\n", **{"more.pyc": ""})
-    assert dict(seal.originals) == {"test_more.py": None, "conftest.py": None, "more.pyc": None}
+    seal = sealed(desk, test_more="new", conftest="def pytest_runtest_call(): ...", more="a = 3\n",
+                  **{"more.pyc": "", "more.snap": ""})  # fmt: skip
+    assert dict(seal.originals) == dict.fromkeys(("test_more.py", "conftest.py", "more.pyc", "more.snap"))
     assert [one.path for one in seal.work] == ["more.py"]
 
 
@@ -120,7 +123,9 @@ def test_a_deleted_test_and_a_link_are_kept(desk: UndoDesk) -> None:
 
 def test_tests_that_nobody_changed_are_read_to_know_what_they_ask_for(desk: UndoDesk) -> None:
     seal = sealed(desk, test_lib="of the run")
-    assert seal.tests == {"test_lib.py": b"of the start", "kept_test.py": b"import lib\n"}
+    assert seal.tests == {
+        "test_lib.py": b"of the start", "kept_test.py": b"import lib\n", "jest.setup.js": b"a"
+    }  # fmt: skip
 
 
 def test_a_test_that_is_too_large_to_be_kept_keeps_a_seal_from_being(desk: UndoDesk) -> None:

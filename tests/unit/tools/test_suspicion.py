@@ -124,6 +124,16 @@ def test_a_file_that_the_task_names_may_steer_tests() -> None:
     assert suspicious(remarks(files, "Set addopts in pytest.ini to -q.")) == []
 
 
+def test_what_a_script_of_tests_starts_steers_them() -> None:
+    """It is put back for a check, and a reviewer hears of it."""
+    package = '{"scripts": {"test": "npm run unit", "unit": "jest", "lint": "eslint ."}}'
+    for was, by in (('"jest"', '"true"'), ('"eslint ."', '"true"')):
+        found = [(one.code, one.level) for one in remarks({"package.json": (package, package.replace(was, by))})]
+        assert found == ([("steers_tests", Level.TO_KNOW)] if was == '"jest"' else [])
+    make = "test: unit\n\nunit:\n\tpytest\n"
+    assert [one.code for one in remarks({"Makefile": (make, make.replace("pytest", "true"))})] == ["steers_tests"]
+
+
 def test_tests_of_what_the_task_had_removed_go_with_it() -> None:
     files = {"lib.py": (FIXED, ""), "tests/test_lib.py": (TEST, None)}
     assert suspicious(remarks(files, "Remove add, nobody uses it.")) == []
