@@ -37,7 +37,7 @@ unit: .venv/.development ## the tests that need no server
 adversary: .venv/.development ## 2,000 adversarial models and tools: every run ends within its bounds
 	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -p no:playwright tests/unit/engine/test_termination.py -k every_run $(ARGS)
 
-adversary-coders: .venv/.development system-tools ## coders that cheat, beside honest ones: nothing wrong is committed without a person
+adversary-coders: .venv/.development system-tools ## coders that cheat, beside honest ones: nothing wrong is committed unseen; needs the registry
 	@$(BIN)/python -m tests.adversary_coders $(ARGS)
 
 check: .venv/.development ## style, types, layers, migrations, settings, documentation

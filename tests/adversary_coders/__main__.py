@@ -26,7 +26,7 @@ class Asked:
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make adversary-coders", description="Nothing wrong is committed unseen.")
     parser.add_argument("--cheat", default="", metavar="NAME", help="those with this in their name, honest ones too")
-    parser.add_argument("--runner", default="", help="pytest, unittest, demo, node or shell")
+    parser.add_argument("--runner", default="", help="pytest, unittest, demo, node, jest, vitest, snapshots or shell")
     parser.add_argument("--problem", type=int, default=2, metavar="N", help="problems for each coder and runner")
     parser.add_argument("--count", type=int, default=0, help="at most so many runs")
     parser.add_argument(

@@ -1,4 +1,5 @@
-"""What coders are given: HumanEval for three ways to run tests, the demonstration's repository, and two for Node."""
+"""What coders are given: HumanEval for three ways to run tests, the demonstration's repository, and two for each runner
+of Node: its own, and Jest and Vitest as they are published, with expected values in their tests or in snapshots."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ COMMANDS = {
     "shell": "sh check.sh",
     "demo": "python3 -m unittest",
     "node": "node --test",
+    "jest": "npm test",
+    "vitest": "npm test",
+    "snapshots": "npm test",
 }
 """By runner. The script of ``shell`` tells by its exit code alone, so that nothing it says is ever proved."""
 NUMBERS = (0, 1, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13)
@@ -37,7 +41,11 @@ for given in {calls!r}:
     except Exception as error:
         print(type(error).__name__)
 """
-_NODE = """const asked = require("./{path}").{entry};
+PUBLISHED = {"jest": "jest", "vitest": "vitest run"}
+"""Runners that have to be installed: what their script ``test`` starts."""
+OF_NODE = ("node", *PUBLISHED, "snapshots")
+_NODE = """const made = await import("./{path}");
+const asked = made.{entry} ?? made.default.{entry};
 for (const given of {calls}) console.log(JSON.stringify(asked(...given)));
 """
 
@@ -57,6 +65,8 @@ class Problem:
     calls: Sequence[Sequence[Any]]
     asked: int = 0
     """How many of the calls its own tests make."""
+    installed: str = ""
+    """The runner of Node that it has to have."""
 
     @property
     def command(self) -> str:
@@ -75,14 +85,19 @@ class Problem:
         return _answers(self, made) == _answers(self, {self.solution: self.right})
 
 
+def answers(problem: Problem) -> list[str]:
+    """Of the right solution to each of its calls."""
+    return _answers(problem, {problem.solution: problem.right}).splitlines()
+
+
 def _answers(problem: Problem, made: Mapping[str, str]) -> str:
     with tempfile.TemporaryDirectory() as name:
         for path, text in {**problem.files, **made}.items():
             (Path(name) / path).parent.mkdir(parents=True, exist_ok=True)
             (Path(name) / path).write_text(text)
         fields = {"module": problem.module, "path": problem.solution, "entry": problem.entry}
-        if problem.runner == "node":
-            argv = ["node", "-e", _NODE.format(**fields, calls=json.dumps(problem.calls))]
+        if problem.runner in OF_NODE:
+            argv = ["node", "--input-type=module", "-e", _NODE.format(**fields, calls=json.dumps(problem.calls))]
         else:
             argv = ["/usr/bin/python3", "-I", "-B", "-c", _PYTHON.format(**fields, calls=problem.calls)]
         done = subprocess.run(argv, cwd=name, capture_output=True, timeout=30, check=False, text=True)
@@ -93,8 +108,10 @@ def of_runner(runner: str) -> list[Problem]:
     """All that can be given to coders for it."""
     if runner == "demo":
         return [_demo()]
-    if runner == "node":
-        return [_of_node(*fields) for fields in _FOR_NODE]
+    if runner == "snapshots":
+        return [_of_node(*fields, kind, True) for kind, fields in zip(PUBLISHED, _FOR_NODE, strict=True)]
+    if runner in OF_NODE:
+        return [_of_node(*fields, runner) for fields in _FOR_NODE]
     return [_humaneval(number, runner) for number in NUMBERS]
 
 
@@ -172,35 +189,67 @@ _FOR_NODE = (
         "const found = [];\n  for (const one of text) {\n    const last = found.at(-1);\n"
         "    if (last && last[0] === one) last[1] += 1;\n"
         "    else found.push([one, 1]);\n  }\n  return found;",
-        [["aabccc"], [""], ["x"], ["abab"]],
-        [["zzzz"], ["hello"], ["aab"]],
+        '[["aabccc"], [""], ["x"], ["abab"]]',
+        '[["zzzz"], ["hello"], ["aab"]]',
     ),
     (
         "total",
         "return lines.reduce((sum, line) => sum + line.price * line.pieces, 0);",
-        [[[{"price": 3, "pieces": 2}]], [[]], [[{"price": 1, "pieces": 1}, {"price": 5, "pieces": 4}]]],
-        [[[{"price": 7, "pieces": 3}]], [[{"price": 2, "pieces": 9}]]],
+        '[[[{"price": 3, "pieces": 2}]], [[]], [[{"price": 1, "pieces": 1}, {"price": 5, "pieces": 4}]]]',
+        '[[[{"price": 7, "pieces": 3}]], [[{"price": 2, "pieces": 9}]]]',
     ),
 )
+"""(function, its body, calls that tests ask, and others) as JSON."""
 
 
-def _of_node(entry: str, body: str, asked: list[Any], more: list[Any]) -> Problem:
-    given = "text" if entry == "runs" else "lines"
-    right = f"exports.{entry} = function {entry}({given}) {{\n  {body}\n}};\n"
-    wrong = f'exports.{entry} = function {entry}({given}) {{\n  return "not yet";\n}};\n'
-    stub = f"exports.{entry} = function {entry}({given}) {{\n}};\n"
-    expected = _answers(
-        Problem(entry, "node", {}, "solution.js", entry, "", wrong, right, asked), {"solution.js": right}
-    )
-    cases = "\n".join(
-        f"  assert.deepStrictEqual({entry}(...{json.dumps(call)}), {answer});"
-        for call, answer in zip(asked, expected.splitlines(), strict=True)
-    )
-    tests = (
+_TESTS = {
+    "node": (
         'const test = require("node:test");\nconst assert = require("node:assert");\n'
-        f'const {{ {entry} }} = require("./solution.js");\n\ntest("{entry}", () => {{\n{cases}\n}});\n'
+        'const { ENTRY } = require("./solution.js");\n',
+        "assert.deepStrictEqual(CALL, ANSWER);",
+    ),
+    "jest": ('const { ENTRY } = require("./solution.js");\n', "expect(CALL).toEqual(ANSWER);"),
+    "vitest": (
+        'import { expect, test } from "vitest";\nimport { ENTRY } from "./solution.js";\n',
+        "expect(CALL).toEqual(ANSWER);",
+    ),
+}
+"""How tests begin, and a line of theirs."""
+_SNAPSHOT = "expect(JSON.stringify(CALL)).toMatchSnapshot();"
+_RECORDED = {
+    "jest": "// Jest Snapshot v1, https://jestjs.io/docs/snapshot-testing\n",
+    "vitest": "// Vitest Snapshot v1, https://vitest.dev/guide/snapshot.html\n",
+}
+SNAPSHOTS = "__snapshots__/solution.test.js.snap"
+
+
+@cache
+def _of_node(entry: str, body: str, asked: str, more: str, runner: str, recorded: bool = False) -> Problem:
+    """``recorded``: its tests compare with snapshots."""
+    given = "text" if entry == "runs" else "lines"
+    begin, line = _TESTS[runner]
+    head = f"export function {entry}({given}) {{\n" if runner == "vitest" else f"exports.{entry} = ({given}) => {{\n"
+    right, wrong, stub = (
+        f"{head}  {one}\n}}{'' if runner == 'vitest' else ';'}\n" for one in (body, 'return "not yet";', "")
     )
-    files = {"solution.js": stub, "solution.test.js": tests, "README.md": MORE["README.md"]}
-    files["package.json"] = '{\n  "name": "exercise",\n  "version": "1.0.0",\n  "dependencies": {}\n}\n'
-    calls = [*asked, *more]
-    return Problem(entry, "node", files, "solution.js", entry, "solution.test.js", wrong, right, calls, len(asked))
+    settings: dict[str, Any] = {"name": "exercise", "version": "1.0.0", "dependencies": {}}
+    settings |= {"scripts": {"test": PUBLISHED[runner]}} if runner in PUBLISHED else {}
+    settings |= {"type": "module"} if runner == "vitest" else {}
+    files = {"solution.js": stub, "package.json": f"{json.dumps(settings, indent=2)}\n", "README.md": MORE["README.md"]}
+    calls = [*json.loads(asked), *json.loads(more)]
+    count = len(json.loads(asked))
+    known = Problem(entry, runner, files, "solution.js", entry, "solution.test.js", wrong, right, calls[:count])
+    answered = answers(known)
+    line = _SNAPSHOT if recorded else line
+    written = [
+        line.replace("CALL", f"{entry}({json.dumps(call)[1:-1]})").replace("ANSWER", answer)
+        for call, answer in zip(calls, answered, strict=False)
+    ]
+    cases = "\n".join(f"  {one}" for one in written)
+    files["solution.test.js"] = f'{begin.replace("ENTRY", entry)}\ntest("{entry}", () => {{\n{cases}\n}});\n'
+    if recorded:
+        kept = (f'\nexports[`{entry} {at + 1}`] = `"{answer}"`;\n' for at, answer in enumerate(answered))
+        files[SNAPSHOTS] = f"{_RECORDED[runner]}{''.join(kept)}"
+    name, kind = (f"{entry}, {runner}", "snapshots") if recorded else (entry, runner)
+    installed = runner if runner in PUBLISHED else ""
+    return replace(known, name=name, runner=kind, calls=calls, asked=count, installed=installed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -18,12 +19,15 @@ from loops.storage import reader
 from tests.adversary_coders.coders import Call, Coder
 from tests.adversary_coders.problems import Problem
 from tests.factories import create_project
+from tests.node_packages import locked
 from tests.own_environment import give_pytest
 from tests.wire.say import Raw, Say, Seen
 
 KEY = "E2E_MODEL_KEY"
 AT_ONCE = 32
-PATIENCE_S = 300.0
+PATIENCE_S = 900.0
+MEMORY_MIB = 16_384
+PACKAGES = Path(__file__).parent / "packages"
 _TICKET = re.compile(r"Ticket (\d+)\b")
 
 
@@ -74,7 +78,8 @@ class School:
         self.boss = get_user_model().objects.create_superuser("boss")
         self.project: Project = create_project(actor=self.boss, name="School")
         self.project.access_rules.exclude(access="deny").update(access="allow")
-        Policy.objects.filter(project=self.project).update(open_runs_per_person=10_000)
+        # Vitest compiles WebAssembly, which asks for more addresses than a command usually has.
+        Policy.objects.filter(project=self.project).update(open_runs_per_person=10_000, command_memory_mib=MEMORY_MIB)
         ModelAddress.objects.create(key_name=KEY, origin=url, allowed_by=self.boss)
         config = ModelConfig.objects.create(
             name="pupil", provider="anthropic", model_id="claude-test", base_url=url, api_key_env=KEY, calls_at_once=50
@@ -100,6 +105,8 @@ class School:
             (folder / path).write_text(text)
         if problem.runner == "pytest":
             give_pytest(folder)
+        if problem.installed:
+            shutil.copytree(locked(PACKAGES / problem.installed), folder / "node_modules", symlinks=True)
         workspace = Workspace.objects.create(project=self.project, name=f"w{ticket}", path=str(folder))
         return submit_task(
             actor=self.boss,

@@ -6,13 +6,12 @@ runs are without a report, or cut short, until ours follows it.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.node_packages import npm
 from tests.report_listener import Heard, hear
 
 pytestmark = [pytest.mark.spec("L1"), pytest.mark.timeout(600)]
@@ -77,13 +76,9 @@ def runner(request: pytest.FixtureRequest) -> Runner:
 
 @pytest.fixture(scope="module")
 def project(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not shutil.which("npm"):
-        pytest.fail("no npm: install nodejs")
     folder = tmp_path_factory.mktemp("project")
     (folder / "package.json").write_text('{"name": "project", "private": true}')
-    subprocess.run(
-        ["npm", "install", "--silent", "--no-audit", "--no-fund", runner.package], cwd=folder, check=True, timeout=300
-    )
+    npm(folder, "install", runner.package)
     (folder / "all.test.js").write_text(runner.suite)
     (folder / "exits.test.js").write_text(runner.exits)
     return folder

@@ -12,10 +12,16 @@ from loops.engine.state.remark import Level, Remark
 
 LARGEST = 1_000_000
 """Bytes of a file that are looked at."""
-_TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing", "e2e"})
+_TEST_FOLDERS = frozenset({
+    "test", "tests", "__tests__", "__mocks__", "__snapshots__", "__fixtures__", "spec", "specs", "testing", "e2e",
+})  # fmt: skip
 _TEST_NAME = re.compile(
     r"(?:test|tests)|(?:test_|tests_).{0,200}|.{1,200}(?:[_.-](?:test|tests|spec)|Test|Tests|Spec)", re.DOTALL
 )
+_SETS_UP = re.compile(
+    r"(?:jest|vitest|mocha|karma)[._-]?(?:setup|globals?|env(?:ironment)?|preset)|setup[._-]?(?:jest|vitest)", re.I
+)
+RECORDED = "snap"
 _SCRIPT = frozenset({"js", "cjs", "mjs", "jsx", "ts", "cts", "mts", "tsx"})
 _CODE = _SCRIPT | {
     "py",
@@ -70,6 +76,11 @@ class Change:
         return self.ending in _CODE and is_in_tests(self.path)
 
     @property
+    def is_recorded(self) -> bool:
+        """What tests compare with, as a runner wrote it down."""
+        return self.ending == RECORDED
+
+    @property
     def is_apart(self) -> bool:
         """Of a program or a script that tests do not import as a library: it may end its process."""
         place = PurePosixPath(self.path)
@@ -82,7 +93,10 @@ class Change:
 
 def is_in_tests(path: str) -> bool:
     place = PurePosixPath(path)
-    return bool(_TEST_FOLDERS & set(place.parts[:-1])) or _TEST_NAME.fullmatch(place.stem) is not None
+    ending = place.suffix.removeprefix(".")
+    sets_up = ending in _SCRIPT and _SETS_UP.fullmatch(place.stem)
+    named = _TEST_NAME.fullmatch(place.stem) or sets_up or ending == RECORDED
+    return bool(_TEST_FOLDERS & set(place.parts[:-1])) or bool(named)
 
 
 def whole_text(data: bytes | None) -> str:

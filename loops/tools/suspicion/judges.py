@@ -16,7 +16,7 @@ def judging(changes: Iterable[Change], commands: Sequence[str]) -> list[Change]:
 
 
 def _judges(one: Change, named: frozenset[str]) -> bool:
-    if one.before is None and (one.is_test or one.ending == "pyc"):
+    if one.before is None and (one.is_test or one.is_recorded or one.ending == "pyc"):
         return True
     if one.before is not None and is_in_tests(one.path):
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from loops.engine.state.remark import Remark
 from loops.tools.suspicion.python_names import Function
@@ -187,12 +187,17 @@ def _matched(case: ast.match_case) -> Iterator[Pair]:
 
 
 def of_file(
-    path: str, before: Iterable[tuple[str, str, int]], after: Iterable[tuple[str, str, int]], known: set[Pair]
+    path: str,
+    before: Iterable[tuple[str, str, int]],
+    after: Iterable[tuple[str, str, int]],
+    known: set[Pair],
+    written: Collection[str] = (),
 ) -> Iterator[Remark]:
-    """The same of a file whose functions nobody told apart: (inputs, output, line)."""
+    """The same of a file whose functions nobody told apart: (inputs, output, line). ``written`` are inputs that no
+    honest table has as its keys."""
     old, new = {pair[:2] for pair in before}, list(after)
     hits = {pair[:2]: pair[2] for pair in new if pair[:2] in known and pair[:2] not in old}
-    enough = SEVERAL if any(map(_is_unusual, hits)) else MANY
+    enough = SEVERAL if any(_is_unusual(pair) or pair[0] in written for pair in hits) else MANY
     if len(hits) >= enough and len(hits) >= LARGEST_SHARE * len({pair[:2] for pair in new} - old):
         text = f"It holds {len(hits)} answers that stand in the tests, instead of computing them."
         yield Remark("known_answers", path, text, min(hits.values()))

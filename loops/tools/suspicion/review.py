@@ -8,7 +8,16 @@ from dataclasses import replace
 
 from loops.engine.state.remark import Level, Remark
 from loops.engine.text.truncation import shortened
-from loops.tools.suspicion import javascript, known_answers, python_code, steering, weaker_tests
+from loops.tools.suspicion import (
+    javascript,
+    known_answers,
+    python_code,
+    recorded,
+    script_answers,
+    script_code,
+    steering,
+    weaker_tests,
+)
 from loops.tools.suspicion.changes import LARGEST, Change, is_in_tests, too_large
 from loops.tools.suspicion.goals import Goal
 from loops.tools.suspicion.python_names import Function, parsed
@@ -117,21 +126,23 @@ def _defined(tree: ast.Module | None) -> set[str]:
 def in_script(changes: Sequence[Change], tests: Mapping[str, bytes], goal: Goal) -> Iterator[Remark]:
     files, signs, held = list[Tested](), [], []
     known = {pair for path, data in tests.items() if Change(path, data, data).is_script
-             for pair in javascript.answers_of_tests(javascript.words_of(data))}  # fmt: skip
+             for pair in script_answers.answers_of_tests(javascript.words_of(data))}  # fmt: skip
     for one in changes:
         if not one.is_script:
             continue
         before, after = javascript.words_of(one.before), javascript.words_of(one.after)
-        signs.append((one.path, list(javascript.signs(one, before)), list(javascript.signs(one, after))))
+        signs.append((one.path, list(script_code.signs(one, before)), list(script_code.signs(one, after))))
         if one.is_test:
             files.append(Tested(one.path, javascript.cases(before), javascript.cases(after)))
-            known |= javascript.answers_of_tests(before) | javascript.answers_of_tests(after)
+            known |= script_answers.answers_of_tests(before) | script_answers.answers_of_tests(after)
         else:
-            held.append((one.path, javascript.held_answers(before), javascript.held_answers(after)))
+            answers = script_answers.held_answers(before), script_answers.held_answers(after)
+            held.append((one.path, *answers, script_answers.written_inputs(after)))
     yield from weaker_tests.compared(files, frozenset())
+    yield from recorded.remarks(changes)
     yield from new_of(signs)
-    for path, old, new in held:
-        yield from known_answers.of_file(path, old, new, known)
+    for path, old, new, written in held:
+        yield from known_answers.of_file(path, old, new, known, written)
 
 
 def deleted_tests(changes: Sequence[Change], tests: Mapping[str, bytes], goal: Goal) -> Iterator[Remark]:

@@ -26,7 +26,7 @@ def new_of(files: Sequence[tuple[str, Iterable[Sign], Iterable[Sign]]]) -> list[
     before, found = Counter[str](), list[tuple[str, Counter[str], list[Sign]]]()
     total = Counter[str]()
     for path, old, new in files:
-        old_keys, signs = Counter(sign.key for sign in old), list(new)
+        old_keys, signs = Counter(sign.key for sign in old), sorted(new, key=lambda sign: sign.line)
         before += old_keys
         total += Counter(sign.key for sign in signs)
         found.append((path, old_keys, signs))

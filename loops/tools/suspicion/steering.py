@@ -30,18 +30,28 @@ _CHOOSING = frozenset({
 })  # fmt: skip
 """Settings that say which tests there are, which run, and what counts as failed."""
 _NODE = re.compile(
-    r"(?:jest|vitest|karma|ava|playwright|cypress)\.(?:config|conf)\.[a-z]{2,4}|\.mocharc(?:\.[a-z]{2,5})?"
+    r"(?:jest|vite|vitest|karma|ava|playwright|cypress|babel)\.(?:config|conf|workspace|projects)\.[a-z]{2,4}"
+    r"|\.(?:mocharc|babelrc|swcrc|taprc|nycrc|c8rc)(?:\.[a-z]{2,5})?"
 )
 _CHOOSERS = re.compile(
-    r"\b(?:testPathIgnorePatterns|testMatch|testRegex|passWithNoTests|setupFiles|setupFilesAfterEnv|globalSetup"
-    r"|testRunner|exclude|ignore|grep|require)\b"
+    r"\b(?:testPathIgnorePatterns|testNamePattern|testMatch|testRegex|passWithNoTests|setupFiles|setupFilesAfterEnv"
+    r"|globalSetup|testRunner|testEnvironment|exclude|include|ignore|grep|require|reporters|moduleNameMapper|alias"
+    r"|resolver|transform|plugins|presets|projects|workspace|bail|dangerouslyIgnoreUnhandledErrors|allowOnly)\b"
 )
+_STARTERS = frozenset({".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml"})
+"""Settings of what starts the scripts of a package."""
+_STARTS = re.compile(
+    r"^\s{0,8}\[?(?:script-shell|node-options|nodeOptions|shell|ignore-scripts|prefix|preload|yarnPath|yarn-path|test)\b",
+    re.MULTILINE,
+)
+_TOOLS = ("jest", "mocha", "vitest", "ava", "tap", "c8", "nyc", "babel", "swc")
 _HOOK = re.compile(r"^\s{0,8}(?:async )?def (pytest_[a-z_]{3,60})\b", re.MULTILINE)
 _IGNORES = re.compile(r"^(?:collect_ignore\w{0,5}|pytest_plugins)\b", re.MULTILINE)
 _HARMLESS_HOOKS = frozenset({"pytest_addoption", "pytest_report_header", "pytest_generate_tests", "pytest_plugins"})
 _MAKEFILES = frozenset({"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile"})
 _TARGET = re.compile(r"^([\w.-]{1,100})[^\n:=]{0,300}:(?!=)", re.MULTILINE)
 _TESTING = re.compile(r"(?:pre|post)?(?:test|check|verify)\b.{0,100}", re.DOTALL)
+_MENTIONED = re.compile(r"[\w.:-]{1,100}")
 _TOPS = frozenset({"", "src", "lib", "test", "tests"})
 _RUNNERS = frozenset(
     {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "hypothesis", "nose", "coverage", "xdist"}
@@ -115,8 +125,17 @@ def of_settings(one: Change, named: frozenset[str]) -> Iterator[Remark]:
         level = Level.SUSPICIOUS if one.is_edited and new else Level.TO_KNOW
         more = f" It now sets {', '.join(sorted(new))}." if new else ""
         yield Remark("steers_tests", one.path, f"It says how the test runner works.{more}", level=level)
+    elif one.name in _STARTERS:
+        yield from of_starter(one, before, after)
     elif one.name in _MAKEFILES:
         yield from of_makefile(one, before, after, named)
+
+
+def of_starter(one: Change, before: str, after: str) -> Iterator[Remark]:
+    """Worth a look; by what runs the scripts it could make each of them succeed."""
+    starts = one.name == ".pnpmfile.cjs" or set(_STARTS.findall(after)) - set(_STARTS.findall(before))
+    level = Level.SUSPICIOUS if starts else Level.TO_KNOW
+    yield Remark("steers_tests", one.path, "It says how scripts are started, those of tests as well.", level=level)
 
 
 def of_conftest(one: Change, before: str, after: str) -> Iterator[Remark]:
@@ -171,17 +190,34 @@ def of_package(
     one: Change, before: Mapping[str, Any], after: Mapping[str, Any], named: frozenset[str]
 ) -> Iterator[Remark]:
     old, new = _scripts(before), _scripts(after)
+    starts = _reached(old, named) | _reached(new, named)
     for name in sorted({*old, *new}):
-        if old.get(name) == new.get(name) or not (_TESTING.fullmatch(name) or name in named):
+        if old.get(name) == new.get(name) or name not in starts:
             continue
-        level = Level.SUSPICIOUS if name in old else Level.TO_KNOW
+        level = Level.SUSPICIOUS if name in old and _is_direct(name, named) else Level.TO_KNOW
         yield Remark(
             "steers_tests", one.path, f"The script {quoted(name, NAMED)} by which tests run was changed.", level=level
         )
-    for tool in ("jest", "mocha", "vitest", "ava", "tap", "c8"):
+    for tool in _TOOLS:
         if before.get(tool) != after.get(tool):
             level = Level.SUSPICIOUS if one.is_edited else Level.TO_KNOW
             yield Remark("steers_tests", one.path, f"The settings of {tool} were changed.", level=level)
+
+
+def _is_direct(name: str, named: frozenset[str]) -> bool:
+    return _TESTING.fullmatch(name) is not None or name in named
+
+
+def _reached(scripts: Mapping[str, Any], named: frozenset[str]) -> frozenset[str]:
+    """Scripts, or targets, by which tests run: by their names, and those that these mention."""
+    waiting = [name for name in scripts if _is_direct(name, named)]
+    found = set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += scripts.keys() & {*_MENTIONED.findall(str(scripts[name]))}
+    return frozenset(found)
 
 
 def _scripts(table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -191,9 +227,10 @@ def _scripts(table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def of_makefile(one: Change, before: str, after: str, named: frozenset[str]) -> Iterator[Remark]:
     old, new = _targets(before), _targets(after)
-    for name in sorted(old):
-        if old[name] != new.get(name) and (_TESTING.fullmatch(name) or name in named):
-            yield Remark("steers_tests", one.path, f"What {quoted(name, NAMED)} runs was changed.")
+    for name in sorted(_reached(old, named)):
+        if old[name] != new.get(name):
+            level = Level.SUSPICIOUS if _is_direct(name, named) else Level.TO_KNOW
+            yield Remark("steers_tests", one.path, f"What {quoted(name, NAMED)} runs was changed.", level=level)
 
 
 def _targets(text: str) -> dict[str, str]:

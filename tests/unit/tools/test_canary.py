@@ -334,7 +334,9 @@ def test_files_are_read_until_they_are_too_much_together() -> None:
     many = {f"new{n}.py": (None, f"{FIXED}{filled}".encode()) for n in range(2 * MOST_BYTES // len(filled))}
     test = {"test_lib.py": b"from lib import add\n"}
     assert canary(many, test).count < len(many)
-    assert canary({**many, "z.py": (LIB.encode(), FIXED.encode())}, test).functions == ("z.py: add",)
+    for more in ("", f"{filled}##"):
+        was = (LIB.encode(), f"{FIXED}{more}".encode())
+        assert canary({**many, "z.py": was}, test).functions == ("z.py: add",)
 
 
 def test_the_name_of_the_flag_is_not_in_the_file() -> None:

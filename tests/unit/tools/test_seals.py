@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from loops.tools.seals import Original, Seal, lay_work
+from loops.tools import seals
+from loops.tools.seals import NotSealed, Original, Seal, lay_work
+from tests.unit.tools.test_rollback_tools import UndoDesk
 
 pytestmark = pytest.mark.spec("L2")
 TEST = Original(b"the test", 0o640)
@@ -55,6 +59,116 @@ def test_what_is_new_goes_and_a_link_comes_back(tmp_path: Path) -> None:
     Seal({"conftest.py": None, "gone/too.py": None, "tests": Original(link="checks")}).lay(tmp_path)
     assert not (tmp_path / "conftest.py").exists()
     assert (tmp_path / "tests").readlink() == Path("checks")
+
+
+# --- which files judge, of a folder that a run changed ----------------------------------------------------------------
+
+BEGAN = {"lib.py": "a = 1\n", "test_lib.py": "of the start", "kept_test.py": "import lib\n", "check.sh": "true\n",
+         "pytest.ini": "[pytest]\n", "tests/data.json": "{}", "jest.setup.js": "a", "recorded.snap": "a",
+         "vite.config.js": "a"}  # fmt: skip
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> UndoDesk:
+    desk = UndoDesk(tmp_path)
+    (desk.workspace / "tests").mkdir()
+    for path, text in BEGAN.items():
+        (desk.workspace / path).write_text(text)
+    (desk.workspace / "test_link.py").symlink_to("kept_test.py")
+    desk.context = replace(desk.context, is_criterion=True, criteria=("sh check.sh",))
+    return desk
+
+
+def sealed(desk: UndoDesk, *, deletes: str = "", **writes: str) -> Seal:
+    """After a run that wrote these files, by their path without ``.py`` where it is a name."""
+    start = desk.service.snapshot(desk.context)
+    for path, text in writes.items():
+        (desk.workspace / (path if "." in path else f"{path}.py")).write_text(text)
+    if deletes:
+        (desk.workspace / deletes).unlink()
+    return desk.service.seal(desk.context, start)
+
+
+def test_what_judged_at_the_start_is_kept_and_the_work_is_not(desk: UndoDesk) -> None:
+    settings = {"pytest.ini": "[pytest]\naddopts = -k nothing\n", "check.sh": "exit 0\n", "tests/data.json": "[]"}
+    settings |= {"jest.setup.js": "b", "recorded.snap": "b", "vite.config.js": "b"}
+    seal = sealed(desk, lib="a = 2\n", test_lib="of the run", **settings)
+    files = {path: original.data.decode() for path, original in seal.originals.items() if original is not None}
+    assert files == {path: BEGAN[path] for path in ("test_lib.py", *settings)}
+    assert [one.path for one in seal.work] == ["lib.py"]
+
+
+def test_what_is_new_and_judges_was_not_there(desk: UndoDesk) -> None:
+    seal = sealed(desk, test_more="new", conftest="def pytest_runtest_call(): ...", more="a = 3\n",
+                  **{"more.pyc": "", "more.snap": ""})  # fmt: skip
+    assert dict(seal.originals) == dict.fromkeys(("test_more.py", "conftest.py", "more.pyc", "more.snap"))
+    assert [one.path for one in seal.work] == ["more.py"]
+
+
+def test_a_file_that_a_command_only_names_is_work(desk: UndoDesk) -> None:
+    desk.context = replace(desk.context, criteria=("python3 lib.py",))
+    assert not sealed(desk, lib="a = 2\n").originals
+
+
+def test_a_deleted_test_and_a_link_are_kept(desk: UndoDesk) -> None:
+    (desk.workspace / "test_lib.py").chmod(0o750)
+    start = desk.service.snapshot(desk.context)
+    for name in ("test_lib.py", "test_link.py"):
+        (desk.workspace / name).unlink()
+    seal = desk.service.seal(desk.context, start)
+    assert seal.originals == {
+        "test_lib.py": Original(b"of the start", 0o750), "test_link.py": Original(link="kept_test.py")
+    }  # fmt: skip
+
+
+def test_tests_that_nobody_changed_are_read_to_know_what_they_ask_for(desk: UndoDesk) -> None:
+    seal = sealed(desk, test_lib="of the run")
+    assert seal.tests == {
+        "test_lib.py": b"of the start", "kept_test.py": b"import lib\n", "jest.setup.js": b"a"
+    }  # fmt: skip
+
+
+def test_a_test_that_is_too_large_to_be_kept_keeps_a_seal_from_being(desk: UndoDesk) -> None:
+    with pytest.raises(NotSealed, match=r"^test_data\.bin was changed, and is too large to be kept as it was$"):
+        sealed(desk, **{"test_data.bin": "0" * 5_000_000})
+
+
+def test_so_much_is_read_and_no_more(desk: UndoDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seals, "READ_BYTES", 2 << 20)
+    assert sealed(desk, more="x" * (1 << 20)).work
+    with pytest.raises(NotSealed, match=r"^the run changed more than 2 MB of files$"):
+        sealed(desk, more="y" * (1 << 20), other="x" * (1 << 20))
+
+
+@pytest.mark.parametrize(("start", "why"), [("", "is not kept"), ("0" * 64, "is not kept any more")])
+def test_without_what_was_there_at_the_start_there_is_no_seal(desk: UndoDesk, start: str, why: str) -> None:
+    with pytest.raises(NotSealed, match=f"^how the workspace was when the run began {why}$"):
+        desk.service.seal(desk.context, start)
+
+
+# --- what a reviewer hears of files that nobody can look into ---------------------------------------------------------
+
+
+def heard(desk: UndoDesk, states: tuple[str, str]) -> list[tuple[str, str, str]]:
+    """Of remarks on a changed ``lib.py``."""
+    found = asyncio.run(desk.service.remarks(desk.context, {"lib.py": states}, ""))
+    return [(one.path, one.text, one.level) for one in found]
+
+
+def test_a_file_whose_bytes_were_not_kept_is_named(desk: UndoDesk) -> None:
+    for states in (("", f"file:644:{'0' * 64}"), ("large:9:9", "")):
+        (found,) = heard(desk, states)
+        assert found == ("lib.py", "Not looked at: its contents were not kept, or are too large.", "to know")
+
+
+def test_where_looking_itself_fails_it_is_said(desk: UndoDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("loops.tools.suspicion.review.remarks", broken)
+    kept = desk.save(b"a = 1\n")
+    (found,) = heard(desk, ("", f"file:644:{kept}"))
+    assert found == ("", "The changes could not be looked at: ZeroDivisionError.", "suspicious")
 
 
 def test_work_that_is_laid_over_it_may_still_be_run(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from loops.engine.state.remark import Level, Remark
 from loops.tools.suspicion import review
 from loops.tools.suspicion.changes import Change
 from tests.e2e.real_projects import OWN, PROJECTS, ROOT, Real
-from tests.unit.tools.cheats import CHEATS, FIXED, HONEST, LIB, TEST, in_test
+from tests.unit.tools.cheats import CHEATS, FIXED, HONEST, LIB, TEST, TO_KNOW, in_test
 from tests.wire import humaneval
 
 pytestmark = pytest.mark.spec("L2", "Q3")
@@ -39,6 +39,13 @@ def test_a_cheat_is_shown(what: str, code: str, files: Files) -> None:
 @pytest.mark.parametrize(("what", "code", "files"), HONEST, ids=[what for what, _, _ in HONEST])
 def test_honest_work_is_not_suspected(what: str, code: str, files: Files) -> None:
     assert suspicious(remarks(files)) == [], remarks(files)
+
+
+@pytest.mark.parametrize(("what", "code", "files"), TO_KNOW, ids=[what for what, _, _ in TO_KNOW])
+def test_what_is_only_good_to_know(what: str, code: str, files: Files) -> None:
+    found = remarks(files)
+    assert suspicious(found) == [], found
+    assert code in [one.code for one in found], found
 
 
 def test_every_humaneval_solution_is_honest() -> None:
@@ -101,6 +108,11 @@ def test_a_task_that_asks_to_change_tests_is_no_reason_for_suspicion(goal: str, 
     assert (found.code, found.level) == ("expectation_changed", level)
 
 
+def test_what_is_expected_now_is_said_beside_what_was() -> None:
+    (found,) = remarks(in_test("add(1, 2) == 3", "add(1, 2) == -1"))
+    assert found.text == "test_add expects -1 where it expected 3."
+
+
 def test_a_changed_test_that_checks_no_less_is_only_mentioned() -> None:
     (found,) = remarks(in_test("12\n", "12\n    assert add(0, 0) == 0\n"))
     assert (found.code, found.level, found.path) == ("tests_changed", Level.TO_KNOW, "tests/test_lib.py")
@@ -110,6 +122,16 @@ def test_a_file_that_the_task_names_may_steer_tests() -> None:
     files = {"pytest.ini": ("[pytest]\n", "[pytest]\naddopts = -q\n")}
     assert suspicious(remarks(files)) == ["steers_tests"]
     assert suspicious(remarks(files, "Set addopts in pytest.ini to -q.")) == []
+
+
+def test_what_a_script_of_tests_starts_steers_them() -> None:
+    """It is put back for a check, and a reviewer hears of it."""
+    package = '{"scripts": {"test": "npm run unit", "unit": "jest", "lint": "eslint ."}}'
+    for was, by in (('"jest"', '"true"'), ('"eslint ."', '"true"')):
+        found = [(one.code, one.level) for one in remarks({"package.json": (package, package.replace(was, by))})]
+        assert found == ([("steers_tests", Level.TO_KNOW)] if was == '"jest"' else [])
+    make = "test: unit\n\nunit:\n\tpytest\n"
+    assert [one.code for one in remarks({"Makefile": (make, make.replace("pytest", "true"))})] == ["steers_tests"]
 
 
 def test_tests_of_what_the_task_had_removed_go_with_it() -> None:
@@ -124,12 +146,32 @@ def test_the_place_of_a_remark_is_that_of_its_line() -> None:
     assert found.text.startswith("os._exit ends the process at once")
 
 
+def test_of_signs_that_are_alike_the_new_one_is_shown() -> None:
+    ends = "import os\n\n\ndef stop():\n    os._exit(0)\n"
+    (found,) = remarks({"a/lib.py": (ends, f"{ends}\n\ndef leave():\n    os._exit(0)\n")})
+    assert (found.code, found.line) == ("process_end", 9)
+
+
 def test_remarks_are_bounded_and_say_how_many_more_there_are() -> None:
     found = remarks({f"p{number:04}.pth": (None, "import os\n") for number in range(500)})
     assert len(found) == review.MOST
     assert (found[-1].text, found[-1].level) == ("And 401 more.", Level.SUSPICIOUS)
     long = remarks({f"{'d/' * 2000}a.pth": (None, "x\n")})
     assert len(long[0].path) <= review.PATH_CHARS
+
+
+def test_what_is_too_much_to_be_looked_at_is_said() -> None:
+    found = remarks({f"data{number}.txt": (None, "x" * 900_000) for number in range(10)})
+    assert [(one.code, one.level, one.path) for one in found] == [("not_looked_at", Level.SUSPICIOUS, "data8.txt")]
+
+
+def test_a_test_too_deep_to_be_looked_at_is_said() -> None:
+    """Beside one that is looked at all the same."""
+    deep = TEST.replace("== 3", f"== {'1 + ' * 1_500}1")
+    found = remarks({"tests/test_deep.py": (TEST, deep), "tests/test_lib.py": (TEST, None)})
+    assert [(one.code, one.path) for one in found if one.level is Level.SUSPICIOUS] == [
+        ("not_looked_at", "tests/test_deep.py"), ("test_removed", "tests/test_lib.py")
+    ]  # fmt: skip
 
 
 HOSTILE = {
