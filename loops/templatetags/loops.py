@@ -35,6 +35,7 @@ register.filter("pretty", formatting.pretty)
 register.filter("one_line", formatting.one_line)
 register.filter("reason", formatting.reason)
 register.filter("paused", formatting.paused)
+register.filter("ended", formatting.ended)
 register.filter("whole_fact", lambda text: cut(text, FACT_CHARS, "in the answer of the API: /facts/ of the run"))
 register.filter("markdown", lambda text: markdown.markdown(str(text or "")))
 register.filter("diff_files", diffs.of_data)
@@ -93,9 +94,7 @@ def usd(amount: Any, unknown: bool = False) -> str:
 @register.simple_tag
 def state(run: Any) -> SafeString:
     """Label of a run's state: word, icon and colour together (SPEC A2)."""
-    look, drawing = formatting.STATES.get(run.status, ("idle", "circle"))
-    if run.final_status == "finished":  # completed, and nothing proved it: no green tick
-        look, drawing = "idle", "circle-dashed"
+    look, drawing = formatting.state_look(run)
     return format_html('<span class="state" data-look="{}">{}{}</span>', look, icon(drawing), formatting.state(run))
 
 

@@ -69,6 +69,17 @@ def test_a_review_says_what_is_lacking(given: tuple[str, ...], lacking: str, ris
     assert (gate.risk, gate.recommended) == (risk, recommended)
 
 
+@pytest.mark.spec("Q3")
+def test_the_title_of_a_review_counts_levels() -> None:
+    """A run whose only check is about the shape of its result has none."""
+    assert asked("supported", "proved", "contradicted").title == "Review result (1 proved, 1 supported, 1 contradicted)"
+    assert asked("proved", review="always").title == "Review result (1 proved)"
+    titles = [decide(state(*checks, review="always")) for checks in ((SCHEMA,), ())]
+    assert [one.title for one in titles if isinstance(one, OpenGate)] == [
+        "Review result (1 of 1 checks passed)", "Review result (no automatic checks)",
+    ]  # fmt: skip
+
+
 def test_who_wants_to_see_every_result_hears_what_is_lacking_too() -> None:
     always = "the policy asks for a review of every result"
     assert asked("proved", review="always").reasons == (always,)
@@ -130,7 +141,7 @@ def test_an_end_counts_its_levels_and_names_the_weakest(
     is_weak = weak in ("claimed", "contradicted")
     assert body["explanation"] == (UNPROVEN if is_weak else EXPLANATIONS[body["reason"]])
     over = replace(state(*map(check, given), **more), phase=Phase.COMMIT, end_reason=body["reason"])
-    assert final_status(over) == ("finished" if is_weak else "success")
+    assert final_status(over) == {"claimed": "finished", "contradicted": "contradicted"}.get(weak, "success")
 
 
 def test_what_a_result_looks_like_is_no_criterion() -> None:
