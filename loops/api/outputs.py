@@ -8,10 +8,10 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from loops.engine.ends.reasons import explained
-from loops.engine.state.evidence import Evidence
 from loops.models import Agent, Detection, ModelConfig, Project, Run, Step, Task, ToolCallRecord
 from loops.services import models
 from loops.services.keys import Book
+from loops.storage.status import weakness
 from loops.web import formatting
 
 
@@ -178,7 +178,7 @@ class RunOutput(serializers.ModelSerializer):
 
     def get_end_reason_text(self, run: Run) -> str:
         """An unknown code stands for itself."""
-        return explained(run.end_reason, Evidence.CLAIMED if run.final_status == "finished" else "")
+        return explained(run.end_reason, weakness(run.final_status))
 
 
 class SubmissionOutput(serializers.Serializer):

@@ -122,13 +122,14 @@ def _critique(state: RunState) -> tuple[Fact, ...]:
 
 def _final_review(state: RunState) -> OpenGate:
     checks = state.checks or ()
-    proven, level = sum(check.status == CheckStatus.PASSED for check in checks), weakest(measured_levels(checks))
+    proven, levels = sum(check.status == CheckStatus.PASSED for check in checks), measured_levels(checks)
+    level = weakest(levels)
     suspicious = is_suspicious(state.remarks)
     doubtful = suspicious or level is Evidence.CONTRADICTED
-    shown = f"{proven} of {len(checks)} checks passed" if checks else "no automatic checks"
+    otherwise = f"{proven} of {len(checks)} checks passed" if checks else "no automatic checks"
     return OpenGate(
         kind="final_review",
-        title=f"Review result ({shown})",
+        title=f"Review result ({how_many(counted(levels)) or otherwise})",
         reasons=_why_reviewed(state, suspicious),
         risk="high" if doubtful else "medium",
         recommended="approve" if checks and proven == len(checks) and not doubtful and level not in WEAK else "",

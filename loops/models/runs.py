@@ -49,7 +49,7 @@ class Run(models.Model):
         max_length=50,
         blank=True,
         default="",
-        help_text="success, finished (nothing proved it), failed, interrupted, escalated",
+        help_text="success, finished (only claimed), contradicted, failed, interrupted, escalated",
     )
     escalation_reason = models.TextField(
         blank=True, default="", help_text="Why a person is asked, or was at the end, because it could not go on."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from loops.engine.state.evidence import WEAK
+from loops.engine.state.evidence import Evidence
 from loops.engine.state.lifecycle import Phase
 from loops.engine.state.needs import Need, NeedKind
 from loops.engine.state.run import CallStatus, RunState
@@ -59,14 +59,21 @@ def _working(state: RunState) -> tuple[str, str]:
 
 
 ENDED = {Phase.COMMIT: "completed", Phase.FAIL: "failed", Phase.HALT: "interrupted"}
+WEAK_ENDS = {Evidence.CLAIMED: "finished", Evidence.CONTRADICTED: "contradicted"}
+"""Final status of a run that completed, by its weakest evidence where that is no success."""
 FINAL = {Phase.COMMIT: "success", Phase.FAIL: "failed", Phase.HALT: "interrupted"}
 
 
 def final_status(state: RunState) -> str:
     """How it ended, in D83's words; empty while it goes on (SPEC W1). The model's word, or less, is no success (C6)."""
-    if state.phase is Phase.COMMIT and weakest_evidence(state, state.end_reason) in WEAK:
-        return "finished"
+    if state.phase is Phase.COMMIT and (weak := WEAK_ENDS.get(weakest_evidence(state, state.end_reason))):
+        return weak
     return "escalated" if _escalated(state) else FINAL.get(state.phase, "")
+
+
+def weakness(final: str) -> Evidence:
+    """The level that a final status stands for; NONE where it stands for none."""
+    return next((level for level, name in WEAK_ENDS.items() if name == final), Evidence.NONE)
 
 
 def _escalated(state: RunState) -> bool:

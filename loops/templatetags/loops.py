@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from loops.engine.encoding.canonical import unshortened, whole_length
+from loops.engine.state import own_tests_in_words
 from loops.engine.state.evidence import how_many
 from loops.engine.state.lifecycle import LABELS, Phase
 from loops.engine.text.truncation import cut
@@ -35,6 +36,8 @@ register.filter("pretty", formatting.pretty)
 register.filter("one_line", formatting.one_line)
 register.filter("reason", formatting.reason)
 register.filter("paused", formatting.paused)
+register.filter("ended", formatting.ended)
+register.filter("own_tests", own_tests_in_words.in_words)
 register.filter("whole_fact", lambda text: cut(text, FACT_CHARS, "in the answer of the API: /facts/ of the run"))
 register.filter("markdown", lambda text: markdown.markdown(str(text or "")))
 register.filter("diff_files", diffs.of_data)
@@ -93,9 +96,7 @@ def usd(amount: Any, unknown: bool = False) -> str:
 @register.simple_tag
 def state(run: Any) -> SafeString:
     """Label of a run's state: word, icon and colour together (SPEC A2)."""
-    look, drawing = formatting.STATES.get(run.status, ("idle", "circle"))
-    if run.final_status == "finished":  # completed, and nothing proved it: no green tick
-        look, drawing = "idle", "circle-dashed"
+    look, drawing = formatting.state_look(run)
     return format_html('<span class="state" data-look="{}">{}{}</span>', look, icon(drawing), formatting.state(run))
 
 

@@ -14,7 +14,7 @@ from loops.engine.state.limits import LIMITS as TABLE
 from loops.engine.state.needs import STANDSTILLS
 from loops.engine.text.arguments import telling
 from loops.models import Run
-from loops.storage.status import WAITING_FOR_RESOURCE
+from loops.storage.status import WAITING_FOR_RESOURCE, weakness
 
 STATES: dict[str, tuple[str, str]] = {
     # status: (look, icon). Every state also has its word (SPEC A2), so colour never speaks alone.
@@ -50,7 +50,14 @@ LIMITS = {name: TABLE[field].label for name, field in (*zip(TABLE, TABLE, strict
 def state(run: Run) -> str:
     """What a person is told of its status; of one that waits for a resource, for which."""
     needed = STANDSTILLS.get(run.waiting_kind, "") if run.status == WAITING_FOR_RESOURCE else ""
-    return needed or str(run.get_status_display())
+    found = weakness(run.final_status)
+    return needed or (capital(found) if found is Evidence.CONTRADICTED else str(run.get_status_display()))
+
+
+def state_look(run: Run) -> tuple[str, str]:
+    """Look and icon: of a run that completed, no better than its weakest evidence."""
+    found = weakness(run.final_status)
+    return LEVELS[found][:2] if found else STATES.get(run.status, ("idle", "circle"))
 
 
 def criterion(status: str, level: str = "") -> str:
@@ -67,8 +74,8 @@ def end(level: str) -> str:
 
 def ended(run: Run) -> str:
     """Why it ended, in words, and no better than it was proved."""
-    evidence = Evidence.CLAIMED if run.final_status == "finished" else ""
-    return explained(run.end_reason, evidence).rstrip(".") if run.end_reason in EXPLANATIONS else reason(run.end_reason)
+    known = run.end_reason in EXPLANATIONS
+    return explained(run.end_reason, weakness(run.final_status)).rstrip(".") if known else reason(run.end_reason)
 
 
 def reason(code: str) -> str:

@@ -13,8 +13,10 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from loops.engine.state.evidence import Evidence
 from loops.models import Agent, Run
 from loops.querysets import RunQuerySet
+from loops.storage.status import WEAK_ENDS
 from loops.web import access, open_gates
 
 PAGE = 50
@@ -36,6 +38,8 @@ MORE_STATES = {
     HELD: "Paused by AgentOps",
     STUCK: "Needed a person to continue",
     DEAD: "Dead letters",
+    Evidence.CLAIMED.value: "Completed, only claimed",
+    Evidence.CONTRADICTED.value: "Completed, contradicted",
 }
 PICKED = {HELD: RunQuerySet.held, STUCK: RunQuerySet.escalated, DEAD: RunQuerySet.dead_lettered}
 FILTERS = ("state", "q", "agent", "project")
@@ -73,6 +77,8 @@ def _matching(found: RunQuerySet, chosen: dict[str, str]) -> RunQuerySet:
         found = found.filter(status__in=STATES[chosen["state"]][1])
     elif chosen["state"] in PICKED:
         found = PICKED[chosen["state"]](found)
+    elif chosen["state"] in WEAK_ENDS:
+        found = found.filter(final_status=WEAK_ENDS[Evidence(chosen["state"])])
     elif chosen["state"] in Status.values:
         found = found.filter(status=chosen["state"])
     if words := chosen["q"].replace("\0", ""):

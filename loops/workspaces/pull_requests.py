@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loops.engine.state import own_tests_in_words
 from loops.engine.state.evidence import Evidence, how_many
 from loops.engine.text.truncation import cut, shortened
 from loops.masking import known
@@ -94,6 +95,8 @@ def _proofs(checks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"- {status}{level}: {_span(str(check.get('text', '')))}{command}"
         if check.get("why"):
             yield f"  {_span(str(check['why']))}"
+        if own := own_tests_in_words.in_words(check.get("own_tests")):
+            yield f"  {_span(own)}"
     if (more := len(checks) - MOST_CHECKS) > 0:
         yield f"- and {more:,} more criteria"
 

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from loops.engine import facts as f
-from loops.engine.state.evidence import WEAK
+from loops.engine.state.evidence import Evidence
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.limits import Limits
 from loops.engine.state.spec import AgentRef, Criterion, RunSpec
 from loops.engine.values import FailureKind, StopReason, ToolCall, Usage
 from loops.models import Run
+from loops.storage.status import WEAK_ENDS
 from tests import factories as make
 
 DIFF = (
@@ -201,7 +202,7 @@ def end(run: Run, phase: Phase, reason: str, **report: Any) -> None:
     status = {Phase.COMMIT: "completed", Phase.FAIL: "failed", Phase.HALT: "interrupted"}[phase]
     whole = {"kind": kinds[phase], "reason": reason, "explanation": "", "usage": usage, **report}
     level = str(report.get("evidence", ""))
-    final = "finished" if level in WEAK else {"completed": "success"}.get(status, status)
+    final = WEAK_ENDS.get(Evidence(level)) or {"completed": "success"}.get(status, status)
     ended = f.RunEnded(phase=phase, reason=reason, report=whole, report_kind=kinds[phase], evidence=level)
     make.fact(run, ended, step=5)
     over = {"status": status, "phase": phase, "end_reason": reason, "final_status": final}

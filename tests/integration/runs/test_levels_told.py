@@ -54,6 +54,7 @@ def test_what_is_proved_and_what_a_person_accepted_is_told_by_every_door(played:
     played.begin(TESTS, BY_EXIT_CODE, calls=[HONEST], review="unless_verified")
     assert played.go() == "gate:final_review"
     gate = Gate.objects.get(run=played.run)
+    assert gate.title == "Review result (1 proved, 1 supported)"
     assert gate.reasons == ["not every criterion is proved: 1 supported"]
     assert (gate.risk, gate.recommended) == ("medium", "approve")
     played.decide("approve")
@@ -97,7 +98,8 @@ def test_what_nobody_wanted_to_see_is_no_success(played: Played, cheat: str, mon
     calls = [writes("lib.py", UNHEARD)] if cheat == "contradicted" else CHEATS["expected value"]
     played.begin(TESTS, calls=calls, review="never")
     assert played.go() == "ended"
-    assert (played.run.status, played.run.final_status) == ("completed", "finished")
+    final = {"claimed": "finished", "contradicted": "contradicted"}[cheat]
+    assert (played.run.status, played.run.final_status) == ("completed", final)
     page = played.page()
     assert '<span class="state" data-look="good">' not in page.partition('class="end-card')[0].partition("run-state")[2]
     assert "Finished, not proven" in page

@@ -211,7 +211,7 @@ def test_a_result_that_never_passes_is_never_committed() -> None:
 def test_without_proof_a_person_reviews_and_may_send_it_back() -> None:
     world = World([done("draft"), done("better")], final_review="unless_verified", criteria=[("it reads well", "")])
     assert world.drive() == "gate:final_review"
-    assert world.gatekeeper.opened[0].title == "Review result (0 of 1 checks passed)"
+    assert world.gatekeeper.opened[0].title == "Review result (1 claimed)"
     world.decide("reject", reason="too short")
     assert world.drive() == "gate:final_review"
     assert "too short" in world.models.requests[1].messages[-1]["content"][-1]["text"]

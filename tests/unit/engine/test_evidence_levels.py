@@ -14,6 +14,7 @@ from loops.engine.ends.reports import report
 from loops.engine.state.check import Check, CheckStatus
 from loops.engine.state.evidence import Evidence, counted, how_many, weakest
 from loops.engine.state.lifecycle import Phase
+from loops.engine.state.own_tests import OwnTests
 from loops.engine.state.remark import Remark
 from loops.engine.state.run import RunState
 from loops.engine.verification.checks import levels, outcome, weakest_evidence
@@ -66,6 +67,17 @@ def test_a_review_says_what_is_lacking(given: tuple[str, ...], lacking: str, ris
     gate = asked(*given)
     assert gate.reasons == (f"not every criterion is proved: {lacking}",)
     assert (gate.risk, gate.recommended) == (risk, recommended)
+
+
+@pytest.mark.spec("Q3")
+def test_the_title_of_a_review_counts_levels() -> None:
+    """A run whose only check is about the shape of its result has none."""
+    assert asked("supported", "proved", "contradicted").title == "Review result (1 proved, 1 supported, 1 contradicted)"
+    assert asked("proved", review="always").title == "Review result (1 proved)"
+    titles = [decide(state(*checks, review="always")) for checks in ((SCHEMA,), ())]
+    assert [one.title for one in titles if isinstance(one, OpenGate)] == [
+        "Review result (1 of 1 checks passed)", "Review result (no automatic checks)",
+    ]  # fmt: skip
 
 
 def test_who_wants_to_see_every_result_hears_what_is_lacking_too() -> None:
@@ -129,7 +141,7 @@ def test_an_end_counts_its_levels_and_names_the_weakest(
     is_weak = weak in ("claimed", "contradicted")
     assert body["explanation"] == (UNPROVEN if is_weak else EXPLANATIONS[body["reason"]])
     over = replace(state(*map(check, given), **more), phase=Phase.COMMIT, end_reason=body["reason"])
-    assert final_status(over) == ("finished" if is_weak else "success")
+    assert final_status(over) == {"claimed": "finished", "contradicted": "contradicted"}.get(weak, "success")
 
 
 def test_what_a_result_looks_like_is_no_criterion() -> None:
@@ -152,3 +164,17 @@ def test_levels_are_told_from_the_strongest_to_the_weakest() -> None:
     assert how_many(dict(sorted(counted(found).items())), "ada") == told
     assert how_many({}) == ""
     assert weakest(found) == "contradicted"
+
+
+# --- tests of the run's own -------------------------------------------------------------------------------------------
+
+
+def test_what_tests_of_the_run_s_own_are_worth_is_in_its_review_and_its_report() -> None:
+    own = OwnTests(2, ("a", "b"), ran_without=True, hold_without_count=1, hold_without=("b",), mutants=3)
+    told = {"count": 2, "names": ["a", "b"], "ran_without": True, "hold_without_count": 1, "hold_without": ["b"]}
+    found = state(replace(check("supported"), own_tests=own), check("supported"))
+    gate = decide(found)
+    assert isinstance(gate, OpenGate)
+    assert [one.get("own_tests") for one in gate.view["criteria"]] == [told | {"mutants": 3}, None]
+    ended = report(Phase.COMMIT, replace(found, reviewed=True), "accepted")
+    assert [one.get("own_tests") for one in ended["checks"]] == [told | {"mutants": 3}, None]
