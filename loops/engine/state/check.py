@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from loops.engine.state.evidence import Evidence
+from loops.engine.state.own_tests import OwnTests
 
 
 class CheckStatus(StrEnum):
@@ -38,6 +39,8 @@ class Check:
     evidence: Evidence = Evidence.NONE
     why: str = ""
     """It holds and is not proved: the reason, for people."""
+    own_tests: OwnTests | None = None
+    """What the tests that the run wrote are worth; None where there are none, or where it was not tried."""
 
     @property
     def holds(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loops.engine.effects import OpenGate
+from loops.engine.encoding.codec import to_plain
 from loops.engine.facts import Check
 from loops.engine.measures.extensions import extensions_left, extensions_of
 from loops.engine.state.run import RunState
@@ -36,4 +37,5 @@ def environment_gate(state: RunState, checks: tuple[Check, ...]) -> OpenGate:
 def check_view(check: Check) -> dict[str, Json]:
     """For people and programs; what an earlier version measured has no evidence."""
     view: dict[str, Json] = {name: str(getattr(check, name)) for name in _SHOWN}
-    return view | ({"evidence": check.evidence.value, "why": check.why} if check.evidence else {})
+    own: dict[str, Json] = {"own_tests": to_plain(check.own_tests)} if check.own_tests else {}
+    return view | own | ({"evidence": check.evidence.value, "why": check.why} if check.evidence else {})

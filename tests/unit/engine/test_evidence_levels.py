@@ -14,6 +14,7 @@ from loops.engine.ends.reports import report
 from loops.engine.state.check import Check, CheckStatus
 from loops.engine.state.evidence import Evidence, counted, how_many, weakest
 from loops.engine.state.lifecycle import Phase
+from loops.engine.state.own_tests import OwnTests
 from loops.engine.state.remark import Remark
 from loops.engine.state.run import RunState
 from loops.engine.verification.checks import levels, outcome, weakest_evidence
@@ -152,3 +153,17 @@ def test_levels_are_told_from_the_strongest_to_the_weakest() -> None:
     assert how_many(dict(sorted(counted(found).items())), "ada") == told
     assert how_many({}) == ""
     assert weakest(found) == "contradicted"
+
+
+# --- tests of the run's own -------------------------------------------------------------------------------------------
+
+
+def test_what_tests_of_the_run_s_own_are_worth_is_in_its_review_and_its_report() -> None:
+    own = OwnTests(2, ("a", "b"), ran_without=True, hold_without_count=1, hold_without=("b",), mutants=3)
+    told = {"count": 2, "names": ["a", "b"], "ran_without": True, "hold_without_count": 1, "hold_without": ["b"]}
+    found = state(replace(check("supported"), own_tests=own), check("supported"))
+    gate = decide(found)
+    assert isinstance(gate, OpenGate)
+    assert [one.get("own_tests") for one in gate.view["criteria"]] == [told | {"mutants": 3}, None]
+    ended = report(Phase.COMMIT, replace(found, reviewed=True), "accepted")
+    assert [one.get("own_tests") for one in ended["checks"]] == [told | {"mutants": 3}, None]
