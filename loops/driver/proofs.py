@@ -22,6 +22,8 @@ from loops.engine.verification import proof
 MADE_WITHIN_S = 300.0
 DOUBTED_S = 300.0
 """What takes longer is not run once more to see it fail."""
+TRIED_TWICE_S = 30.0
+"""What takes longer to fail is not run once more to see whether it fails again."""
 AGAIN_AT_LEAST_S, AGAIN_AT_MOST = 30.0, 5
 """Seconds that it has then, and how many times as long as before: broken work may try for ever."""
 AS_LEFT = p.Checkout()
@@ -64,15 +66,35 @@ class Proofs:
         result = await self._run(call, replace(context, workspace=checkout.path))
         sealed = self._check_of(criterion, result)
         if sealed.holds:
+            self._may_be_doubted(criterion, call, context, result)
             evidence, why = proof.of_checkout(result.data, before)
-            if proof.is_whole(result.data) and result.duration_ms <= DOUBTED_S * 1000:
-                self._whole[criterion.command] = criterion, call, context
             return replace(sealed, evidence=evidence, why=why)
+        if not sealed.obstacle and (flaky := await self._flaky(criterion, call, context, result)):
+            return flaky
         if left is None and not sealed.obstacle:
             return sealed
         if left is None:  # it may be the checkout that lacks what the folder has
             left = self._check_of(criterion, await self._run(call, context))
         return _claimed(left, self._unlike(sealed, result)) if left.holds else left
+
+    async def _flaky(
+        self, criterion: Criterion, call: ToolCall, context: p.CallContext, failed: ToolResult
+    ) -> f.Check | None:
+        """Where the command holds once more, on the same files. That was chance, so it is claimed at best: what fails
+        at random, and may be tried twice, proves less than what is tried once."""
+        if failed.duration_ms > TRIED_TWICE_S * 1000:
+            return None
+        again = replace(call, id=f"{call.id}_again")
+        result = await self._run(again, replace(context, workspace=self._checkout.path))
+        check = self._check_of(criterion, result)
+        if not check.holds:
+            return None
+        self._may_be_doubted(criterion, call, context, result)
+        return _claimed(check, proof.flaky(failed.data, result.data))
+
+    def _may_be_doubted(self, criterion: Criterion, call: ToolCall, context: p.CallContext, result: ToolResult) -> None:
+        if proof.is_whole(result.data) and result.duration_ms <= DOUBTED_S * 1000:
+            self._whole[criterion.command] = criterion, call, context
 
     async def doubted(self, checks: Sequence[f.Check]) -> list[f.Check]:
         """The same, and what holds by the report of its tests once more where the work is broken on purpose: there it
@@ -96,7 +118,7 @@ class Proofs:
         if result.ok:
             why = proof.holds_without(broken.broken, broken.broken_count)
             return replace(check, evidence=Evidence.CONTRADICTED, why=why)
-        if self._check_of(criterion, result).obstacle:
+        if self._check_of(criterion, result).obstacle or check.evidence is Evidence.CLAIMED:
             return check
         return replace(check, evidence=Evidence.PROVED, why="")
 

@@ -9,12 +9,13 @@ from loops.engine.state.check import CheckStatus
 from loops.engine.state.evidence import Evidence
 from loops.engine.text.truncation import shortened
 from loops.engine.values import Json
-from loops.engine.verification.report import COMPLETE, NOTED, REPORT
+from loops.engine.verification.report import COMPLETE, NOTED, REPORT, outcomes
 
 NAMED, LONGEST = 5, 100
 NO_REPORT = "Its command reports no single tests: only its exit code says that it holds."
 NOT_WHOLE = "The report of its tests is not whole."
 CANNOT_FAIL = "It held before the work began, so nothing shows that it would fail without the work."
+ITSELF = "its command"
 UNTRIED = "It was not tried before the work began, so nothing shows that it would fail without the work."
 
 
@@ -42,6 +43,13 @@ def is_whole(data: Mapping[str, Json]) -> bool:
 def holds_without(functions: Sequence[str], count: int) -> str:
     """Of a command that does not notice when the work is broken."""
     return f"It holds as well when the functions that the run changed raise an error: {listed(functions, count)}."
+
+
+def flaky(failed: Mapping[str, Json], held: Mapping[str, Json]) -> str:
+    """Of a command with both results on the same files; these are their data."""
+    was, now = outcomes(failed), outcomes(held)
+    names = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name)) if was and now else []
+    return f"Flaky: on the same files it failed, then passed. What changed its outcome: {listed(names) or ITSELF}."
 
 
 def unsealed(why: str) -> str:

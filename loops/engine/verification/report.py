@@ -16,6 +16,9 @@ MISSING = "missing"
 """How many tests that an earlier check saw are not there any more."""
 NOTED = "tests_noted"
 """Sentences for whoever reviews the work."""
+OUTCOMES = "test_outcomes"
+"""Of single tests by their names, where each session of a runner came to its end. Only a criterion's command has them,
+and its data are kept by nobody."""
 COMPARED = (CriteriaTried.__name__, ChecksCompleted.__name__)
 
 
@@ -29,3 +32,8 @@ def notes(data: Mapping[str, Json]) -> str:
     """For the detail of a check."""
     found = data.get(NOTED)
     return "\n".join(map(str, found)) if isinstance(found, list) else ""
+
+
+def outcomes(data: Mapping[str, Json]) -> Mapping[str, Json]:
+    found = data.get(OUTCOMES)
+    return found if isinstance(found, Mapping) else {}

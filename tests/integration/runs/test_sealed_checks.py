@@ -189,6 +189,36 @@ def test_whoever_never_wants_to_be_asked_hears_how_weak_it_is(played: Played) ->
     assert evidence(played) == "claimed"
 
 
+# --- flaky ------------------------------------------------------------------------------------------------------------
+
+BY_TURNS = f"""import pathlib
+mark = pathlib.Path("tried")
+{LIB.replace("a - b", "a + b if mark.exists() else mark.touch()")}"""
+
+
+@pytest.mark.spec("X4")
+def test_a_test_that_fails_and_then_passes_is_named_and_proves_nothing(played: Played) -> None:
+    """Code that fails at random is tried twice, so it gains nothing by it."""
+    played.begin(TESTS, calls=[writes("lib.py", BY_TURNS)], review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert (check.status, check.evidence) == ("passed", "claimed")
+    name = "test_sums.Sums.test_add"
+    assert check.why == f"Flaky: on the same files it failed, then passed. What changed its outcome: {name}."
+    assert check.why in played.page()
+    assert not (Path(played.run.workspace_path) / "tried").exists()
+    assert left_over(played) == []
+    played.is_sound()
+
+
+@pytest.mark.spec("X4")
+def test_a_test_that_fails_twice_has_failed(played: Played) -> None:
+    played.begin(TESTS, calls=[writes("lib.py", f"{LIB}# as before\n")], review="unless_verified")
+    played.go()
+    first = next(fact.checks[0] for fact in played.facts if isinstance(fact, f.ChecksCompleted))
+    assert (first.status, first.counts, first.why) == ("failed", "1 failed", "")
+
+
 # --- what cannot be sealed --------------------------------------------------------------------------------------------
 
 

@@ -54,12 +54,13 @@ class Checkouts:
 
 
 class Places(Tools):
-    """What a command comes to, by the folder that it runs in."""
+    """What a command comes to, by the folder that it runs in: one result, or one after the other."""
 
-    def __init__(self, before: ToolResult, by_place: Mapping[str, ToolResult]) -> None:
+    def __init__(self, before: ToolResult, by_place: Mapping[str, ToolResult | list[ToolResult]]) -> None:
         super().__init__({"run_command": lambda arguments: before})
         self.before: ToolResult | None = before
         self.by_place, self.places = by_place, list[str]()
+        self.heard: Callable[[], None] = lambda: None
 
     async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
         if self.before is not None:
@@ -67,13 +68,18 @@ class Places(Tools):
             return result
         place = context.workspace if context.workspace in self.by_place else "left"
         self.places.append(place)
-        if self.by_place[place] is HANGS:
+        found = self.by_place[place]
+        result = found.pop(0) if isinstance(found, list) else found
+        if result is HANGS:
+            self.heard()
             await fakes.hanging()
-        return self.by_place[place]
+        return result
 
 
 class World(fakes.World):
-    def __init__(self, checkouts: Checkouts, before: ToolResult = BAD, **by_place: ToolResult) -> None:
+    def __init__(
+        self, checkouts: Checkouts, before: ToolResult = BAD, **by_place: ToolResult | list[ToolResult]
+    ) -> None:
         places = {f"/{name}" if name != "left" else name: result for name, result in by_place.items()}
         self.played = Places(before, places)
         criteria = [("Tests pass", TESTS)]
@@ -195,3 +201,88 @@ def test_broken_work_that_hangs_says_nothing(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(proofs, "AGAIN_AT_LEAST_S", 0.05)
     world = World(Checkouts(broken=BROKEN), GOOD, clean=GOOD, broken=HANGS)
     assert (world.measured().evidence, world.played.places) == ("supported", ["/clean", "/broken"])
+
+
+# --- flaky ------------------------------------------------------------------------------------------------------------
+
+
+def reported(result: ToolResult, **tests: str) -> ToolResult:
+    return replace(result, data={**result.data, "test_outcomes": tests})
+
+
+RED = reported(BAD, a="passed", b="failed", c="failed")
+GREEN = reported(GOOD, a="passed", b="passed", c="passed")
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize(
+    ("first", "second", "changed"),
+    [(RED, GREEN, "b, c"), (BAD, GREEN, "its command"), (RED, SILENT, "its command"), (BAD, SILENT, "its command")],
+)
+def test_what_fails_and_then_holds_is_flaky_and_only_claimed(
+    first: ToolResult, second: ToolResult, changed: str
+) -> None:
+    world = World(Checkouts(), clean=[first, second])
+    check = world.measured()
+    assert (check.status, check.evidence, world.played.places) == ("passed", "claimed", ["/clean", "/clean"])
+    assert check.why == f"Flaky: on the same files it failed, then passed. What changed its outcome: {changed}."
+    assert [gate.kind for gate in world.gatekeeper.opened] == ["final_review"]
+
+
+def test_of_many_flaky_tests_the_first_are_named() -> None:
+    tests = {f"t{number}" * 60: "failed" for number in range(9)}
+    world = World(Checkouts(), clean=[reported(BAD, **tests), reported(GOOD, **dict.fromkeys(tests, "passed"))])
+    why = world.measured().why
+    assert why.endswith(" and 4 more.")
+    assert len(why) < 700
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize(("there", "evidence"), [(BAD, "claimed"), (GOOD, "contradicted")])
+def test_what_is_flaky_is_not_proved_by_failing_where_the_work_is_broken(there: ToolResult, evidence: str) -> None:
+    world = World(Checkouts(broken=BROKEN), clean=[BAD, GOOD], broken=there)
+    check = world.measured()
+    assert (check.evidence, world.played.places) == (evidence, ["/clean", "/clean", "/broken"])
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize("first", [BAD, replace(BAD, duration_ms=30_000)])
+def test_what_fails_twice_has_failed(first: ToolResult) -> None:
+    """And what could not run the second time says nothing of the first."""
+    world = World(Checkouts(), clean=[first, NOT_THERE, GOOD])
+    world.drive()
+    first_check, second_check = (fact.checks[0] for fact in world.journal.of(f.ChecksCompleted))
+    assert (first_check.status, first_check.obstacle, second_check.evidence) == ("failed", "", "proved")
+    assert world.played.places == ["/clean"] * 3
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize(
+    ("first", "places"),
+    [(replace(BAD, duration_ms=30_001), ["/clean", "/clean"]), (NOT_THERE, ["/clean", "left", "/clean"])],
+)
+def test_what_takes_long_to_fail_or_cannot_run_is_not_tried_again(first: ToolResult, places: list[str]) -> None:
+    world = World(Checkouts(), clean=[first, GOOD], left=BAD)
+    world.drive()
+    checks = [fact.checks[0] for fact in world.journal.of(f.ChecksCompleted)]
+    assert [(check.status, check.evidence) for check in checks] == [("failed", ""), ("passed", "proved")]
+    assert world.played.places == places
+
+
+def test_where_the_tests_changed_too_what_is_flaky_is_said() -> None:
+    changed = p.Checkout("/clean", changed=("test_a.py",))
+    world = World(Checkouts(changed), clean=[BAD, GOOD], left=GOOD)
+    check = world.measured()
+    assert (check.evidence, check.why.partition(":")[0], world.played.places) == (
+        "claimed",
+        "Flaky",
+        ["left", "/clean", "/clean"],
+    )
+
+
+def test_a_second_try_does_not_outlive_a_stop() -> None:
+    world = World(Checkouts(), clean=[BAD, HANGS])
+    world.played.heard = lambda: world.send("stop")
+    assert world.drive() == "ended"
+    assert (world.state.end_reason, world.checkouts.asked) == ("operator_stop", ["make", "leave"])
+    assert world.journal.of(f.ChecksCompleted) == []
