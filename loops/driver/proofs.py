@@ -4,7 +4,7 @@ the run began; and in the folder of the run, where that is another (SPEC L2, ADR
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,8 @@ class Proofs:
         if checkouts is None or not any(criterion.command for criterion in self._session.state.spec.criteria):
             return
         history = self._session.ports.journal.history(("RunStarted",))
-        start = next((fact.snapshot for fact in reversed(history) if isinstance(fact, f.RunStarted)), "")
+        starts = (fact.began or fact.snapshot for fact in reversed(history) if isinstance(fact, f.RunStarted))
+        start = next(starts, "")
         self._checkout = await self._made(checkouts.make(self._calls.context(ToolCall("checkout", rb.RESTORE)), start))
 
     async def end(self) -> None:
@@ -97,27 +98,30 @@ class Proofs:
             self._whole[criterion.command] = criterion, call, context
 
     async def doubted(self, checks: Sequence[f.Check]) -> list[f.Check]:
-        """The same, and what holds by the report of its tests once more where the work is broken on purpose: there it
-        has to fail."""
+        """The same, and what holds by the report of its tests once more where it has to fail: with the work broken on
+        purpose, and where nothing of it can be broken, without the work."""
         checkouts = self._session.ports.checkouts
         if checkouts is None or not self._whole or not all(check.holds for check in checks):
             return [*checks]
-        broken = await self._made(checkouts.make_broken())
-        return [await self._doubted(check, broken) for check in checks] if broken.path else [*checks]
+        place = await self._made(checkouts.make_broken())
+        doubted: Set[str] = self._whole.keys()
+        if not place.path and not place.why_not:
+            doubted = {check.command for check in checks if check.evidence is Evidence.PROVED} & doubted
+            place = await self._made(checkouts.make_without_work()) if doubted else AS_LEFT
+        if not place.path:
+            return [*checks]
+        return [await self._doubted(check, place) if check.command in doubted else check for check in checks]
 
-    async def _doubted(self, check: f.Check, broken: p.Checkout) -> f.Check:
-        if check.command not in self._whole:
-            return check
+    async def _doubted(self, check: f.Check, place: p.Checkout) -> f.Check:
         criterion, call, context = self._whole[check.command]
         again = replace(call, id=f"{call.id}_broken")
         try:
             async with asyncio.timeout(max(AGAIN_AT_LEAST_S, AGAIN_AT_MOST * check.duration_ms / 1000)):
-                result = await self._run(again, replace(context, workspace=broken.path, tests_before=""))
+                result = await self._run(again, replace(context, workspace=place.path, tests_before=""))
         except TimeoutError:  # it says nothing
             return check
         if result.ok:
-            why = proof.holds_without(broken.broken, broken.broken_count)
-            return replace(check, evidence=Evidence.CONTRADICTED, why=why)
+            return replace(check, evidence=Evidence.CONTRADICTED, why=proof.holds_without(place))
         if self._check_of(criterion, result).obstacle or check.evidence is Evidence.CLAIMED:
             return check
         return replace(check, evidence=Evidence.PROVED, why="")

@@ -206,6 +206,10 @@ class Checkouts(Protocol):
         function that can be broken."""
         ...
 
+    async def make_without_work(self) -> Checkout:
+        """Another one like the last, with all that the run changed as it was when the run began."""
+        ...
+
     async def leave(self) -> None:
         """Take the checkout away, if there is one."""
         ...

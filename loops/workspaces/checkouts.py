@@ -11,9 +11,10 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from loops.engine.ports import CallContext, Checkout
@@ -26,6 +27,9 @@ from loops.tools.seals import NotSealed, Seal, lay_work
 from loops.tools.workspace import CACHES
 from loops.workspaces import copies, setups, sources
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
+
+Lay = Callable[[Path], None]
+"""Puts files into a checkout that is just made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,35 +63,43 @@ class RunCheckouts:
         self._seal = Seal()
 
     async def make(self, context: CallContext, start: str) -> Checkout:
-        await self.leave()
         try:
             self._seal = self._tools.seal(context, start)
-            folder = await self._filled(self._seal, {})
-        except (NotSealed, WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
-            await self.leave()
+        except NotSealed as error:
             return Checkout(why_not=str(error))
-        return Checkout(str(folder), tuple(sorted(self._seal.originals)))
+        made = await self._filled(self._seal.lay)
+        return replace(made, changed=tuple(sorted(self._seal.originals))) if made.path else made
 
     async def make_broken(self) -> Checkout:
-        await self.leave()
-        try:
-            broken = await asyncio.to_thread(self._seal.broken)
-            folder = await self._filled(self._seal, broken.files) if broken.files else None
-        except (NotSealed, WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
-            await self.leave()
-            return Checkout(why_not=str(error))
-        return Checkout(str(folder or ""), broken=broken.functions, broken_count=broken.count)
+        broken = await asyncio.to_thread(self._seal.broken)
+        if not broken.files:
+            return Checkout()
+        made = await self._filled(self._seal.lay, partial(lay_work, files=broken.files))
+        return replace(made, broken=broken.functions, broken_count=broken.count) if made.path else made
+
+    async def make_without_work(self) -> Checkout:
+        return await self._filled(self._seal.lay_start)
 
     async def leave(self) -> None:
         if self._folder is not None:
             await asyncio.to_thread(_remove, self._folder)
             self._folder = None
 
-    async def _filled(self, seal: Seal, work: Mapping[str, bytes]) -> Path:
+    async def _filled(self, *lays: Lay) -> Checkout:
+        """In the place of the one that there is."""
+        await self.leave()
+        try:
+            self._folder = copies.made_root() / f"{CHECKOUT}{self._run.pk}-{secrets.token_hex(4)}"
+            await self._filling(self._folder, lays)
+        except (NotSealed, WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
+            await self.leave()
+            return Checkout(why_not=str(error))
+        return Checkout(str(self._folder))
+
+    async def _filling(self, folder: Path, lays: Sequence[Lay]) -> None:
         """In a thread, which is not left behind: whoever is cancelled waits until it has noticed."""
         unwanted = threading.Event()
-        self._folder = copies.made_root() / f"{CHECKOUT}{self._run.pk}-{secrets.token_hex(4)}"
-        filling = asyncio.ensure_future(asyncio.to_thread(self._fill, self._folder, seal, work, unwanted))
+        filling = asyncio.ensure_future(asyncio.to_thread(self._fill, folder, lays, unwanted))
         try:
             await asyncio.shield(filling)
         except asyncio.CancelledError:
@@ -95,9 +107,8 @@ class RunCheckouts:
             await asyncio.wait([filling])
             await self.leave()
             raise
-        return self._folder
 
-    def _fill(self, folder: Path, seal: Seal, work: Mapping[str, bytes], unwanted: threading.Event) -> None:
+    def _fill(self, folder: Path, lays: Sequence[Lay], unwanted: threading.Event) -> None:
         def go_on() -> None:
             if unwanted.is_set():
                 raise WorkspaceUnusable("nobody waits for it any more")
@@ -105,8 +116,8 @@ class RunCheckouts:
         folder.mkdir(mode=0o700)
         with meanwhile(go_on):
             self._copy(Path(self._run.workspace_path), folder)
-        seal.lay(folder)
-        lay_work(folder, work)
+        for lay in lays:
+            lay(folder)
 
     def _copy(self, source: Path, folder: Path) -> None:
         kept = {ENVIRONMENT} if sandbox_level().level >= FULL else set[str]()

@@ -13,6 +13,7 @@ from gates.models import Gate
 from loops.engine import facts as f
 from loops.engine.state.check import Check
 from loops.models import Workspace
+from loops.services.forks import fork_run
 from loops.workspaces import copies
 from tests.integration.runs.test_remarks import HONEST, LIB, SUMS, sums
 from tests.integration.runs.test_trial import TESTS, Played
@@ -187,6 +188,74 @@ def test_whoever_never_wants_to_be_asked_hears_how_weak_it_is(played: Played) ->
     played.begin(TESTS, calls=CHEATS["expected value"], review="never")
     assert (played.go(), played.run.end_reason) == ("ended", "criteria_met")
     assert evidence(played) == "claimed"
+
+
+# --- without the work -------------------------------------------------------------------------------------------------
+
+PRICES = "import json, unittest\n\n\nclass Prices(unittest.TestCase):\n    def test_price(self):\n" + (
+    "        with open('prices.json') as file:\n            self.assertEqual(json.load(file)['a'], 2)\n"
+)
+
+
+@pytest.mark.spec("X4")
+def test_work_that_is_no_function_is_proved_by_what_fails_without_it(played: Played, folder: Path) -> None:
+    (folder / "test_sums.py").write_text(PRICES)
+    (folder / "prices.json").write_text('{"a": 1}')
+    played.begin(TESTS, calls=[writes("prices.json", '{"a": 2}')], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("ended", "proved")
+    assert left_over(played) == []
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize("work", [writes("prices.json", '{"a": 2.0}'), writes("notes.txt", "Nothing to do.")])
+def test_what_was_red_by_chance_is_contradicted(
+    played: Played, folder: Path, work: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that was down before the work, or a test that is red now and then: it holds without the work too."""
+    (folder / "test_sums.py").write_text(PRICES)
+    (folder / "prices.json").write_text('{"a": 2}')
+    monkeypatch.setattr("loops.engine.verification.proof.held_before", lambda *given: False)
+    played.begin(TESTS, calls=[work], review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert (check.status, check.evidence) == ("passed", "contradicted")
+    assert check.why == "It holds as well without what the run changed, with every file as it was when the run began."
+    assert check.why in played.page()
+    played.is_sound()
+
+
+@pytest.mark.spec("X4")
+def test_work_in_place_of_a_file_too_large_to_be_kept_stays_proved(played: Played, folder: Path) -> None:
+    """How it would be without the work cannot be tried."""
+    where_there_are_any = "os.path.exists('prices.json') and json.load(open('prices.json'))['a'] != 2"
+    test = "import json, os, unittest\n\nclass Prices(unittest.TestCase):\n    def test(self):\n        "
+    (folder / "test_sums.py").write_text(f"{test}self.assertFalse({where_there_are_any})\n")
+    (folder / "prices.json").write_text('{"a": 1}' + " " * 5_000_000)
+    write = ("run_command", {"command": "printf '{\"a\": 2}' > prices.json"})
+    played.begin(TESTS, calls=[write], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("ended", "proved")
+
+
+@pytest.mark.spec("X4", "K3")
+def test_a_fork_began_where_the_run_did_that_it_came_from(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that were changed before it was forked are no originals."""
+    without_remarks(monkeypatch)
+    played.begin(TESTS, calls=CHEATS["expected value"], review="never")
+    assert played.go() == "ended"
+    played.run = fork_run(actor=played.boss, run=played.run, step=1).run
+    assert played.go() == "ended"
+    assert checked(played).evidence == "claimed"
+    assert checked(played).why.startswith("It fails with test_sums.py as when the run began: ")
+    played.run = fork_run(actor=played.boss, run=played.run, step=1).run
+    assert (played.go(), checked(played).evidence) == ("ended", "claimed"), "a fork of a fork too"
+
+
+@pytest.mark.spec("X4", "K3")
+def test_a_fork_of_honest_work_is_proved(played: Played) -> None:
+    played.begin(TESTS, calls=[HONEST], review="unless_verified")
+    assert played.go() == "ended"
+    played.run = fork_run(actor=played.boss, run=played.run, step=1).run
+    assert (played.go(), checked(played).evidence) == ("ended", "proved")
 
 
 # --- flaky ------------------------------------------------------------------------------------------------------------

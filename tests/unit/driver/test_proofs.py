@@ -37,6 +37,7 @@ class Checkouts:
         default_factory=lambda: p.Checkout("/clean")
     )
     broken: p.Checkout = field(default_factory=p.Checkout)
+    without_work: p.Checkout = field(default_factory=p.Checkout)
     asked: list[str] = field(default_factory=list)
 
     async def make(self, context: p.CallContext, start: str) -> p.Checkout:
@@ -48,6 +49,10 @@ class Checkouts:
     async def make_broken(self) -> p.Checkout:
         self.asked.append("make_broken")
         return self.broken
+
+    async def make_without_work(self) -> p.Checkout:
+        self.asked.append("make_without_work")
+        return self.without_work
 
     async def leave(self) -> None:
         self.asked.append("leave")
@@ -101,7 +106,7 @@ def test_what_holds_in_a_clean_checkout_and_did_not_before_is_proved() -> None:
     world = World(Checkouts(), clean=GOOD)
     check = world.measured()
     assert (check.evidence, world.played.places) == ("proved", ["/clean"])
-    assert world.checkouts.asked == ["make", "make_broken", "leave"]
+    assert world.checkouts.asked == ["make", "make_broken", "make_without_work", "leave"]
     assert world.gatekeeper.opened == []
 
 
@@ -201,6 +206,56 @@ def test_broken_work_that_hangs_says_nothing(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(proofs, "AGAIN_AT_LEAST_S", 0.05)
     world = World(Checkouts(broken=BROKEN), GOOD, clean=GOOD, broken=HANGS)
     assert (world.measured().evidence, world.played.places) == ("supported", ["/clean", "/broken"])
+
+
+# --- without the work -------------------------------------------------------------------------------------------------
+
+BARE = p.Checkout("/bare")
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize(
+    ("there", "evidence"),
+    [(BAD, "proved"), (NOT_THERE, "proved"), (GOOD, "contradicted"), (SILENT, "contradicted")],
+)
+def test_what_is_proved_has_to_fail_without_the_work(there: ToolResult, evidence: str) -> None:
+    world = World(Checkouts(without_work=BARE), clean=GOOD, bare=there)
+    check = world.measured()
+    assert (check.evidence, world.played.places) == (evidence, ["/clean", "/bare"])
+    if evidence == "contradicted":
+        why = "It holds as well without what the run changed, with every file as it was when the run began."
+        assert check.why == why
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize(
+    ("checkouts", "before", "places"),
+    [
+        (Checkouts(without_work=BARE), GOOD, ["/clean"]),
+        (Checkouts(without_work=BARE, broken=BROKEN), BAD, ["/clean", "/broken"]),
+        (Checkouts(without_work=BARE, broken=p.Checkout(why_not="it is too large")), BAD, ["/clean"]),
+    ],
+    ids=["held before", "broken on purpose", "cannot be told"],
+)
+def test_nothing_runs_without_the_work_where_that_tells_nothing_more(
+    checkouts: Checkouts, before: ToolResult, places: list[str]
+) -> None:
+    world = World(checkouts, before, clean=GOOD, broken=BAD, bare=BAD)
+    assert world.measured().holds
+    assert (world.played.places, "make_without_work" in world.checkouts.asked) == (places, False)
+
+
+@pytest.mark.spec("X4")
+def test_what_is_flaky_does_not_run_without_the_work() -> None:
+    world = World(Checkouts(without_work=BARE), clean=[BAD, GOOD], bare=BAD)
+    assert (world.measured().evidence, world.played.places) == ("claimed", ["/clean", "/clean"])
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize("checkouts", [Checkouts(without_work=BARE), Checkouts()], ids=["hangs", "cannot be made"])
+def test_what_hangs_without_the_work_says_nothing(checkouts: Checkouts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proofs, "AGAIN_AT_LEAST_S", 0.05)
+    assert World(checkouts, clean=GOOD, bare=HANGS).measured().evidence == "proved"
 
 
 # --- flaky ------------------------------------------------------------------------------------------------------------
