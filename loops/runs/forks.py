@@ -125,6 +125,7 @@ def _started(run: Run, fork: Fork, theirs: f.Fact, there: RunState, store: PgJou
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
         snapshot=tools.snapshot(context) if run.workspace_path else "",
+        began=(theirs.began or theirs.snapshot) if fork.step else "",
         forked_from=f.Origin(run_id=old.run_id, seq=fork.seq, step=fork.step, head=bytes(fork.head).hex()),
     )
 

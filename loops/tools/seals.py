@@ -38,23 +38,39 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """``originals`` by path, None for what was not there; ``work`` is every other changed file, and ``tests`` are
-    sources of the tests that judge it."""
+    """``originals`` by path, None for what was not there; ``work`` is every other changed file, ``before`` what stood
+    in its place, None where that was not kept, and ``tests`` are sources of the tests that judge it."""
 
     originals: Mapping[str, Original | None] = field(default_factory=dict)
     work: Sequence[Change] = ()
+    before: Mapping[str, Original | None] | None = None
     tests: Mapping[str, bytes] = field(default_factory=dict)
 
     def lay(self, folder: Path) -> None:
         """Over a copy of the workspace in which nothing else is at work."""
-        for path, original in sorted(self.originals.items()):
-            _clear(folder, path)
-            if original is not None:
-                _put(folder / path, original)
+        _lay(folder, self.originals)
+
+    def lay_start(self, folder: Path, *, own_tests: bool = False) -> None:
+        """The same with the work too as it was when the run began; with ``own_tests`` that alone. Raises NotSealed."""
+        if self.before is None:
+            raise NotSealed("a file that the run changed was too large to be kept as it was")
+        _lay(folder, self.before if own_tests else {**self.originals, **self.before})
+
+    def changes(self) -> dict[str, tuple[bytes | None, bytes | None]]:
+        """The work by path, before and after."""
+        return {one.path: (one.before, one.after) for one in self.work}
 
     def broken(self) -> Canary:
         """The work with the functions that it changed made to raise."""
-        return canary({one.path: (one.before, one.after) for one in self.work}, self.tests)
+        return canary(self.changes(), self.tests)
+
+
+def _lay(folder: Path, originals: Mapping[str, Original | None]) -> None:
+    """What is not to be there goes first: a file may have been where a folder is now."""
+    for path, original in sorted(originals.items(), key=lambda one: (one[1] is not None, one[0])):
+        _clear(folder, path)
+        if original is not None:
+            _put(folder / path, original)
 
 
 def lay_work(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -81,7 +97,15 @@ def seal(run: ToolRun, start: str, commands: Sequence[str]) -> Seal:
         raise NotSealed(str(error)) from error
     tests = {path: original.data for path, original in originals.items() if original is not None}
     tests |= other_tests(run.workspace, [one.path for one in changes])
-    return Seal(originals, [one for one in changes if one.path not in those], tests)
+    work = [one for one in changes if one.path not in those]
+    return Seal(originals, work, _before(work, states), tests)
+
+
+def _before(work: Sequence[Change], states: Mapping[str, tuple[str, str]]) -> dict[str, Original | None] | None:
+    if any(_kind(states[one.path][0]) == _LARGE for one in work):
+        return None
+    contents = {hash_of(states[one.path][0]): one.before or b"" for one in work}
+    return {one.path: _original(states[one.path][0], contents.__getitem__) for one in work}
 
 
 def _read(run: ToolRun, states: Mapping[str, tuple[str, str]]) -> Iterator[Change]:

@@ -40,7 +40,7 @@ LEVELS: dict[str, tuple[str, str, str]] = {
     Evidence.ACCEPTED: ("good", "user-check", "A person says so"),
     Evidence.SUPPORTED: ("idle", "circle-dot", "Holds in a clean checkout, but nothing shows that it could fail"),
     Evidence.CLAIMED: ("idle", "circle-dashed", "The agent says so, or a check that the run could have influenced"),
-    Evidence.CONTRADICTED: ("bad", "triangle-alert", "Holds as well where the work is broken on purpose"),
+    Evidence.CONTRADICTED: ("bad", "triangle-alert", "Holds as well where the work is broken on purpose, or left out"),
 }
 MARKS = {"good": "circle-check", "idle": "circle-dashed", "bad": "circle-x"}
 """Icon of a criterion, and of an end, by its look."""

@@ -11,14 +11,18 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from loops.engine.ports import CallContext, Checkout
+from loops.engine.text.truncation import shortened
 from loops.models import Run, Setup
 from loops.runs.composition import CHECKOUT, LiveTools, command_records, sandbox_level
+from loops.tools.mutants.mutants import Mutant, mutants
+from loops.tools.output import clean_text
 from loops.tools.sandbox.capability import FULL
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.workspace_guard import interrupted
@@ -26,6 +30,10 @@ from loops.tools.seals import NotSealed, Seal, lay_work
 from loops.tools.workspace import CACHES
 from loops.workspaces import copies, setups, sources
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
+
+LONGEST_PATH = 200
+Lay = Callable[[Path], None]
+"""Puts files into a checkout that is just made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,37 +65,55 @@ class RunCheckouts:
         self._run, self._tools, self._installed = run, tools, installed
         self._folder: Path | None = None
         self._seal = Seal()
+        self._mutants: Sequence[Mutant] = ()
 
     async def make(self, context: CallContext, start: str) -> Checkout:
-        await self.leave()
         try:
             self._seal = self._tools.seal(context, start)
-            folder = await self._filled(self._seal, {})
-        except (NotSealed, WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
-            await self.leave()
+        except NotSealed as error:
             return Checkout(why_not=str(error))
-        return Checkout(str(folder), tuple(sorted(self._seal.originals)))
+        made = await self._filled(self._seal.lay)
+        return replace(made, changed=tuple(sorted(self._seal.originals))) if made.path else made
 
-    async def make_broken(self) -> Checkout:
-        await self.leave()
-        try:
-            broken = await asyncio.to_thread(self._seal.broken)
-            folder = await self._filled(self._seal, broken.files) if broken.files else None
-        except (NotSealed, WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
-            await self.leave()
-            return Checkout(why_not=str(error))
-        return Checkout(str(folder or ""), broken=broken.functions, broken_count=broken.count)
+    async def make_broken(self, *, own_tests: bool = False) -> Checkout:
+        broken = await asyncio.to_thread(self._seal.broken)
+        if not broken.files:
+            return Checkout()
+        lays = (partial(lay_work, files=broken.files),)
+        made = await self._filled(*lays) if own_tests else await self._filled(self._seal.lay, *lays)
+        return replace(made, broken=broken.functions, broken_count=broken.count) if made.path else made
+
+    async def make_without_work(self, *, own_tests: bool = False) -> Checkout:
+        return await self._filled(partial(self._seal.lay_start, own_tests=own_tests))
+
+    async def mutants(self, most: int) -> Sequence[str]:
+        self._mutants = await asyncio.to_thread(mutants, self._seal.changes(), most)
+        return [clean_text(f"{shortened(one.path, LONGEST_PATH)}:{one.line}: {one.what}") for one in self._mutants]
+
+    async def make_mutated(self, number: int) -> Checkout:
+        one = self._mutants[number]
+        return await self._filled(partial(lay_work, files={one.path: one.data}))
 
     async def leave(self) -> None:
         if self._folder is not None:
             await asyncio.to_thread(_remove, self._folder)
             self._folder = None
 
-    async def _filled(self, seal: Seal, work: Mapping[str, bytes]) -> Path:
+    async def _filled(self, *lays: Lay) -> Checkout:
+        """In the place of the one that there is."""
+        await self.leave()
+        try:
+            self._folder = copies.made_root() / f"{CHECKOUT}{self._run.pk}-{secrets.token_hex(4)}"
+            await self._filling(self._folder, lays)
+        except (NotSealed, WorkspaceUnusable, WorkspaceElsewhere, OSError) as error:
+            await self.leave()
+            return Checkout(why_not=str(error))
+        return Checkout(str(self._folder))
+
+    async def _filling(self, folder: Path, lays: Sequence[Lay]) -> None:
         """In a thread, which is not left behind: whoever is cancelled waits until it has noticed."""
         unwanted = threading.Event()
-        self._folder = copies.made_root() / f"{CHECKOUT}{self._run.pk}-{secrets.token_hex(4)}"
-        filling = asyncio.ensure_future(asyncio.to_thread(self._fill, self._folder, seal, work, unwanted))
+        filling = asyncio.ensure_future(asyncio.to_thread(self._fill, folder, lays, unwanted))
         try:
             await asyncio.shield(filling)
         except asyncio.CancelledError:
@@ -95,9 +121,8 @@ class RunCheckouts:
             await asyncio.wait([filling])
             await self.leave()
             raise
-        return self._folder
 
-    def _fill(self, folder: Path, seal: Seal, work: Mapping[str, bytes], unwanted: threading.Event) -> None:
+    def _fill(self, folder: Path, lays: Sequence[Lay], unwanted: threading.Event) -> None:
         def go_on() -> None:
             if unwanted.is_set():
                 raise WorkspaceUnusable("nobody waits for it any more")
@@ -105,8 +130,8 @@ class RunCheckouts:
         folder.mkdir(mode=0o700)
         with meanwhile(go_on):
             self._copy(Path(self._run.workspace_path), folder)
-        seal.lay(folder)
-        lay_work(folder, work)
+        for lay in lays:
+            lay(folder)
 
     def _copy(self, source: Path, folder: Path) -> None:
         kept = {ENVIRONMENT} if sandbox_level().level >= FULL else set[str]()

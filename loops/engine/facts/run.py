@@ -31,6 +31,8 @@ class RunStarted(Fact):
     """Set for a fork: the facts up to ``Forked`` are that run's (SPEC K3)."""
     snapshot: str = ""
     """SHA-256 of the blob that lists the workspace as the run found it; empty where it was too large (SPEC O3)."""
+    began: str = ""
+    """Of a fork of a run that was at work: the same of that run, or of the first that it came from."""
     surroundings: str = ""
     """What the first message says of the folder; runs of earlier versions were told nothing of it."""
     obeyed: str = ""

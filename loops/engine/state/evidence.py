@@ -13,7 +13,7 @@ class Evidence(StrEnum):
     NONE = ""
     """It did not hold, or an earlier version measured it."""
     CONTRADICTED = "contradicted"
-    """It holds as well where the work is broken on purpose."""
+    """It holds as well where the work is broken on purpose, or left out."""
     CLAIMED = "claimed"
     """The agent says so, or a check that the run could have influenced."""
     SUPPORTED = "supported"

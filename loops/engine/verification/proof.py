@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from loops.engine.facts import CriteriaTried, Fact
+from loops.engine.ports import Checkout
 from loops.engine.state.check import CheckStatus
 from loops.engine.state.evidence import Evidence
 from loops.engine.text.truncation import shortened
 from loops.engine.values import Json
-from loops.engine.verification.report import COMPLETE, NOTED, REPORT
+from loops.engine.verification.report import COMPLETE, NOTED, REPORT, outcomes
 
 NAMED, LONGEST = 5, 100
 NO_REPORT = "Its command reports no single tests: only its exit code says that it holds."
 NOT_WHOLE = "The report of its tests is not whole."
 CANNOT_FAIL = "It held before the work began, so nothing shows that it would fail without the work."
+HOLDS_AT_START = "It holds as well without what the run changed, with every file as it was when the run began."
+ITSELF = "its command"
 UNTRIED = "It was not tried before the work began, so nothing shows that it would fail without the work."
 
 
@@ -39,9 +42,25 @@ def is_whole(data: Mapping[str, Json]) -> bool:
     return bool(data.get(COMPLETE))
 
 
-def holds_without(functions: Sequence[str], count: int) -> str:
-    """Of a command that does not notice when the work is broken."""
-    return f"It holds as well when the functions that the run changed raise an error: {listed(functions, count)}."
+def holds_without(there: Checkout) -> str:
+    """Of a command that does not notice when the work is broken, or is not there."""
+    if not there.broken:
+        return HOLDS_AT_START
+    functions = listed(there.broken, there.broken_count)
+    return f"It holds as well when the functions that the run changed raise an error: {functions}."
+
+
+def shown_by_own_tests(there: Checkout) -> str:
+    """Of a command whose tests of the start do not look at what changed."""
+    functions = listed(there.broken, there.broken_count)
+    return f"Only tests that the run wrote fail when the functions that it changed raise an error: {functions}."
+
+
+def flaky(failed: Mapping[str, Json], held: Mapping[str, Json]) -> str:
+    """Of a command with both results on the same files; these are their data."""
+    was, now = outcomes(failed), outcomes(held)
+    names = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name)) if was and now else []
+    return f"Flaky: on the same files it failed, then passed. What changed its outcome: {listed(names) or ITSELF}."
 
 
 def unsealed(why: str) -> str:

@@ -13,6 +13,7 @@ from gates.models import Gate
 from loops.engine import facts as f
 from loops.engine.state.check import Check
 from loops.models import Workspace
+from loops.services.forks import fork_run
 from loops.workspaces import copies
 from tests.integration.runs.test_remarks import HONEST, LIB, SUMS, sums
 from tests.integration.runs.test_trial import TESTS, Played
@@ -187,6 +188,149 @@ def test_whoever_never_wants_to_be_asked_hears_how_weak_it_is(played: Played) ->
     played.begin(TESTS, calls=CHEATS["expected value"], review="never")
     assert (played.go(), played.run.end_reason) == ("ended", "criteria_met")
     assert evidence(played) == "claimed"
+
+
+# --- without the work -------------------------------------------------------------------------------------------------
+
+PRICES = "import json, unittest\n\n\nclass Prices(unittest.TestCase):\n    def test_price(self):\n" + (
+    "        with open('prices.json') as file:\n            self.assertEqual(json.load(file)['a'], 2)\n"
+)
+
+
+@pytest.mark.spec("X4")
+def test_work_that_is_no_function_is_proved_by_what_fails_without_it(played: Played, folder: Path) -> None:
+    (folder / "test_sums.py").write_text(PRICES)
+    (folder / "prices.json").write_text('{"a": 1}')
+    played.begin(TESTS, calls=[writes("prices.json", '{"a": 2}')], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("ended", "proved")
+    assert left_over(played) == []
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize("work", [writes("prices.json", '{"a": 2.0}'), writes("notes.txt", "Nothing to do.")])
+def test_what_was_red_by_chance_is_contradicted(
+    played: Played, folder: Path, work: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that was down before the work, or a test that is red now and then: it holds without the work too."""
+    (folder / "test_sums.py").write_text(PRICES)
+    (folder / "prices.json").write_text('{"a": 2}')
+    monkeypatch.setattr("loops.engine.verification.proof.held_before", lambda *given: False)
+    played.begin(TESTS, calls=[work], review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert (check.status, check.evidence) == ("passed", "contradicted")
+    assert check.why == "It holds as well without what the run changed, with every file as it was when the run began."
+    assert check.why in played.page()
+    played.is_sound()
+
+
+@pytest.mark.spec("X4")
+def test_work_in_place_of_a_file_too_large_to_be_kept_stays_proved(played: Played, folder: Path) -> None:
+    """How it would be without the work cannot be tried."""
+    where_there_are_any = "os.path.exists('prices.json') and json.load(open('prices.json'))['a'] != 2"
+    test = "import json, os, unittest\n\nclass Prices(unittest.TestCase):\n    def test(self):\n        "
+    (folder / "test_sums.py").write_text(f"{test}self.assertFalse({where_there_are_any})\n")
+    (folder / "prices.json").write_text('{"a": 1}' + " " * 5_000_000)
+    write = ("run_command", {"command": "printf '{\"a\": 2}' > prices.json"})
+    played.begin(TESTS, calls=[write], review="unless_verified")
+    assert (played.go(), checked(played).evidence) == ("ended", "proved")
+
+
+@pytest.mark.spec("X4", "K3")
+def test_a_fork_began_where_the_run_did_that_it_came_from(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that were changed before it was forked are no originals."""
+    without_remarks(monkeypatch)
+    played.begin(TESTS, calls=CHEATS["expected value"], review="never")
+    assert played.go() == "ended"
+    played.run = fork_run(actor=played.boss, run=played.run, step=1).run
+    assert played.go() == "ended"
+    assert checked(played).evidence == "claimed"
+    assert checked(played).why.startswith("It fails with test_sums.py as when the run began: ")
+    played.run = fork_run(actor=played.boss, run=played.run, step=1).run
+    assert (played.go(), checked(played).evidence) == ("ended", "claimed"), "a fork of a fork too"
+
+
+@pytest.mark.spec("X4", "K3")
+def test_a_fork_of_honest_work_is_proved(played: Played) -> None:
+    played.begin(TESTS, calls=[HONEST], review="unless_verified")
+    assert played.go() == "ended"
+    played.run = fork_run(actor=played.boss, run=played.run, step=1).run
+    assert (played.go(), checked(played).evidence) == ("ended", "proved")
+
+
+# --- tests that the run wrote -----------------------------------------------------------------------------------------
+
+SCALE = "def add(a, b):\n    return a + b\n\n\ndef scale(a):\n    return {0}\n"
+SCALES = SUMS.replace("add\n", "scale\n", 1).replace("class Sums", "class Scales") + (
+    "\n    def test_nothing(self):\n        self.assertEqual(scale(0), 0)\n"
+)
+SCALES = SCALES.replace("test_add", "test_some").replace("add(1, 2), 3", "scale(3), 6")
+
+
+@pytest.mark.spec("X4")
+def test_tests_of_the_agent_s_own_support_what_others_do_not_look_at(played: Played, folder: Path) -> None:
+    """And a reviewer learns what they do not notice: one holds without the work, and none asks where it changes."""
+    (folder / "lib.py").write_text(SCALE.format("a"))
+    calls = [writes("lib.py", SCALE.format("a * 2 if a < 10 else a")), writes("test_scales.py", SCALES)]
+    played.begin(TESTS, calls=calls, review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert check.evidence == "supported", (check.evidence, check.why)
+    assert check.why == (
+        "Only tests that the run wrote fail when the functions that it changed raise an error: lib.py: scale. "
+        "1 of 2 tests that the run wrote hold without its work as well: test_scales.Scales.test_nothing."
+    )
+    own = check.own_tests
+    assert own is not None
+    assert (own.names, own.ran_without) == (("test_scales.Scales.test_nothing", "test_scales.Scales.test_some"), True)
+    assert own.mutants > len(own.unnoticed) > 0
+    assert any(one.startswith("lib.py:6: ") for one in own.unnoticed)
+    assert check.why in played.page()
+    assert left_over(played) == []
+    assert (Path(played.run.workspace_path) / "lib.py").read_text() == SCALE.format("a * 2 if a < 10 else a")
+    played.is_sound()
+
+
+@pytest.mark.spec("X4")
+def test_tests_of_the_agent_s_own_that_look_at_nothing_support_nothing(played: Played, folder: Path) -> None:
+    (folder / "lib.py").write_text(SCALE.format("a"))
+    calls = [writes("lib.py", SCALE.format("a * 2")), writes("test_more.py", SUMS.replace("class Sums", "class More"))]
+    played.begin(TESTS, calls=calls, review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert check.evidence == "contradicted"
+    said = "The only test that the run wrote holds without its work as well: test_more.More.test_add."
+    assert check.why.endswith(said)
+
+
+# --- flaky ------------------------------------------------------------------------------------------------------------
+
+BY_TURNS = f"""import pathlib
+mark = pathlib.Path("tried")
+{LIB.replace("a - b", "a + b if mark.exists() else mark.touch()")}"""
+
+
+@pytest.mark.spec("X4")
+def test_a_test_that_fails_and_then_passes_is_named_and_proves_nothing(played: Played) -> None:
+    """Code that fails at random is tried twice, so it gains nothing by it."""
+    played.begin(TESTS, calls=[writes("lib.py", BY_TURNS)], review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert (check.status, check.evidence) == ("passed", "claimed")
+    name = "test_sums.Sums.test_add"
+    assert check.why == f"Flaky: on the same files it failed, then passed. What changed its outcome: {name}."
+    assert check.why in played.page()
+    assert not (Path(played.run.workspace_path) / "tried").exists()
+    assert left_over(played) == []
+    played.is_sound()
+
+
+@pytest.mark.spec("X4")
+def test_a_test_that_fails_twice_has_failed(played: Played) -> None:
+    played.begin(TESTS, calls=[writes("lib.py", f"{LIB}# as before\n")], review="unless_verified")
+    played.go()
+    first = next(fact.checks[0] for fact in played.facts if isinstance(fact, f.ChecksCompleted))
+    assert (first.status, first.counts, first.why) == ("failed", "1 failed", "")
 
 
 # --- what cannot be sealed --------------------------------------------------------------------------------------------

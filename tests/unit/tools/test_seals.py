@@ -177,3 +177,23 @@ def test_work_that_is_laid_over_it_may_still_be_run(tmp_path: Path) -> None:
     lay_work(tmp_path, {"run.py": b"2", "new.py": b"3"})
     assert [(tmp_path / name).read_text() for name in ("run.py", "new.py")] == ["2", "3"]
     assert (tmp_path / "run.py").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.spec("X4")
+def test_the_start_has_neither_the_work_nor_what_judges(tmp_path: Path) -> None:
+    """A file of the start stands where a folder is now, and the other way round."""
+    for path in ("was_file/new.py", "conftest.py", "new.py", "same.py"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("of the run")
+    (tmp_path / "was_folder").write_text("of the run")
+    work = {"was_file/new.py": None, "was_file": TEST, "was_folder": None, "was_folder/a.py": TEST, "new.py": None}
+    Seal({"conftest.py": None}, before={**work, "link": Original(link="same.py")}).lay_start(tmp_path)
+    there = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if not path.is_dir()}
+    assert there == {"was_file", "was_folder/a.py", "same.py", "link"}
+    assert (tmp_path / "was_file").read_bytes() == TEST.data
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_what_was_too_large_to_be_kept_has_no_start(tmp_path: Path) -> None:
+    with pytest.raises(NotSealed, match="too large to be kept as it was"):
+        Seal(before=None).lay_start(tmp_path)
