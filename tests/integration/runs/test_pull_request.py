@@ -52,6 +52,17 @@ def test_each_criterion_stands_with_its_check() -> None:
     ]
 
 
+@pytest.mark.spec("S1", "X4")
+def test_what_new_tests_are_worth_stands_below_their_criterion() -> None:
+    """Their names are words of others: no markup, and no more than a line."""
+    own = {"count": 2, "ran_without": True, "hold_without_count": 1, "hold_without": ["`# @all\n![x](http://evil)"]}
+    row = {"text": "Tests pass", "status": "passed", "command": "pytest", "own_tests": own}
+    assert list(pull_requests._proofs([row])) == [
+        "- passed: `Tests pass`, by `pytest`",
+        "  ``2 new tests, 1 of them passes without the work: `# @all ![x](http://evil).``",
+    ]
+
+
 @pytest.mark.spec("S1")
 def test_words_of_others_are_no_markup(story: Story) -> None:
     path = "@everyone ` [a](http:evil) ` <b>.txt"
