@@ -27,7 +27,7 @@ _SEARCHES = frozenset({"isSocket", "parentPort", "registerHooks"})
 """By which the descriptors, or the channel, of a runner are found."""
 _REPLACED = frozenset({"globalThis", "global", "assert", "expect", "Date", "Math", "JSON", "Promise", "console"})
 _SHARED = frozenset({"Object", "Array", "Function", "String", "Number", "Promise"})
-_WHOLE = frozenset({"globalThis", "global", "expect", "assert", "process", "jest", "vi"})
+_WHOLE = frozenset({"globalThis", "global", "expect", "assert", "process", "jest"})
 """What nobody hands on, or writes into, but to reach those who did not ask."""
 _VARIABLES = frozenset({
     "NODE_TEST_CONTEXT", "JEST_WORKER_ID", "VITEST_WORKER_ID", "VITEST_POOL_ID", "PYTEST_CURRENT_TEST",
@@ -122,7 +122,7 @@ def _how(texts: list[str], at: int) -> str:
         return "a name that runners give"
     if word in ("globalThis", "global") and (name := _member(texts, at)[0]) in _GIVEN | _TESTS:
         return f"{word}.{name}"
-    if _is_string(word) and _plain(word) in _GIVEN and after == "in":
+    if _is_string(word) and _plain(word) in _GIVEN - {"vi"} and after == "in":  # a language, too
         return "a name that runners give"
     if texts[at : at + 5] == ["import", ".", "meta", ".", "vitest"]:
         return "import.meta.vitest"

@@ -44,6 +44,12 @@ _STARTS = re.compile(
     r"^\s{0,8}\[?(?:script-shell|node-options|nodeOptions|shell|ignore-scripts|prefix|preload|yarnPath|yarn-path|test)\b",
     re.MULTILINE,
 )
+_OF_TESTS = re.compile(
+    r"(?<![.\w$])(?:before|after)(?:All|Each)\s{0,9}\(|\b(?:jest|vi)\.(?:mock|doMock|fn|spyOn)\b"
+    r"|\bexpect\.(?:extend|addSnapshotSerializer)\b"
+    r"|\bon(?:RunComplete|TestRunEnd|TestResult|TestCaseResult|TaskUpdate)\b"
+)
+"""What stands in files that runners begin with, or tell how tests ended."""
 _TOOLS = ("jest", "mocha", "vitest", "ava", "tap", "c8", "nyc", "babel", "swc")
 _HOOK = re.compile(r"^\s{0,8}(?:async )?def (pytest_[a-z_]{3,60})\b", re.MULTILINE)
 _IGNORES = re.compile(r"^(?:collect_ignore\w{0,5}|pytest_plugins)\b", re.MULTILINE)
@@ -129,6 +135,8 @@ def of_settings(one: Change, named: frozenset[str]) -> Iterator[Remark]:
         yield from of_starter(one, before, after)
     elif one.name in _MAKEFILES:
         yield from of_makefile(one, before, after, named)
+    elif one.is_script and not one.is_test:
+        yield from of_script(one, before, after)
 
 
 def of_starter(one: Change, before: str, after: str) -> Iterator[Remark]:
@@ -136,6 +144,13 @@ def of_starter(one: Change, before: str, after: str) -> Iterator[Remark]:
     starts = one.name == ".pnpmfile.cjs" or set(_STARTS.findall(after)) - set(_STARTS.findall(before))
     level = Level.SUSPICIOUS if starts else Level.TO_KNOW
     yield Remark("steers_tests", one.path, "It says how scripts are started, those of tests as well.", level=level)
+
+
+def of_script(one: Change, before: str, after: str) -> Iterator[Remark]:
+    """Whatever it is called: settings that nobody changed may name it."""
+    if _OF_TESTS.search(after if one.before is None else before):
+        text = "By what it says, tests begin with it, or it is told how they ended."
+        yield Remark("steers_tests", one.path, text, level=Level.TO_KNOW)
 
 
 def of_conftest(one: Change, before: str, after: str) -> Iterator[Remark]:

@@ -65,7 +65,7 @@ def test_what_is_new_goes_and_a_link_comes_back(tmp_path: Path) -> None:
 
 BEGAN = {"lib.py": "a = 1\n", "test_lib.py": "of the start", "kept_test.py": "import lib\n", "check.sh": "true\n",
          "pytest.ini": "[pytest]\n", "tests/data.json": "{}", "jest.setup.js": "a", "recorded.snap": "a",
-         "vite.config.js": "a"}  # fmt: skip
+         "vite.config.js": "a", "lines.js": "exports.onTestResult = print"}  # fmt: skip
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def sealed(desk: UndoDesk, *, deletes: str = "", **writes: str) -> Seal:
 
 def test_what_judged_at_the_start_is_kept_and_the_work_is_not(desk: UndoDesk) -> None:
     settings = {"pytest.ini": "[pytest]\naddopts = -k nothing\n", "check.sh": "exit 0\n", "tests/data.json": "[]"}
-    settings |= {"jest.setup.js": "b", "recorded.snap": "b", "vite.config.js": "b"}
+    settings |= {"jest.setup.js": "b", "recorded.snap": "b", "vite.config.js": "b", "lines.js": "b"}
     seal = sealed(desk, lib="a = 2\n", test_lib="of the run", **settings)
     files = {path: original.data.decode() for path, original in seal.originals.items() if original is not None}
     assert files == {path: BEGAN[path] for path in ("test_lib.py", *settings)}
