@@ -3,12 +3,12 @@ the run began; and in the folder of the run, where that is another (SPEC L2, ADR
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
-from typing import Any
 
-from loops.driver.interrupts import STOP_OR_PAUSE, Interrupts, TookTooLong
+from loops.driver.checkout_runs import Asked, CheckoutRuns
+from loops.driver.interrupts import Interrupts
+from loops.driver.own_tests import OwnTestsTrial
 from loops.driver.session import RunSession
 from loops.driver.tool_calls import ToolCalls
 from loops.engine import facts as f
@@ -19,13 +19,10 @@ from loops.engine.state.spec import Criterion
 from loops.engine.values import ToolCall, ToolResult
 from loops.engine.verification import proof
 
-MADE_WITHIN_S = 300.0
 DOUBTED_S = 300.0
 """What takes longer is not run once more to see it fail."""
 TRIED_TWICE_S = 30.0
 """What takes longer to fail is not run once more to see whether it fails again."""
-AGAIN_AT_LEAST_S, AGAIN_AT_MOST = 30.0, 5
-"""Seconds that it has then, and how many times as long as before: broken work may try for ever."""
 AS_LEFT = p.Checkout()
 CheckOf = Callable[[Criterion, ToolResult], f.Check]
 
@@ -35,9 +32,10 @@ class Proofs:
 
     def __init__(self, session: RunSession, calls: ToolCalls, interrupts: Interrupts, check_of: CheckOf) -> None:
         self._session, self._calls, self._check_of = session, calls, check_of
-        self._interrupts = interrupts
+        self._runs = CheckoutRuns(session, calls, interrupts)
+        self._own_tests = OwnTestsTrial(self._runs)
         self._checkout = AS_LEFT
-        self._whole: dict[str, tuple[Criterion, ToolCall, p.CallContext]] = {}
+        self._whole: dict[str, Asked] = {}
         """By their words, commands that hold in the checkout by the whole report of their tests, and soon."""
 
     async def begin(self) -> None:
@@ -47,98 +45,92 @@ class Proofs:
             return
         history = self._session.ports.journal.history(("RunStarted",))
         starts = (fact.began or fact.snapshot for fact in reversed(history) if isinstance(fact, f.RunStarted))
-        start = next(starts, "")
-        self._checkout = await self._made(checkouts.make(self._calls.context(ToolCall("checkout", rb.RESTORE)), start))
+        making = checkouts.make(self._calls.context(ToolCall("checkout", rb.RESTORE)), next(starts, ""))
+        self._checkout = await self._runs.checkout_of(making)
 
     async def end(self) -> None:
         if self._session.ports.checkouts is not None:
             await self._session.ports.checkouts.leave()
 
-    async def check(self, criterion: Criterion, call: ToolCall, context: p.CallContext, before: bool | None) -> f.Check:
-        """``before``: did the command hold before the work began?"""
-        checkout, left = self._checkout, None
+    async def check(self, asked: Asked) -> f.Check:
+        """In the checkout, and in the folder of the run where that is another or the checkout lacks something."""
+        checkout, in_folder = self._checkout, None
         if not checkout.path:
-            left = self._check_of(criterion, await self._run(call, context))
+            left = self._check_of(asked.criterion, await self._runs.run(asked))
             return _claimed(left, proof.unsealed(checkout.why_not)) if checkout.why_not else left
         if checkout.changed:
-            left = self._check_of(criterion, await self._run(call, context))
+            in_folder = await self._runs.run(asked)
+            left = self._check_of(asked.criterion, in_folder)
             if not left.holds:
                 return left
-        result = await self._run(call, replace(context, workspace=checkout.path))
-        sealed = self._check_of(criterion, result)
+        result = await self._runs.run(asked, checkout)
+        sealed = self._check_of(asked.criterion, result)
+        if not sealed.holds and not sealed.obstacle:
+            if (flaky := await self._flaky(asked, result)) is not None:
+                return flaky
+            if in_folder is None:
+                return sealed
+        if in_folder is not None:
+            self._own_tests.learn(asked, in_folder, result)
         if sealed.holds:
-            self._may_be_doubted(criterion, call, context, result)
-            evidence, why = proof.of_checkout(result.data, before)
+            self._may_be_doubted(asked, result)
+            evidence, why = proof.of_checkout(result.data, asked.held_before)
             return replace(sealed, evidence=evidence, why=why)
-        if not sealed.obstacle and (flaky := await self._flaky(criterion, call, context, result)):
-            return flaky
-        if left is None and not sealed.obstacle:
-            return sealed
-        if left is None:  # it may be the checkout that lacks what the folder has
-            left = self._check_of(criterion, await self._run(call, context))
+        if in_folder is None:  # it may be the checkout that lacks what the folder has
+            left = self._check_of(asked.criterion, await self._runs.run(asked))
         return _claimed(left, self._unlike(sealed, result)) if left.holds else left
 
-    async def _flaky(
-        self, criterion: Criterion, call: ToolCall, context: p.CallContext, failed: ToolResult
-    ) -> f.Check | None:
+    async def _flaky(self, asked: Asked, failed: ToolResult) -> f.Check | None:
         """Where the command holds once more, on the same files. That was chance, so it is claimed at best: what fails
         at random, and may be tried twice, proves less than what is tried once."""
         if failed.duration_ms > TRIED_TWICE_S * 1000:
             return None
-        again = replace(call, id=f"{call.id}_again")
-        result = await self._run(again, replace(context, workspace=self._checkout.path))
-        check = self._check_of(criterion, result)
+        again = replace(asked, call=replace(asked.call, id=f"{asked.call.id}_again"))
+        result = await self._runs.run(again, self._checkout)
+        check = self._check_of(asked.criterion, result)
         if not check.holds:
             return None
-        self._may_be_doubted(criterion, call, context, result)
+        self._may_be_doubted(asked, result)
         return _claimed(check, proof.flaky(failed.data, result.data))
 
-    def _may_be_doubted(self, criterion: Criterion, call: ToolCall, context: p.CallContext, result: ToolResult) -> None:
+    def _may_be_doubted(self, asked: Asked, result: ToolResult) -> None:
         if proof.is_whole(result.data) and result.duration_ms <= DOUBTED_S * 1000:
-            self._whole[criterion.command] = criterion, call, context
+            self._whole[asked.criterion.command] = asked
 
     async def doubted(self, checks: Sequence[f.Check]) -> list[f.Check]:
         """The same, and what holds by the report of its tests once more where it has to fail: with the work broken on
-        purpose, and where nothing of it can be broken, without the work."""
+        purpose, and where nothing of it can be broken, without the work. Then what the tests of the run are worth."""
         checkouts = self._session.ports.checkouts
-        if checkouts is None or not self._whole or not all(check.holds for check in checks):
+        if checkouts is None or not all(check.holds for check in checks):
             return [*checks]
-        place = await self._made(checkouts.make_broken())
-        doubted: Set[str] = self._whole.keys()
+        doubted = await self._doubted(checks, checkouts) if self._whole else [*checks]
+        return await self._own_tests.tried(doubted, checks, checkouts)
+
+    async def _doubted(self, checks: Sequence[f.Check], checkouts: p.Checkouts) -> list[f.Check]:
+        place = await self._runs.checkout_of(checkouts.make_broken())
+        commands: Set[str] = self._whole.keys()
         if not place.path and not place.why_not:
-            doubted = {check.command for check in checks if check.evidence is Evidence.PROVED} & doubted
-            place = await self._made(checkouts.make_without_work()) if doubted else AS_LEFT
+            commands = {check.command for check in checks if check.evidence is Evidence.PROVED} & commands
+            place = await self._runs.checkout_of(checkouts.make_without_work()) if commands else AS_LEFT
         if not place.path:
             return [*checks]
-        return [await self._doubted(check, place) if check.command in doubted else check for check in checks]
+        return [await self._doubted_in(place, check) if check.command in commands else check for check in checks]
 
-    async def _doubted(self, check: f.Check, place: p.Checkout) -> f.Check:
-        criterion, call, context = self._whole[check.command]
-        again = replace(call, id=f"{call.id}_broken")
-        try:
-            async with asyncio.timeout(max(AGAIN_AT_LEAST_S, AGAIN_AT_MOST * check.duration_ms / 1000)):
-                result = await self._run(again, replace(context, workspace=place.path, tests_before=""))
-        except TimeoutError:  # it says nothing
+    async def _doubted_in(self, place: p.Checkout, check: f.Check) -> f.Check:
+        asked = self._whole[check.command]
+        result = await self._runs.again(asked, place, "broken", check.duration_ms)
+        if result is None:  # it says nothing
             return check
         if result.ok:
             return replace(check, evidence=Evidence.CONTRADICTED, why=proof.holds_without(place))
-        if self._check_of(criterion, result).obstacle or check.evidence is Evidence.CLAIMED:
+        if self._check_of(asked.criterion, result).obstacle or check.evidence is Evidence.CLAIMED:
             return check
         return replace(check, evidence=Evidence.PROVED, why="")
-
-    async def _made(self, making: Coroutine[Any, Any, p.Checkout]) -> p.Checkout:
-        try:
-            return await self._interrupts.interruptible(making, STOP_OR_PAUSE, what="checkout", within_s=MADE_WITHIN_S)
-        except TookTooLong:
-            return p.Checkout(why_not=f"no copy of it was made within {MADE_WITHIN_S:g} s")
 
     def _unlike(self, sealed: f.Check, result: ToolResult) -> str:
         if self._checkout.changed:
             return proof.fails_as_it_was(self._checkout.changed, result.error)
         return f"It cannot run in a clean checkout: {sealed.wanted}"
-
-    async def _run(self, call: ToolCall, context: p.CallContext) -> ToolResult:
-        return await self._calls.execute(call, context, STOP_OR_PAUSE)
 
 
 def _claimed(check: f.Check, why: str) -> f.Check:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import PurePosixPath
 
 from loops.driver import workspace_changes
+from loops.driver.checkout_runs import Asked
 from loops.driver.clearance import Clearance, call_of
 from loops.driver.interrupts import STOP_OR_PAUSE, Interrupts
 from loops.driver.proofs import Proofs
@@ -99,9 +100,11 @@ async def _proved(
     proofs = Proofs(session, calls, interrupts, lambda criterion, result: _check(session, criterion, result))
 
     async def check(criterion: Criterion, call: ToolCall) -> f.Check:
-        tests = report.first_report(earlier, criterion.command)
+        command = criterion.command
+        tests = report.first_report(earlier, command)
         context = dataclasses.replace(calls.context(call), is_criterion=True, tests_before=tests)
-        return await proofs.check(criterion, call, context, proof.held_before(earlier, criterion.command))
+        held, seen = proof.held_before(earlier, command), report.seen_at_start(earlier, command)
+        return await proofs.check(Asked(criterion, call, context, held_before=held, seen_at_start=seen))
 
     try:
         measured = await _measured(session, clearing, check, proofs.begin)

@@ -201,13 +201,22 @@ class Checkouts(Protocol):
         """Of the workspace of the call, with its kept snapshot ``start`` for what judges."""
         ...
 
-    async def make_broken(self) -> Checkout:
+    async def make_broken(self, *, own_tests: bool = False) -> Checkout:
         """Another one like the last, with the functions that the run changed made to raise; none where it changed no
-        function that can be broken."""
+        function that can be broken. With ``own_tests`` what judges is as the run left it."""
         ...
 
-    async def make_without_work(self) -> Checkout:
-        """Another one like the last, with all that the run changed as it was when the run began."""
+    async def make_without_work(self, *, own_tests: bool = False) -> Checkout:
+        """Another one like the last, with all that the run changed as it was when the run began; with ``own_tests`` all
+        but what judges."""
+        ...
+
+    async def mutants(self, most: int) -> Sequence[str]:
+        """Small faults that can be put into lines that the run changed, in words."""
+        ...
+
+    async def make_mutated(self, number: int) -> Checkout:
+        """The workspace as the run left it, what judges included, with one of the ``mutants`` that were named last."""
         ...
 
     async def leave(self) -> None:

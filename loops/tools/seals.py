@@ -50,15 +50,19 @@ class Seal:
         """Over a copy of the workspace in which nothing else is at work."""
         _lay(folder, self.originals)
 
-    def lay_start(self, folder: Path) -> None:
-        """The same with the work too as it was when the run began. Raises NotSealed."""
+    def lay_start(self, folder: Path, *, own_tests: bool = False) -> None:
+        """The same with the work too as it was when the run began; with ``own_tests`` that alone. Raises NotSealed."""
         if self.before is None:
             raise NotSealed("a file that the run changed was too large to be kept as it was")
-        _lay(folder, {**self.originals, **self.before})
+        _lay(folder, self.before if own_tests else {**self.originals, **self.before})
+
+    def changes(self) -> dict[str, tuple[bytes | None, bytes | None]]:
+        """The work by path, before and after."""
+        return {one.path: (one.before, one.after) for one in self.work}
 
     def broken(self) -> Canary:
         """The work with the functions that it changed made to raise."""
-        return canary({one.path: (one.before, one.after) for one in self.work}, self.tests)
+        return canary(self.changes(), self.tests)
 
 
 def _lay(folder: Path, originals: Mapping[str, Original | None]) -> None:

@@ -18,8 +18,11 @@ from functools import partial
 from pathlib import Path
 
 from loops.engine.ports import CallContext, Checkout
+from loops.engine.text.truncation import shortened
 from loops.models import Run, Setup
 from loops.runs.composition import CHECKOUT, LiveTools, command_records, sandbox_level
+from loops.tools.mutants.mutants import Mutant, mutants
+from loops.tools.output import clean_text
 from loops.tools.sandbox.capability import FULL
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.workspace_guard import interrupted
@@ -28,6 +31,7 @@ from loops.tools.workspace import CACHES
 from loops.workspaces import copies, setups, sources
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
 
+LONGEST_PATH = 200
 Lay = Callable[[Path], None]
 """Puts files into a checkout that is just made."""
 
@@ -61,6 +65,7 @@ class RunCheckouts:
         self._run, self._tools, self._installed = run, tools, installed
         self._folder: Path | None = None
         self._seal = Seal()
+        self._mutants: Sequence[Mutant] = ()
 
     async def make(self, context: CallContext, start: str) -> Checkout:
         try:
@@ -70,15 +75,24 @@ class RunCheckouts:
         made = await self._filled(self._seal.lay)
         return replace(made, changed=tuple(sorted(self._seal.originals))) if made.path else made
 
-    async def make_broken(self) -> Checkout:
+    async def make_broken(self, *, own_tests: bool = False) -> Checkout:
         broken = await asyncio.to_thread(self._seal.broken)
         if not broken.files:
             return Checkout()
-        made = await self._filled(self._seal.lay, partial(lay_work, files=broken.files))
+        lays = (partial(lay_work, files=broken.files),)
+        made = await self._filled(*lays) if own_tests else await self._filled(self._seal.lay, *lays)
         return replace(made, broken=broken.functions, broken_count=broken.count) if made.path else made
 
-    async def make_without_work(self) -> Checkout:
-        return await self._filled(self._seal.lay_start)
+    async def make_without_work(self, *, own_tests: bool = False) -> Checkout:
+        return await self._filled(partial(self._seal.lay_start, own_tests=own_tests))
+
+    async def mutants(self, most: int) -> Sequence[str]:
+        self._mutants = await asyncio.to_thread(mutants, self._seal.changes(), most)
+        return [clean_text(f"{shortened(one.path, LONGEST_PATH)}:{one.line}: {one.what}") for one in self._mutants]
+
+    async def make_mutated(self, number: int) -> Checkout:
+        one = self._mutants[number]
+        return await self._filled(partial(lay_work, files={one.path: one.data}))
 
     async def leave(self) -> None:
         if self._folder is not None:

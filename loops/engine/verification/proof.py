@@ -50,6 +50,12 @@ def holds_without(there: Checkout) -> str:
     return f"It holds as well when the functions that the run changed raise an error: {functions}."
 
 
+def shown_by_own_tests(there: Checkout) -> str:
+    """Of a command whose tests of the start do not look at what changed."""
+    functions = listed(there.broken, there.broken_count)
+    return f"Only tests that the run wrote fail when the functions that it changed raise an error: {functions}."
+
+
 def flaky(failed: Mapping[str, Json], held: Mapping[str, Json]) -> str:
     """Of a command with both results on the same files; these are their data."""
     was, now = outcomes(failed), outcomes(held)

@@ -19,6 +19,8 @@ NOTED = "tests_noted"
 OUTCOMES = "test_outcomes"
 """Of single tests by their names, where each session of a runner came to its end. Only a criterion's command has them,
 and its data are kept by nobody."""
+NEW = "tests_new"
+"""The names of those among them that an earlier check did not see, where there was one."""
 COMPARED = (CriteriaTried.__name__, ChecksCompleted.__name__)
 
 
@@ -26,6 +28,12 @@ def first_report(history: Iterable[Fact], command: str) -> str:
     """The hash of what the first check of this command saw, "" where none saw tests."""
     checks = (check for fact in history if isinstance(fact, CriteriaTried | ChecksCompleted) for check in fact.checks)
     return next((check.report for check in checks if check.command == command and check.report), "")
+
+
+def seen_at_start(history: Iterable[Fact], command: str) -> bool:
+    """Is what ``first_report`` names of the time before the work?"""
+    tried = (check for fact in history if isinstance(fact, CriteriaTried) for check in fact.checks)
+    return any(check.command == command and check.report for check in tried)
 
 
 def notes(data: Mapping[str, Json]) -> str:

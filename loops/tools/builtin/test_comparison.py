@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loops.engine.values import Json
-from loops.engine.verification.report import COMPLETE, MISSING, NOTED, OUTCOMES, REPORT
+from loops.engine.verification.report import COMPLETE, MISSING, NEW, NOTED, OUTCOMES, REPORT
 from loops.tools.registry import ToolRun
 from loops.tools.test_sessions.document import outcomes, written
 from loops.tools.test_sessions.session import Outcome
@@ -23,6 +23,7 @@ def compared(heard: Verdict, run: ToolRun) -> dict[str, Json]:
     kept: dict[str, Json] = {}
     if heard.countable:
         kept = {REPORT: run.save_blob(written(heard)), OUTCOMES: dict[str, Json](heard.tests)}
+        kept |= {NEW: list[Json](heard.new)} if heard.new is not None else {}
     missing: dict[str, Json] = {MISSING: len(heard.missing)} if heard.countable and heard.missing else {}
     words = noted(heard)
     if heard.is_whole:

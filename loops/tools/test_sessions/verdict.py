@@ -30,6 +30,8 @@ class Verdict:
     passed: bool = False
     """It is whole, every session and the command ended well, and a test passed in each session."""
     missing: tuple[str, ...] = ()
+    new: tuple[str, ...] | None = None
+    """Those that the earlier run did not see; None without one."""
     newly_skipped: tuple[str, ...] = ()
     newly_expected_to_fail: tuple[str, ...] = ()
     deselected: tuple[str, ...] = ()
@@ -76,6 +78,7 @@ def judge(sessions: Sequence[Session], exit_code: int, before: Mapping[str, Outc
         countable=bool(tests) and all(session.exit is not None for session in sessions),
         passed=bool(sessions) and not lacking and ended_well and Outcome.FAILED not in tests.values(),
         missing=tuple(sorted(earlier.keys() - tests.keys())),
+        new=tuple(sorted(tests.keys() - earlier.keys())) if earlier else None,
         newly_skipped=_newly(Outcome.SKIPPED, tests, earlier),
         newly_expected_to_fail=_newly(Outcome.XFAILED, tests, earlier),
         deselected=tuple(sorted({name for session in sessions for name in session.deselected} - tests.keys())),

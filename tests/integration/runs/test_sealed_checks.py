@@ -258,6 +258,51 @@ def test_a_fork_of_honest_work_is_proved(played: Played) -> None:
     assert (played.go(), checked(played).evidence) == ("ended", "proved")
 
 
+# --- tests that the run wrote -----------------------------------------------------------------------------------------
+
+SCALE = "def add(a, b):\n    return a + b\n\n\ndef scale(a):\n    return {0}\n"
+SCALES = SUMS.replace("add\n", "scale\n", 1).replace("class Sums", "class Scales") + (
+    "\n    def test_nothing(self):\n        self.assertEqual(scale(0), 0)\n"
+)
+SCALES = SCALES.replace("test_add", "test_some").replace("add(1, 2), 3", "scale(3), 6")
+
+
+@pytest.mark.spec("X4")
+def test_tests_of_the_agent_s_own_support_what_others_do_not_look_at(played: Played, folder: Path) -> None:
+    """And a reviewer learns what they do not notice: one holds without the work, and none asks where it changes."""
+    (folder / "lib.py").write_text(SCALE.format("a"))
+    calls = [writes("lib.py", SCALE.format("a * 2 if a < 10 else a")), writes("test_scales.py", SCALES)]
+    played.begin(TESTS, calls=calls, review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert check.evidence == "supported", (check.evidence, check.why)
+    assert check.why == (
+        "Only tests that the run wrote fail when the functions that it changed raise an error: lib.py: scale. "
+        "1 of 2 tests that the run wrote hold without its work as well: test_scales.Scales.test_nothing."
+    )
+    own = check.own_tests
+    assert own is not None
+    assert (own.names, own.ran_without) == (("test_scales.Scales.test_nothing", "test_scales.Scales.test_some"), True)
+    assert own.mutants > len(own.unnoticed) > 0
+    assert any(one.startswith("lib.py:6: ") for one in own.unnoticed)
+    assert check.why in played.page()
+    assert left_over(played) == []
+    assert (Path(played.run.workspace_path) / "lib.py").read_text() == SCALE.format("a * 2 if a < 10 else a")
+    played.is_sound()
+
+
+@pytest.mark.spec("X4")
+def test_tests_of_the_agent_s_own_that_look_at_nothing_support_nothing(played: Played, folder: Path) -> None:
+    (folder / "lib.py").write_text(SCALE.format("a"))
+    calls = [writes("lib.py", SCALE.format("a * 2")), writes("test_more.py", SUMS.replace("class Sums", "class More"))]
+    played.begin(TESTS, calls=calls, review="unless_verified")
+    assert played.go() == "gate:final_review"
+    check = checked(played)
+    assert check.evidence == "contradicted"
+    said = "The only test that the run wrote holds without its work as well: test_more.More.test_add."
+    assert check.why.endswith(said)
+
+
 # --- flaky ------------------------------------------------------------------------------------------------------------
 
 BY_TURNS = f"""import pathlib

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from loops.driver import Ports, proofs
+from loops.driver import Ports, checkout_runs, own_tests
 from loops.driver.interrupts import TookTooLong
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.state.check import Check
+from loops.engine.state.own_tests import OwnTests
 from loops.engine.values import ToolCall, ToolResult
 from tests import fakes
 from tests.fakes import Tools, done
@@ -38,6 +39,7 @@ class Checkouts:
     )
     broken: p.Checkout = field(default_factory=p.Checkout)
     without_work: p.Checkout = field(default_factory=p.Checkout)
+    faults: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
     async def make(self, context: p.CallContext, start: str) -> p.Checkout:
@@ -46,13 +48,23 @@ class Checkouts:
             raise self.made
         return await self.made() if callable(self.made) else self.made
 
-    async def make_broken(self) -> p.Checkout:
+    async def make_broken(self, *, own_tests: bool = False) -> p.Checkout:
         self.asked.append("make_broken")
-        return self.broken
+        return self.with_own_tests(self.broken, own_tests)
 
-    async def make_without_work(self) -> p.Checkout:
+    async def make_without_work(self, *, own_tests: bool = False) -> p.Checkout:
         self.asked.append("make_without_work")
-        return self.without_work
+        return self.with_own_tests(self.without_work, own_tests)
+
+    async def mutants(self, most: int) -> list[str]:
+        return self.faults[:most]
+
+    async def make_mutated(self, number: int) -> p.Checkout:
+        self.asked.append("make_mutated")
+        return p.Checkout(f"/mutant{number}")
+
+    def with_own_tests(self, made: p.Checkout, own_tests: bool) -> p.Checkout:
+        return replace(made, path=f"{made.path}_own") if own_tests and made.path else made
 
     async def leave(self) -> None:
         self.asked.append("leave")
@@ -203,7 +215,7 @@ def test_a_checkout_does_not_outlive_a_stop() -> None:
 
 def test_broken_work_that_hangs_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code may try again for as long as what it calls raises an error."""
-    monkeypatch.setattr(proofs, "AGAIN_AT_LEAST_S", 0.05)
+    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 0.05)
     world = World(Checkouts(broken=BROKEN), GOOD, clean=GOOD, broken=HANGS)
     assert (world.measured().evidence, world.played.places) == ("supported", ["/clean", "/broken"])
 
@@ -254,7 +266,7 @@ def test_what_is_flaky_does_not_run_without_the_work() -> None:
 @pytest.mark.spec("X4")
 @pytest.mark.parametrize("checkouts", [Checkouts(without_work=BARE), Checkouts()], ids=["hangs", "cannot be made"])
 def test_what_hangs_without_the_work_says_nothing(checkouts: Checkouts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proofs, "AGAIN_AT_LEAST_S", 0.05)
+    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 0.05)
     assert World(checkouts, clean=GOOD, bare=HANGS).measured().evidence == "proved"
 
 
@@ -341,3 +353,152 @@ def test_a_second_try_does_not_outlive_a_stop() -> None:
     assert world.drive() == "ended"
     assert (world.state.end_reason, world.checkouts.asked) == ("operator_stop", ["make", "leave"])
     assert world.journal.of(f.ChecksCompleted) == []
+
+
+# --- tests that the run wrote -----------------------------------------------------------------------------------------
+
+CHANGED = p.Checkout("/clean", changed=("test_a.py",))
+LEFT = reported(GOOD, a="passed", own1="passed", own2="passed")
+CLEAN = reported(GOOD, a="passed")
+WITHOUT = reported(BAD, a="passed", own1="passed", own2="failed")
+FAULTS = ["a.py:1: `<` became `<=`", "a.py:2: `+` became `-`"]
+
+
+def written(**more: Any) -> Checkouts:
+    return Checkouts(CHANGED, **{"without_work": BARE, "faults": FAULTS, **more})
+
+
+def test_what_tests_of_the_run_are_worth_is_found_out() -> None:
+    world = World(
+        written(broken=BROKEN), clean=CLEAN, left=LEFT, broken=BAD, bare_own=WITHOUT, mutant0=BAD, mutant1=LEFT
+    )
+    check = world.measured()
+    assert (check.evidence, check.why) == ("proved", "")
+    assert check.own_tests == OwnTests(
+        count=2,
+        names=("own1", "own2"),
+        ran_without=True,
+        hold_without_count=1,
+        hold_without=("own1",),
+        mutants=2,
+        unnoticed=(FAULTS[1],),
+    )
+    assert world.played.places == ["left", "/clean", "/broken", "/bare_own", "/mutant0", "/mutant1"]
+    assert world.checkouts.asked[-1] == "leave"
+
+
+@pytest.mark.parametrize(
+    ("left", "clean"),
+    [(CLEAN, CLEAN), (GOOD, GOOD), (LEFT, GOOD), (replace(LEFT, duration_ms=60_001), CLEAN)],
+    ids=["no other tests", "no reports", "no report of the start", "too slow"],
+)
+def test_where_no_tests_of_the_run_can_be_told_nothing_more_runs(left: ToolResult, clean: ToolResult) -> None:
+    world = World(written(broken=BROKEN), clean=clean, left=left, broken=BAD)
+    assert world.measured().own_tests is None
+    assert world.played.places == ["left", "/clean", "/broken"]
+
+
+def test_honest_work_without_tests_of_its_own_runs_no_more_than_before() -> None:
+    world = World(Checkouts(broken=BROKEN, faults=FAULTS), clean=CLEAN, broken=BAD)
+    check = world.measured()
+    assert (check.evidence, check.own_tests, world.played.places) == ("proved", None, ["/clean", "/broken"])
+
+
+def test_tests_that_the_report_of_the_start_has_are_none_of_the_run() -> None:
+    """Where the work renamed something, old tests do not even load in the checkout."""
+    before = replace(BAD, data={"test_report": "r0"})
+    left = replace(LEFT, data={**LEFT.data, "tests_new": ["own1"]})
+    world = World(written(), before, clean=BAD, left=left, bare_own=WITHOUT, mutant0=BAD, mutant1=BAD)
+    check = world.measured()
+    assert check.own_tests is not None
+    assert (check.evidence, check.own_tests.names) == ("claimed", ("own1",))
+    assert check.why.endswith("The only test that the run wrote holds without its work as well: own1.")
+
+
+def test_after_a_check_that_failed_its_tests_are_still_those_of_the_run() -> None:
+    """The list that the first check of a result kept is none of the start."""
+    left = replace(LEFT, data={**LEFT.data, "tests_new": []})
+    world = World(written(), clean=CLEAN, left=[BAD, left], bare=BAD, bare_own=BAD)
+    world.checkouts.faults = []
+    check = world.measured()
+    assert check.own_tests is not None
+    assert (check.own_tests.count, check.own_tests.ran_without) == (2, False)
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize(
+    ("before", "there", "evidence"),
+    [
+        (GOOD, reported(BAD, a="passed", own1="failed", own2="passed"), "supported"),
+        (GOOD, reported(BAD, a="failed", own1="passed", own2="passed"), "contradicted"),
+        (GOOD, LEFT, "contradicted"),
+        (GOOD, NOT_THERE, "contradicted"),
+        (GOOD, HANGS, "contradicted"),
+        (BAD, reported(BAD, a="passed", own1="failed", own2="passed"), "contradicted"),
+    ],
+)
+def test_tests_of_the_run_support_what_those_of_the_start_do_not_look_at(
+    before: ToolResult, there: ToolResult, evidence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never more than that; and where red tests turned green, they look at something else than the work."""
+    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 0.2)
+    checkouts = written(broken=BROKEN, faults=[])
+    world = World(checkouts, before, clean=CLEAN, left=LEFT, broken=GOOD, broken_own=there, bare_own=WITHOUT)
+    check = world.measured()
+    assert check.evidence == evidence
+    assert check.why.endswith("1 of 2 tests that the run wrote hold without its work as well: own1.")
+    alone = "Only tests that the run wrote fail when the functions that it changed raise an error: a.py: add. "
+    assert check.why.startswith(alone) is (evidence == "supported")
+
+
+@pytest.mark.spec("X4")
+def test_what_is_flaky_is_not_supported_by_tests_of_the_run() -> None:
+    world = World(written(broken=BROKEN), GOOD, clean=[BAD, CLEAN], left=LEFT, broken=GOOD)
+    check = world.measured()
+    assert (check.evidence, check.own_tests) == ("contradicted", None)
+
+
+def test_a_mutant_that_never_ends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 0.05)
+    world = World(written(), clean=CLEAN, left=LEFT, bare=BAD, bare_own=WITHOUT, mutant0=HANGS, mutant1=LEFT)
+    own = world.measured().own_tests
+    assert own is not None
+    assert (own.mutants, own.unnoticed) == (2, (FAULTS[1],))
+
+
+def test_beyond_its_budget_what_was_found_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_tests, "BUDGET_S", 0.2)
+    world = World(written(), clean=CLEAN, left=LEFT, bare=BAD, bare_own=WITHOUT, mutant0=LEFT, mutant1=HANGS)
+    check = world.measured()
+    assert check.own_tests is not None
+    assert (check.evidence, check.own_tests.ran_without) == ("proved", True)
+    assert (check.own_tests.mutants, check.own_tests.unnoticed) == (1, (FAULTS[0],))
+
+
+def test_no_more_mutants_are_tried_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(
+        written(faults=[f"a.py:{line}: x" for line in range(20)]),
+        clean=CLEAN, left=LEFT, bare=BAD, bare_own=WITHOUT, **{f"mutant{number}": BAD for number in range(20)},
+    )  # fmt: skip
+    own = world.measured().own_tests
+    assert own is not None
+    assert own.mutants == 8
+
+
+def test_trying_tests_of_the_run_does_not_outlive_a_stop() -> None:
+    world = World(written(), clean=CLEAN, left=LEFT, bare=BAD, bare_own=WITHOUT, mutant0=HANGS)
+    world.played.heard = lambda: world.send("stop")
+    assert world.drive() == "ended"
+    assert (world.state.end_reason, world.checkouts.asked[-1]) == ("operator_stop", "leave")
+    assert world.journal.of(f.ChecksCompleted) == []
+
+
+def test_trying_tests_of_the_run_begins_again_after_a_pause() -> None:
+    world = World(written(), clean=CLEAN, left=LEFT, bare=BAD, bare_own=WITHOUT, mutant0=[HANGS, BAD], mutant1=BAD)
+    world.played.heard = lambda: world.send("pause")
+    assert world.drive() != "ended"
+    assert world.journal.of(f.ChecksCompleted) == []
+    world.send("resume")
+    own = world.measured().own_tests
+    assert own is not None
+    assert (own.mutants, own.unnoticed) == (2, ())
