@@ -39,14 +39,16 @@ class Edit:
 
 
 _COMPARISONS: Mapping[type[ast.cmpop], tuple[bytes, bytes]] = {
-    ast.Lt: (rb"<", b"<="), ast.LtE: (rb"<=", b"<"), ast.Gt: (rb">", b">="), ast.GtE: (rb">=", b">"),
-    ast.Eq: (rb"==", b"!="), ast.NotEq: (rb"!=", b"=="), ast.Is: (rb"is", b"is not"), ast.IsNot: (rb"is\s+not", b"is"),
-    ast.In: (rb"in", b"not in"), ast.NotIn: (rb"not\s+in", b"in"),
+    ast.Lt: (b"<", b"<="), ast.LtE: (b"<=", b"<"), ast.Gt: (b">", b">="), ast.GtE: (b">=", b">"),
+    ast.Eq: (b"==", b"!="), ast.NotEq: (b"!=", b"=="), ast.Is: (b"is", b"is not"), ast.IsNot: (b"is not", b"is"),
+    ast.In: (b"in", b"not in"), ast.NotIn: (b"not in", b"in"),
 }  # fmt: skip
 _ARITHMETIC: Mapping[type[ast.operator], tuple[bytes, bytes]] = {
-    ast.Add: (rb"\+", b"-"), ast.Sub: (rb"-", b"+"), ast.Mult: (rb"\*", b"//"), ast.Div: (rb"/", b"*"),
-    ast.FloorDiv: (rb"//", b"*"), ast.Mod: (rb"%", b"*"), ast.Pow: (rb"\*\*", b"*"),
+    ast.Add: (b"+", b"-"), ast.Sub: (b"-", b"+"), ast.Mult: (b"*", b"//"), ast.Div: (b"/", b"*"),
+    ast.FloorDiv: (b"//", b"*"), ast.Mod: (b"%", b"*"), ast.Pow: (b"**", b"*"),
 }  # fmt: skip
+_SIGN = re.compile(rb"#[^\r\n]*|(is\s+not\b|not\s+in\b|is\b|in\b|and\b|or\b|[-+*/%<>=!]+)")
+"""What stands between two operands, which else are parentheses, and comments."""
 _ADDITION, _UNIT = (ast.Add, ast.Sub), (ast.Mult, ast.Div, ast.FloorDiv, ast.Pow)
 _NEUTRAL = {**dict.fromkeys(_ADDITION, 0), **dict.fromkeys(_UNIT, 1)}
 """What on the right of an operator changes nothing, nor would it with another operator."""
@@ -74,22 +76,21 @@ class Operators:
                 for (one, other), how in zip(pairwise([left, *several]), ops, strict=True):
                     yield from self.sign(Kind.COMPARISON, one, other, *_COMPARISONS[type(how)])
             case ast.BoolOp(op=op, values=values):
-                replaced = (rb"and", b"or") if isinstance(op, ast.And) else (rb"or", b"and")
+                replaced = (b"and", b"or") if isinstance(op, ast.And) else (b"or", b"and")
                 for one, other in pairwise(values):
                     yield from self.sign(Kind.BOOLEAN, one, other, *replaced)
             case ast.BinOp(left=left, op=op, right=right) if is_arithmetic(left, op, right):
                 yield from self.sign(Kind.ARITHMETIC, left, right, *_ARITHMETIC[type(op)])
             case ast.AugAssign(target=left, op=op, value=right) if is_arithmetic(left, op, right):
-                pattern, new = _ARITHMETIC[type(op)]
-                yield from self.sign(Kind.ARITHMETIC, left, right, pattern + b"=", new + b"=")
+                old, new = _ARITHMETIC[type(op)]
+                yield from self.sign(Kind.ARITHMETIC, left, right, old + b"=", new + b"=")
 
-    def sign(self, kind: Kind, left: ast.expr, right: ast.expr, pattern: bytes, new: bytes) -> Iterator[Edit]:
+    def sign(self, kind: Kind, left: ast.expr, right: ast.expr, old: bytes, new: bytes) -> Iterator[Edit]:
         """It stands between its operands, with parentheses and comments."""
         begin, end = self.place.end(left), self.place.start(right)
-        for found in re.finditer(rb"#[^\r\n]*|(%s)" % pattern, self.place.source.text[begin:end]):
-            if found[1] is not None:
-                yield Edit(kind, begin + found.start(), begin + found.end(), new)
-                return
+        found = next((one for one in _SIGN.finditer(self.place.source.text[begin:end]) if one[1] is not None), None)
+        if found and b" ".join(found[1].split()) == old:
+            yield Edit(kind, begin + found.start(), begin + found.end(), new)
 
     def values(self, node: ast.AST) -> Iterator[Edit]:
         match node:
