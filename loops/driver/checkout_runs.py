@@ -37,7 +37,7 @@ class CheckoutRuns:
     def __init__(self, session: RunSession, calls: ToolCalls, interrupts: Interrupts) -> None:
         self._session, self._calls, self._interrupts = session, calls, interrupts
 
-    async def made(self, making: Coroutine[Any, Any, p.Checkout]) -> p.Checkout:
+    async def checkout_of(self, making: Coroutine[Any, Any, p.Checkout]) -> p.Checkout:
         try:
             return await self.heeding(making, "checkout", MADE_WITHIN_S)
         except TookTooLong:

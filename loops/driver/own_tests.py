@@ -70,7 +70,7 @@ class OwnTestsTrial:
 
     async def _shown_by_them(self, check: f.Check, written: Written, checkouts: p.Checkouts) -> f.Check:
         """Tests of the start held before the work and hold without it: they do not look at what changed. These may."""
-        place = await self._runs.made(checkouts.make_broken(own_tests=True))
+        place = await self._runs.checkout_of(checkouts.make_broken(own_tests=True))
         result = await self._again(written, place, "own") if place.path else None
         if result is None or result.ok or not own_tests.of_outcome(own_tests.FAILED, written.names, result.data):
             return check
@@ -78,14 +78,14 @@ class OwnTestsTrial:
 
     async def _worth(self, own: OwnTests, written: Written, checkouts: p.Checkouts) -> AsyncIterator[OwnTests]:
         """More of it each time."""
-        place = await self._runs.made(checkouts.make_without_work(own_tests=True))
+        place = await self._runs.checkout_of(checkouts.make_without_work(own_tests=True))
         result = await self._again(written, place, "without") if place.path else None
         if result is not None and outcomes(result.data):
             own = own_tests.without_work(own, written.names, result.data)
             yield own
         naming = checkouts.mutants(MUTANTS)
         for number, what in enumerate(await self._runs.heeding(naming, "mutants", BUDGET_S)):
-            place = await self._runs.made(checkouts.make_mutated(number))
+            place = await self._runs.checkout_of(checkouts.make_mutated(number))
             if not place.path:
                 return
             result = await self._again(written, place, f"mutant_{number}")

@@ -46,7 +46,7 @@ class Proofs:
         history = self._session.ports.journal.history(("RunStarted",))
         starts = (fact.began or fact.snapshot for fact in reversed(history) if isinstance(fact, f.RunStarted))
         making = checkouts.make(self._calls.context(ToolCall("checkout", rb.RESTORE)), next(starts, ""))
-        self._checkout = await self._runs.made(making)
+        self._checkout = await self._runs.checkout_of(making)
 
     async def end(self) -> None:
         if self._session.ports.checkouts is not None:
@@ -107,11 +107,11 @@ class Proofs:
         return await self._own_tests.tried(doubted, checks, checkouts)
 
     async def _doubted(self, checks: Sequence[f.Check], checkouts: p.Checkouts) -> list[f.Check]:
-        place = await self._runs.made(checkouts.make_broken())
+        place = await self._runs.checkout_of(checkouts.make_broken())
         commands: Set[str] = self._whole.keys()
         if not place.path and not place.why_not:
             commands = {check.command for check in checks if check.evidence is Evidence.PROVED} & commands
-            place = await self._runs.made(checkouts.make_without_work()) if commands else AS_LEFT
+            place = await self._runs.checkout_of(checkouts.make_without_work()) if commands else AS_LEFT
         if not place.path:
             return [*checks]
         return [await self._doubted_in(place, check) if check.command in commands else check for check in checks]
