@@ -211,7 +211,8 @@ class ToolGateway:
         """What a reviewer should know of ``changes``, by the bytes that were kept of them."""
         read = reviewed_files.changed(changes, self._read_blob)
         with suppress(PathRefused, OSError), self._workspace(context) as workspace:
-            read = replace(read, tests=reviewed_files.other_tests(workspace, changes))
+            tests = reviewed_files.other_tests(workspace, changes)
+            read = replace(read, tests=tests, scripts=reviewed_files.files_of_scripts(workspace, read.changes))
         return await asyncio.to_thread(reviewed_files.looked_at, read, context.criteria, goal)
 
     def seal(self, context: CallContext, start: str) -> Seal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from loops.tools.output import clean_text
 from loops.tools.registry import ReadBlob
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.snapshots import hash_of
-from loops.tools.suspicion import review
+from loops.tools.suspicion import review, scripts
 from loops.tools.suspicion.changes import Change
 from loops.tools.workspace import Workspace
 
@@ -31,6 +31,8 @@ class Read:
     unread: Sequence[str] = ()
     """Paths of files whose bytes were not kept, or are too many."""
     tests: Mapping[str, bytes] = field(default_factory=dict)
+    scripts: Mapping[str, bytes] = field(default_factory=dict)
+    """Where names of scripts and targets stand, as they were when the run began."""
 
 
 def changed(changes: Mapping[str, tuple[str, str]], read: ReadBlob) -> Read:
@@ -65,9 +67,20 @@ def other_tests(workspace: Workspace, changed: Collection[str]) -> dict[str, byt
     return found
 
 
+def files_of_scripts(workspace: Workspace, changes: Iterable[Change]) -> dict[str, bytes]:
+    """As they were before the changes."""
+    found = {one.path: one.before or b"" for one in changes if one.path in scripts.FILES}
+    for path in scripts.FILES:
+        if path not in found:
+            with suppress(PathRefused, OSError):
+                found[path] = workspace.read(path)
+    return found
+
+
 def looked_at(read: Read, commands: Sequence[str], goal: str) -> tuple[Remark, ...]:
     """Also where looking failed: then that is what a reviewer should know."""
     try:
+        commands = [*commands, *scripts.started(read.scripts, commands)]
         found = review.remarks(read.changes, commands, goal, read.tests)
     except Exception as error:  # whatever an agent can write, its run goes on to a person
         found = (Remark("not_looked_at", "", f"The changes could not be looked at: {type(error).__name__}."),)

@@ -11,12 +11,13 @@ from pathlib import Path
 from loops.tools import snapshots
 from loops.tools.canary.canary import Canary, canary
 from loops.tools.registry import ToolRun
-from loops.tools.reviewed_files import other_tests
+from loops.tools.reviewed_files import files_of_scripts, other_tests
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.snapshot_trees import FOLDER, NOTHING, Read, differences
 from loops.tools.snapshots import hash_of
 from loops.tools.suspicion.changes import Change, is_in_tests
 from loops.tools.suspicion.judges import judging
+from loops.tools.suspicion.scripts import started
 
 _FILE, _LARGE = "file", "large"
 READ_BYTES = 64 << 20
@@ -89,6 +90,7 @@ def seal(run: ToolRun, start: str, commands: Sequence[str]) -> Seal:
         now = snapshots.take(run.workspace)
         states = {path: (before, after) for path, before, after in differences(start, now.tree, run.read_blob)}
         changes = list(_read(run, states))
+        commands = [*commands, *started(files_of_scripts(run.workspace, changes), commands)]
         those = {one.path for one in judging(changes, commands)}
         originals = {path: _original(states[path][0], run.read_blob) for path in those}
     except KeyError:

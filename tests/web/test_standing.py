@@ -182,3 +182,38 @@ def test_a_place_in_the_line_is_live(live_site: str, house: House, page: Any, na
     expect(page.locator("#run-head")).to_contain_text("Thinking")
     expect(page.locator("#run-head [data-since]")).to_have_count(1)
     expect(page.locator("#none-yet")).to_have_count(0)
+
+
+def went_on(run: Run, step: int, **values: Any) -> None:
+    with transaction.atomic():
+        Run.objects.filter(pk=run.pk).update(**values)
+        make.step(run, step, success=None)
+    publish(run)
+
+
+@pytest.mark.spec("R2", "O3")
+@pytest.mark.django_db(transaction=True)
+def test_what_comes_into_the_head_takes_no_press_that_was_meant_for_another(
+    live_site: str, house: House, page: Any
+) -> None:
+    """A button or link stays the one that it is, or goes: none becomes another one while a press is on its way."""
+    run = house.run
+    Run.objects.filter(pk=run.pk).update(status="thinking")
+    session = {"name": "agentops_session", "value": house.client("operator").cookies["agentops_session"].value}
+    page.context.add_cookies([{**session, "url": live_site}])
+    page.goto(live_site + reverse("run", args=[run.pk]))
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    is_marked = "element => element.marked === true"
+    page.get_by_role("button", name="Pause").evaluate("element => { element.marked = true; }")
+    went_on(run, 1, status="paused", paused_by="olga")
+    resume = page.get_by_role("button", name="Resume")
+    expect(resume).to_be_visible()
+    assert not resume.evaluate(is_marked)
+
+    went_on(run, 2, status="interrupted", paused_by="", state_snapshot={"effects": 1})
+    roll_back = page.locator("#run-head").get_by_role("link", name="Roll back")
+    roll_back.evaluate("element => { element.marked = true; }")
+    make.gate(run, kind="rollback_choice", call_id="", tool="")
+    went_on(run, 3, **make.waiting("gate", "rollback_choice"))
+    expect(page.locator("#head-decide")).to_be_visible()
+    assert roll_back.evaluate(is_marked)

@@ -23,6 +23,7 @@ from loops.models import Agent, Delivery, Preflight, Project, Run, Workspace
 from loops.printable.text import printable
 from loops.services import access, forks, people, preflight, steering, tasks
 from loops.services.configuration import Unfit
+from loops.storage.status import weakness
 from loops.web import formatting, open_gates
 from loops.workspaces import patch
 
@@ -229,6 +230,8 @@ class Command(TerminalCommand):
 
 
 def _why_it_rests(run: Run) -> str:
+    if weak := weakness(run.final_status):
+        return f" ({weak})"
     if run.status == Run.Status.PAUSED:
         return f" ({formatting.paused(run)})"
     if run.status == Run.Status.WAITING and run.waiting_on:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from loops.engine.state.remark import Level
-from loops.tools.suspicion import steering
+from loops.tools.suspicion import scripts, steering
 from loops.tools.suspicion.changes import Change, is_in_tests
 
 
 def judging(changes: Iterable[Change], commands: Sequence[str]) -> list[Change]:
     """Those that a check is to find as they were at the start: what was there, put back; what is new, taken away."""
-    named = steering.named(commands)
+    named = scripts.named(commands)
     return [one for one in changes if _judges(one, named)]
 
 

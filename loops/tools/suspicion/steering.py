@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import json
 import re
 import sys
 import tomllib
@@ -13,7 +12,7 @@ from typing import Any
 
 from loops.engine.state.remark import Level, Remark
 from loops.engine.text.truncation import quoted, shortened
-from loops.tools.runners import simple_commands
+from loops.tools.suspicion import scripts
 from loops.tools.suspicion.changes import LARGEST, Change, is_in_tests, whole_text
 from loops.tools.suspicion.goals import Goal
 
@@ -54,10 +53,6 @@ _TOOLS = ("jest", "mocha", "vitest", "ava", "tap", "c8", "nyc", "babel", "swc")
 _HOOK = re.compile(r"^\s{0,8}(?:async )?def (pytest_[a-z_]{3,60})\b", re.MULTILINE)
 _IGNORES = re.compile(r"^(?:collect_ignore\w{0,5}|pytest_plugins)\b", re.MULTILINE)
 _HARMLESS_HOOKS = frozenset({"pytest_addoption", "pytest_report_header", "pytest_generate_tests", "pytest_plugins"})
-_MAKEFILES = frozenset({"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile"})
-_TARGET = re.compile(r"^([\w.-]{1,100})[^\n:=]{0,300}:(?!=)", re.MULTILINE)
-_TESTING = re.compile(r"(?:pre|post)?(?:test|check|verify)\b.{0,100}", re.DOTALL)
-_MENTIONED = re.compile(r"[\w.:-]{1,100}")
 _TOPS = frozenset({"", "src", "lib", "test", "tests"})
 _RUNNERS = frozenset(
     {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "hypothesis", "nose", "coverage", "xdist"}
@@ -73,7 +68,7 @@ _SHELL = frozenset({".sh", ".bash", ".bats", ".ps1", ""})
 
 
 def remarks(changes: Sequence[Change], commands: Sequence[str], goal: Goal) -> Iterator[Remark]:
-    words = named(commands)
+    words = scripts.named(commands)
     for one in changes:
         if one.after is not None and len(one.after) > LARGEST:
             continue
@@ -92,12 +87,6 @@ def signs(one: Change, named: frozenset[str]) -> Iterator[Remark]:
     yield from of_name(one)
     yield from of_settings(one, named)
     yield from of_command(one, named)
-
-
-def named(commands: Sequence[str]) -> frozenset[str]:
-    """The words of the criteria's commands, and their paths without what only leads there."""
-    words = {word for command in commands for words in simple_commands(command) for word in words}
-    return frozenset(words | {word.removeprefix("./").partition("::")[0] for word in words})
 
 
 def of_name(one: Change) -> Iterator[Remark]:
@@ -125,7 +114,7 @@ def of_settings(one: Change, named: frozenset[str]) -> Iterator[Remark]:
     elif one.name in _INI or one.name == "pyproject.toml":
         yield from of_keys(one, _pytest_table(one.name, before), _pytest_table(one.name, after))
     elif one.name == "package.json":
-        yield from of_package(one, _json(before), _json(after), named)
+        yield from of_package(one, scripts.loaded(before), scripts.loaded(after), named)
     elif _NODE.fullmatch(one.name):
         new = set(_CHOOSERS.findall(after)) - set(_CHOOSERS.findall(before))
         level = Level.SUSPICIOUS if one.is_edited and new else Level.TO_KNOW
@@ -133,7 +122,7 @@ def of_settings(one: Change, named: frozenset[str]) -> Iterator[Remark]:
         yield Remark("steers_tests", one.path, f"It says how the test runner works.{more}", level=level)
     elif one.name in _STARTERS:
         yield from of_starter(one, before, after)
-    elif one.name in _MAKEFILES:
+    elif one.name in scripts.MAKEFILES:
         yield from of_makefile(one, before, after, named)
     elif one.is_script and not one.is_test:
         yield from of_script(one, before, after)
@@ -193,23 +182,15 @@ def of_keys(one: Change, before: Mapping[str, Any], after: Mapping[str, Any]) ->
         yield Remark("steers_tests", one.path, text, level=Level.TO_KNOW)
 
 
-def _json(text: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def of_package(
     one: Change, before: Mapping[str, Any], after: Mapping[str, Any], named: frozenset[str]
 ) -> Iterator[Remark]:
-    old, new = _scripts(before), _scripts(after)
-    starts = _reached(old, named) | _reached(new, named)
+    old, new = scripts.in_package(before), scripts.in_package(after)
+    starts = scripts.by_which_tests_run(old, named) | scripts.by_which_tests_run(new, named)
     for name in sorted({*old, *new}):
         if old.get(name) == new.get(name) or name not in starts:
             continue
-        level = Level.SUSPICIOUS if name in old and _is_direct(name, named) else Level.TO_KNOW
+        level = Level.SUSPICIOUS if name in old and scripts.is_for_tests(name, named) else Level.TO_KNOW
         yield Remark(
             "steers_tests", one.path, f"The script {quoted(name, NAMED)} by which tests run was changed.", level=level
         )
@@ -219,41 +200,12 @@ def of_package(
             yield Remark("steers_tests", one.path, f"The settings of {tool} were changed.", level=level)
 
 
-def _is_direct(name: str, named: frozenset[str]) -> bool:
-    return _TESTING.fullmatch(name) is not None or name in named
-
-
-def _reached(scripts: Mapping[str, Any], named: frozenset[str]) -> frozenset[str]:
-    """Scripts, or targets, by which tests run: by their names, and those that these mention."""
-    waiting = [name for name in scripts if _is_direct(name, named)]
-    found = set[str]()
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += scripts.keys() & {*_MENTIONED.findall(str(scripts[name]))}
-    return frozenset(found)
-
-
-def _scripts(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = table.get("scripts")
-    return found if isinstance(found, dict) else {}
-
-
 def of_makefile(one: Change, before: str, after: str, named: frozenset[str]) -> Iterator[Remark]:
-    old, new = _targets(before), _targets(after)
-    for name in sorted(_reached(old, named)):
+    old, new = scripts.targets(before), scripts.targets(after)
+    for name in sorted(scripts.by_which_tests_run(old, named)):
         if old[name] != new.get(name):
-            level = Level.SUSPICIOUS if _is_direct(name, named) else Level.TO_KNOW
+            level = Level.SUSPICIOUS if scripts.is_for_tests(name, named) else Level.TO_KNOW
             yield Remark("steers_tests", one.path, f"What {quoted(name, NAMED)} runs was changed.", level=level)
-
-
-def _targets(text: str) -> dict[str, str]:
-    found, starts = {}, list(_TARGET.finditer(text))
-    for at, start in enumerate(starts):
-        end = starts[at + 1].start() if at + 1 < len(starts) else len(text)
-        found[start[1]] = text[start.start() : end].strip()
-    return found
 
 
 def of_command(one: Change, named: frozenset[str]) -> Iterator[Remark]:

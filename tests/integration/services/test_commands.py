@@ -96,6 +96,16 @@ def test_runs_are_listed_for_their_reader(world):
     assert agentops("--as", "outsider", "runs") == ""
 
 
+@pytest.mark.spec("T3", "X4")
+@pytest.mark.parametrize(
+    ("final_status", "said"), [("contradicted", " (contradicted)"), ("finished", " (claimed)"), ("success", "")]
+)
+def test_a_run_is_listed_no_better_than_it_was_proved(world, final_status, said):
+    Run.objects.filter(pk=world.run().pk).update(status=Run.Status.COMPLETED, final_status=final_status)
+    (row,) = agentops("--as", "viewer", "runs").splitlines()
+    assert row.endswith(f"{Run.objects.get().task.title}{said}")
+
+
 def test_token_makes_a_new_token(world):
     first = agentops("token", "operator")
     assert agentops("token", "operator") != first

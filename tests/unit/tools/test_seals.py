@@ -110,6 +110,53 @@ def test_a_file_that_a_command_only_names_is_work(desk: UndoDesk) -> None:
     assert not sealed(desk, lib="a = 2\n").originals
 
 
+SCRIPTS = {
+    "package.json": '{"scripts": {"test": "npm run unit && node a.js", "unit": "sh ./ci.sh", "lint": "sh lint.sh"}}',
+    "Makefile": "all: lint\n\ttrue\ntest: unit\n\tsh ci.sh\nunit:\n\tsh unit.sh\nlint:\n\tsh lint.sh\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "judges"),
+    [
+        ("npm test", ["ci.sh"]),
+        ("npm t", ["ci.sh"]),
+        ("yarn unit", ["ci.sh"]),
+        ("make test", ["ci.sh", "unit.sh"]),
+        ("make lint", ["lint.sh"]),
+        ("make", []),
+        ("pytest test", []),
+        ("npm run build", []),
+    ],
+)
+def test_what_a_script_or_a_target_runs_judges_too(desk: UndoDesk, command: str, judges: list[str]) -> None:
+    """Also where the run has changed what the script is: it is as it was when the run began."""
+    desk.context = replace(desk.context, criteria=(command,))
+    for path, text in {**SCRIPTS, "ci.sh": "exit 1\n", "unit.sh": "exit 1\n", "lint.sh": "exit 1\n"}.items():
+        (desk.workspace / path).write_text(text)
+    seal = sealed(desk, **{f"{name}.sh": "exit 0\n" for name in ("ci", "unit", "lint")}, lib="a = 2\n")
+    assert sorted(seal.originals) == judges
+    assert "lib.py" in [one.path for one in seal.work]
+    seal = sealed(desk, **{"ci.sh": "exit 2\n", "package.json": '{"scripts": {"test": "sh other.sh"}}'})
+    assert ("ci.sh" in seal.originals) == ("ci.sh" in judges)
+
+
+def test_a_reviewer_hears_of_what_a_script_runs(desk: UndoDesk) -> None:
+    desk.context = replace(desk.context, criteria=("npm test",))
+    (desk.workspace / "package.json").write_text(SCRIPTS["package.json"])
+    states = tuple(f"file:644:{desk.save(text)}" for text in (b"exit 1\n", b"exit 0\n"))
+    (found,) = asyncio.run(desk.service.remarks(desk.context, {"ci.sh": (states[0], states[1])}, ""))
+    assert (found.path, found.code, found.level) == ("ci.sh", "criterion_edited", "suspicious")
+
+
+def test_scripts_that_cannot_be_read_start_nothing(desk: UndoDesk) -> None:
+    desk.context = replace(desk.context, criteria=("npm test && make test",))
+    for text in ("{", "[1]", '{"scripts": 1}', '{"scripts": {"test": 1}}', "[" * 100_000):
+        (desk.workspace / "package.json").write_text(text)
+        (desk.workspace / "Makefile").write_bytes(b"\xff\x00test:")
+        assert not sealed(desk, lib=f"a = {len(text)}\n").originals
+
+
 def test_a_deleted_test_and_a_link_are_kept(desk: UndoDesk) -> None:
     (desk.workspace / "test_lib.py").chmod(0o750)
     start = desk.service.snapshot(desk.context)
