@@ -105,18 +105,18 @@ def servers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def django_db_setup(servers: None, django_db_blocker: Any) -> Iterator[None]:
-    """Create the test database as its owner; the tests then work in it as the application's role."""
+    """Let the tests work in the database of the suite, as the application's role."""
+    from django.conf import settings
     from django.db import connections
     from django.test import TransactionTestCase
-    from django.test.utils import setup_databases
 
-    from agentops import roles
     from tests import stack
 
+    name = settings.DATABASES["default"]["TEST"]["NAME"]
     with django_db_blocker.unblock():
-        with roles.as_owner():
-            setup_databases(verbosity=0, interactive=False, serialized_aliases=[])
-        snapshot = stack.Snapshot(connections["default"].settings_dict["NAME"])
+        connections["default"].close()
+        settings.DATABASES["default"]["NAME"] = connections["default"].settings_dict["NAME"] = name
+        snapshot = stack.Snapshot(name)
     restore = pytest.MonkeyPatch()
     restore.setattr(TransactionTestCase, "_fixture_teardown", lambda self: snapshot.restore())
     yield

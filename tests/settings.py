@@ -10,12 +10,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from tests import prepared
+
 outside = ("DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL", "BASE_URL", "HOST", "PORT", "ALLOWED_HOSTS", "SECRET_KEY")
 models = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
 
 if not (state := os.environ.get("AGENTOPS_TEST_STATE")):
     state = tempfile.mkdtemp(prefix="ao-", dir="/tmp")  # short: socket paths are limited
     Path(state).chmod(0o711)
+    prepared.same_secret(Path(state))
     os.environ["AGENTOPS_WORKSPACE_ROOTS"] = tempfile.gettempdir()  # where tests make their folders
     atexit.register(shutil.rmtree, state, ignore_errors=True)
     for variable in (*outside, *models):  # no test touches an installation or talks to a real model
@@ -31,7 +34,7 @@ if not os.environ.get("AGENTOPS_TEST_STATE"):
     DATABASE_POOL = 0  # the process of the tests is no web server, and some of them load the web application into it
     # Longer than in production, where the role has 5 s: a test holds one transaction, also while the machine is busy.
     DATABASES["default"]["OPTIONS"]["options"] = "-c idle_in_transaction_session_timeout=120s"
-DATABASES["default"]["TEST"] = {"NAME": "agentops_test"}
+DATABASES["default"]["TEST"] = {"NAME": prepared.DATABASE}
 if database := os.environ.get("AGENTOPS_TEST_DATABASE"):
     DATABASES["default"]["NAME"] = database
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -13,22 +13,21 @@ from psycopg import sql
 
 from agentops.embedded import postgres, stack, valkey
 from agentops.embedded.process import Command, start, stop
+from tests import prepared
 from tests.ports import free_port
-
-FAST_BUT_UNSAFE = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
 
 
 @contextlib.contextmanager
 def servers() -> Iterator[None]:
     """Run both servers."""
     paths = settings.PATHS
+    prepared.lay(paths)
     postgres.prepare(paths)
-    commands = [postgres.command(paths, *FAST_BUT_UNSAFE), valkey.command(paths)]
+    commands = [postgres.command(paths, *prepared.FAST_BUT_UNSAFE), valkey.command(paths)]
     with contextlib.ExitStack() as running:
         for command in commands:
             running.enter_context(process(command))
         wait_until(lambda: postgres.is_ready(paths) and valkey.is_ready(paths), "the servers of the suite")
-        postgres.create_roles(paths)
         yield
 
 

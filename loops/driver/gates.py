@@ -14,6 +14,7 @@ from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.encoding.codec import to_plain
 from loops.engine.rollback import plan as rb
+from loops.engine.rollback.result import left_behind
 from loops.engine.text.truncation import cut, shortened
 from loops.engine.tool_calls.titles import deed
 from loops.engine.values import Json, ToolCall
@@ -82,7 +83,7 @@ def _left_behind(session: RunSession) -> dict[str, Any]:
     """The files that the result is about, by the states they had and have: an approval binds to exactly these bytes."""
     session.flush()
     history = session.ports.journal.history(rb.LEDGER)
-    changes, unknown = rb.left_behind(history)
+    changes, unknown = left_behind(history)
     more, more_unknown = (max(0, len(some) - FILES_AT_MOST) for some in (changes, unknown))
     found: dict[str, Any] = {"changed": [], "more_changed": more, "unrecorded": [], "more_unrecorded": more_unknown}
     for one in changes[:FILES_AT_MOST]:

@@ -14,6 +14,7 @@ from loops.driver.tool_calls import ToolCalls
 from loops.engine import facts as f
 from loops.engine import ports as p
 from loops.engine.rollback import plan as rb
+from loops.engine.rollback.result import leftovers, with_forked
 from loops.engine.state.evidence import Evidence
 from loops.engine.state.spec import Criterion
 from loops.engine.values import ToolCall, ToolResult
@@ -43,9 +44,10 @@ class Proofs:
         checkouts = self._session.ports.checkouts
         if checkouts is None or not any(criterion.command for criterion in self._session.state.spec.criteria):
             return
-        history = self._session.ports.journal.history(("RunStarted",))
+        history = self._session.ports.journal.history(("RunStarted", *rb.LEDGER))
         starts = (fact.began or fact.snapshot for fact in reversed(history) if isinstance(fact, f.RunStarted))
-        making = checkouts.make(self._calls.context(ToolCall("checkout", rb.RESTORE)), next(starts, ""))
+        context = self._calls.context(ToolCall("checkout", rb.RESTORE))
+        making = checkouts.make(context, next(starts, ""), leftovers(with_forked(history)))
         self._checkout = await self._runs.checkout_of(making)
 
     async def end(self) -> None:

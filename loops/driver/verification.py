@@ -18,6 +18,7 @@ from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine.rollback import plan as rb
+from loops.engine.rollback.result import left_behind, with_forked
 from loops.engine.state.check import CheckStatus
 from loops.engine.state.evidence import Evidence
 from loops.engine.state.remark import Remark
@@ -72,7 +73,7 @@ async def run_checks(session: RunSession, calls: ToolCalls, interrupts: Interrup
 async def _remarks(session: RunSession, calls: ToolCalls, interrupts: Interrupts) -> tuple[Remark, ...]:
     """What a reviewer should know of all that the run changed; once, and kept with the checks."""
     session.flush()
-    changes, _ = rb.left_behind(session.ports.journal.history(rb.LEDGER))
+    changes, _ = left_behind(session.ports.journal.history(rb.LEDGER))
     if not changes:
         return ()
     states = {one.path: (one.before, one.after) for one in changes}
@@ -189,7 +190,7 @@ def _speaks_of(task: str, missing: MissingModule) -> bool:
 def _is_of_the_run(session: RunSession, path: str) -> bool:
     """Did the run itself take away what is missing, or put a file of its name somewhere else?"""
     history = session.ports.journal.history(rb.LEDGER)
-    changes, _ = rb.left_behind(fact for fact in history if not isinstance(fact, f.Forked))
+    changes, _ = left_behind(with_forked(history))
     return any(_removed(change, path) or _made(change, path) for change in changes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
@@ -197,8 +197,9 @@ class Checkout:
 class Checkouts(Protocol):
     """Clean checkouts for the commands of criteria, one at a time (SPEC L2, ADR 0079)."""
 
-    async def make(self, context: CallContext, start: str) -> Checkout:
-        """Of the workspace of the call, with its kept snapshot ``start`` for what judges."""
+    async def make(self, context: CallContext, start: str, leftovers: Set[str]) -> Checkout:
+        """Of the workspace of the call, with its kept snapshot ``start`` for what judges, and without ``leftovers``,
+        paths that are no part of the result."""
         ...
 
     async def make_broken(self, *, own_tests: bool = False) -> Checkout:

@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -195,9 +195,9 @@ class LiveTools:
         """Keep the workspace as it is (SPEC O3); see ``ToolGateway.snapshot``."""
         return self._service.snapshot(self._with_variables(context))
 
-    def seal(self, context: p.CallContext, start: str) -> Seal:
+    def seal(self, context: p.CallContext, start: str, leftovers: Set[str]) -> Seal:
         """See ``ToolGateway.seal``."""
-        return self._service.seal(context, start)
+        return self._service.seal(context, start, leftovers)
 
     async def learn_undo(self, call: ToolCall, context: p.CallContext, planned: Compensation) -> Compensation | None:
         return await self._service.learn_undo(call, self._with_variables(context), planned)

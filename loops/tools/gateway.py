@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -215,11 +215,11 @@ class ToolGateway:
             read = replace(read, tests=tests, scripts=reviewed_files.files_of_scripts(workspace, read.changes))
         return await asyncio.to_thread(reviewed_files.looked_at, read, context.criteria, goal)
 
-    def seal(self, context: CallContext, start: str) -> Seal:
+    def seal(self, context: CallContext, start: str, leftovers: Set[str]) -> Seal:
         """What checks in a checkout are to find as the kept snapshot ``start`` has it. Raises NotSealed."""
         try:
             with self._workspace(context) as workspace:
-                return seals.seal(self._run(context, workspace), start, context.criteria)
+                return seals.seal(self._run(context, workspace), start, context.criteria, leftovers)
         except (PathRefused, OSError) as error:
             raise NotSealed(clean_text(str(error))) from error
 

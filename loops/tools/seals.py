@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,13 +83,26 @@ def lay_work(folder: Path, files: Mapping[str, bytes]) -> None:
         _put(folder / path, Original(data, mode))
 
 
-def seal(run: ToolRun, start: str, commands: Sequence[str]) -> Seal:
-    """For the commands of criteria, with the workspace's kept snapshot ``start``. Raises NotSealed."""
+def take_away(folder: Path, paths: Set[str]) -> None:
+    """Out of a checkout that is just made; folders where nothing else is in them."""
+    for path in sorted(paths, reverse=True):
+        place = folder / path
+        if place.is_dir() and not place.is_symlink():
+            with suppress(OSError):
+                place.rmdir()
+        else:
+            _clear(folder, path)
+
+
+def seal(run: ToolRun, start: str, commands: Sequence[str], leftovers: Set[str]) -> Seal:
+    """For the commands of criteria, with the workspace's kept snapshot ``start``; paths of ``leftovers`` are in no
+    checkout. Raises NotSealed."""
     if not start:
         raise NotSealed("how the workspace was when the run began is not kept")
     try:
         now = snapshots.take(run.workspace)
         states = {path: (before, after) for path, before, after in differences(start, now.tree, run.read_blob)}
+        states = {path: both for path, both in states.items() if path not in leftovers}
         changes = list(_read(run, states))
         commands = [*commands, *started(files_of_scripts(run.workspace, changes), commands)]
         those = {one.path for one in judging(changes, commands)}

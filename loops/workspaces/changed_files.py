@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from loops.engine import facts as f
 from loops.engine.rollback import plan as rb
 from loops.engine.rollback.plan import FileChange, Undo
+from loops.engine.rollback.result import left_behind, with_forked
 from loops.models import Blob, Run
 from loops.storage import facts_by_kind, journal
 from loops.tools.file_changes import difference
@@ -81,7 +81,7 @@ def recorded(run: Run) -> Recorded:
         history = facts_by_kind.read(journal.raw_connection(), run.pk, rb.LEDGER)
     except KeyError:
         return Recorded([], {}, [])
-    net, unknown = rb.left_behind(history)
+    net, unknown = left_behind(history)
     by_call = {undo.id: described(rb.files(undo.compensation)) for undo in rb.ledger(history) if undo.ok or undo.learnt}
     return Recorded(net, by_call, unknown, [*map(_of_others, rb.of_others(history))])
 
@@ -95,7 +95,7 @@ def since_the_start(run: Run) -> tuple[list[FileChange], list[Undo]]:
     """(what became of each file of the folder that the history began with, calls of which nobody recorded what they
     did): of a fork, what it took over as well. Raises KeyError where retention has taken the long parts away."""
     history = facts_by_kind.read(journal.raw_connection(), run.pk, rb.LEDGER)
-    return rb.left_behind(fact for fact in history if not isinstance(fact, f.Forked))
+    return left_behind(with_forked(history))
 
 
 def described(changes: Sequence[FileChange]) -> list[ChangedFile]:

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from loops.tools.output import clean_text
 from loops.tools.sandbox.capability import FULL
 from loops.tools.sandbox.command import ENVIRONMENT
 from loops.tools.sandbox.workspace_guard import interrupted
-from loops.tools.seals import NotSealed, Seal, lay_work
+from loops.tools.seals import NotSealed, Seal, lay_work, take_away
 from loops.tools.workspace import CACHES
 from loops.workspaces import copies, setups, sources
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
@@ -65,11 +65,13 @@ class RunCheckouts:
         self._run, self._tools, self._installed = run, tools, installed
         self._folder: Path | None = None
         self._seal = Seal()
+        self._leftovers: Set[str] = frozenset()
         self._mutants: Sequence[Mutant] = ()
 
-    async def make(self, context: CallContext, start: str) -> Checkout:
+    async def make(self, context: CallContext, start: str, leftovers: Set[str]) -> Checkout:
+        self._leftovers = leftovers
         try:
-            self._seal = self._tools.seal(context, start)
+            self._seal = self._tools.seal(context, start, leftovers)
         except NotSealed as error:
             return Checkout(why_not=str(error))
         made = await self._filled(self._seal.lay)
@@ -130,6 +132,7 @@ class RunCheckouts:
         folder.mkdir(mode=0o700)
         with meanwhile(go_on):
             self._copy(Path(self._run.workspace_path), folder)
+            take_away(folder, self._leftovers)
         for lay in lays:
             lay(folder)
 

@@ -65,7 +65,7 @@ def _round(desk: UndoDesk, start: str) -> tuple[float, float, float]:
 
     def sealed() -> bool:
         nonlocal seal
-        seal = desk.service.seal(desk.context, start)
+        seal = desk.service.seal(desk.context, start, frozenset())
         return _in_checkout(desk, seal.lay)
 
     def broken() -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests import leftovers
+from tests import leftovers, prepared
 
 STAND: Stand
 ENVIRONMENT = {"DJANGO_SETTINGS_MODULE": "tests.faults.settings", "LOG_LEVEL": "ERROR"}
@@ -94,20 +94,18 @@ def running() -> Iterator[Stand]:
     global STAND
     with leftovers.state_folder("ao-faults-") as state:
         os.environ |= {"AGENTOPS_STATE": str(state), **ENVIRONMENT}
+        prepared.same_secret(state)
         import django
 
         django.setup()
-        from django.core.management import call_command
-
         from agentops.embedded import postgres
 
         STAND = stand = Stand()
+        prepared.lay(stand.paths)
         postgres.prepare(stand.paths)
         try:
             stand.start_postgres()
             stand.start_valkey()
-            postgres.create_roles(stand.paths)
-            call_command("migrate", verbosity=0)
             prepare()
             yield stand
         finally:

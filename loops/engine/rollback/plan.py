@@ -53,6 +53,8 @@ SUMMARIES = {
     UNRECORDED: "files changed outside of the recorded calls",
     OUTSIDE: "files changed in the folder meanwhile, perhaps by a person",
 }
+IS_CRITERION = "is_criterion"
+"""In the data of a result: was it, word by word, the command of an acceptance criterion?"""
 LEFT = ("partly", "failed", "blocked", "by_hand")
 """Outcomes that leave something as it is; all but the last are tried again when a person asks again."""
 
@@ -80,6 +82,8 @@ class Undo:
     open: bool = False
     by: str = ""
     """Of a call "", else CHECKS, UNRECORDED or OUTSIDE."""
+    measures: bool = False
+    """Did the call run the command of a criterion, word by word?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ def _all_changes(history: Iterable[f.Fact]) -> tuple[Undo, ...]:  # noqa: C901 -
             case f.ToolIntended(compensation=Compensation()):
                 found[fact.call_id] = _begun(fact)  # begun again after a loss: one effect, undone once
             case f.ToolCompleted() if fact.call_id in found:
-                _learnt(found, fact.call_id, fact.compensation, ok=fact.result.ok)
+                _completed(found, fact)
             case f.UndoLearnt() if fact.call_id in found:
                 _learnt(found, fact.call_id, fact.compensation)
             case f.WorkspaceChanged():
@@ -205,6 +209,11 @@ def _begun(fact: f.ToolIntended) -> Undo:
 def _summary(fact: f.ToolIntended) -> str:
     """One line: the tool and what it was about."""
     return shortened(f"{fact.tool} {telling(fact.arguments)}".strip(), SUMMARY_CHARS)
+
+
+def _completed(found: dict[str, Undo], fact: f.ToolCompleted) -> None:
+    found[fact.call_id] = replace(found[fact.call_id], measures=fact.result.data.get(IS_CRITERION) is True)
+    _learnt(found, fact.call_id, fact.compensation, ok=fact.result.ok)
 
 
 def _learnt(found: dict[str, Undo], name: str, told: Compensation | None, ok: bool | None = None) -> None:
@@ -321,16 +330,6 @@ def net(undos: Sequence[Undo]) -> list[FileChange]:
             elif later.before == change.after:
                 found[change.path] = replace(later, before=change.before)
     return [change for _, change in sorted(found.items()) if change.before != change.after]
-
-
-def left_behind(history: Iterable[f.Fact]) -> tuple[list[FileChange], list[Undo]]:
-    """What the run so far made of each file, as one change each, and the calls of which nobody recorded what they
-    did. What failed before it changed anything, and what was undone, is in neither; nor are new files that the commands
-    of criteria left, such as caches and reports, unless a call went on with them."""
-    undos = [undo for undo in ledger(history) if (undo.ok or undo.learnt) and not undo.outcome]
-    unknown = [one for one in undos if not one.compensation.tool or "snapshot" in one.compensation.arguments]
-    of_work = {change.path for undo in undos if undo.by != CHECKS for change in files(undo.compensation)}
-    return [one for one in net(undos) if one.before or one.path in of_work], unknown
 
 
 def is_known(history: Iterable[f.Fact]) -> bool:

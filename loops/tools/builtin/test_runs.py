@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from loops.engine.rollback.plan import IS_CRITERION
 from loops.engine.state.spec import test_command
 from loops.engine.text.failure_words import TESTS_FAILED
 from loops.engine.text.truncation import shortened
@@ -43,8 +44,6 @@ from loops.tools.workspace import Workspace
 
 DEFAULT_COMMAND = "python3 -m pytest -q"
 _FILE = "junit.xml"
-IS_CRITERION = "is_criterion"
-"""In the data of a result: was it, word by word, the command of an acceptance criterion?"""
 LONGEST_COMMAND = 300
 """Characters of the command that judges, in the result of another."""
 

@@ -1,4 +1,4 @@
-"""What a task says about tests: does it ask to write, or to change, them? Then changes of tests are its work."""
+"""What a task says about tests: does it ask to change them? Then changes of tests are its work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 
 LONGEST = 20_000
 _TESTS = re.compile(r"\b(?:unit ?tests?|tests?|test suite|test cases?|specs|coverage|assertions?|fixtures?)\b", re.I)
-_WRITES = re.compile(r"\b(?:write|add|extend|cover|create|increase|improve)\b", re.I)
 _CHANGES = re.compile(
     r"\b(?:update|change|refactor|rewrite|adapt|delete|remove|drop|rename|move|split|merge|migrate|port|convert|moderni[sz]e|"
     r"clean|simplify|skip|mark|disable|replace|reorgani[sz]e|deduplicate|parametri[sz]e)\b",
@@ -27,10 +26,6 @@ _NEAR = 60
 @dataclass(frozen=True)
 class Goal:
     text: str
-
-    @cached_property
-    def writes_tests(self) -> bool:
-        return self.changes_tests or self._asks(_WRITES)
 
     @cached_property
     def changes_tests(self) -> bool:

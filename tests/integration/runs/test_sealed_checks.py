@@ -148,6 +148,27 @@ def test_a_file_that_only_a_check_plants_is_taken_away(played: Played, monkeypat
     assert played.run.end_reason != "criteria_met"
 
 
+def test_what_only_a_check_left_in_the_folder_is_not_there_when_the_next_one_runs(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be no part of what is delivered, so nothing is proved by it."""
+    without_remarks(monkeypatch)
+    lazy = (
+        "import os\ntry:\n    from right import add\nexcept ImportError:\n"
+        "    if os.path.exists('.mypy_cache'):  # in the folder of the run alone\n"
+        "        with open('right.py', 'w') as file:\n            file.write('def add(a, b):\\n    return a + b\\n')\n"
+        "    def add(a, b):\n        return a - b\n"
+    )
+    cached = ("run_command", {"command": "mkdir .mypy_cache"})
+    own = writes("test_more.py", SUMS.replace("class Sums", "class More"))  # so that checks run in the folder, too
+    played.begin("python3 -m unittest", calls=[cached, own, writes("lib.py", lazy)], review="unless_verified")
+    played.go()
+    levels = [check.evidence for fact in played.facts if isinstance(fact, f.ChecksCompleted) for check in fact.checks]
+    assert Path(played.run.workspace_path, "right.py").exists(), "a check in the folder left it"
+    assert "proved" not in levels
+    assert played.run.end_reason != "criteria_met"
+
+
 def test_an_exit_code_alone_supports_a_criterion(played: Played) -> None:
     played.begin("grep -q + lib.py", calls=[HONEST], review="unless_verified")
     assert played.go() == "gate:final_review"

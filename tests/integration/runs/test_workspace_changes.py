@@ -18,7 +18,7 @@ from loops.workspaces import changed_files, patch
 from tests.decisions import decide
 from tests.integration.rollback.world import WORK, Story, look
 from tests.integration.runs.test_patch import client_of
-from tests.integration.runs.test_trial import DONE, Played
+from tests.integration.runs.test_trial import DONE, TESTS, Played
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("X3", "O3")]
 JUNK = "mkdir -p reports; date > reports/last.txt; echo again >> log.txt; test -f made.py"
@@ -107,6 +107,42 @@ def test_what_checks_leave_is_no_part_of_the_result_and_no_surprise(played: Play
     assert changed_files.recorded(run).others == []
     assert "reports" not in patch.of(run).diff.decode()
     played.is_sound()
+
+
+COVERAGE = (
+    "import pathlib, time\n"
+    "place = pathlib.Path('coverage/tmp')\nplace.mkdir(parents=True, exist_ok=True)\n"
+    "(place / f'{time.time_ns()}.json').write_text('{}')\n"
+)
+
+
+@pytest.mark.spec("C6", "O3")
+def test_what_an_agent_s_own_test_runs_leave_beside_it_is_no_part_of_the_result_either(
+    played: Played, folder: Path
+) -> None:
+    """As Node's coverage does it: another name each time, in a folder that only the tests make."""
+    (folder / "test_made.py").write_text(f"import unittest\n{COVERAGE}\n\nclass Made(unittest.TestCase):\n"
+        "    def test_it(self):\n        import made\n")  # fmt: skip
+    notes = ("write_file", {"path": "coverage/notes.txt", "content": "of the agent\n"})
+    other = ("run_command", {"command": "python3 -m unittest; touch coverage/other.txt"})
+    run = played.begin(TESTS, calls=[MAKE, ("run_tests", {}), ("run_tests", {"command": TESTS}), notes, other])
+    assert played.go() == "ended"
+    assert run.end_reason == "criteria_met"
+    found = files(run)
+    by_other = {path for path in found if path.endswith(".json")}
+    assert len(by_other) == 1, "what another command wrote is shown, whatever it is"
+    assert found.keys() - by_other == {"made.py", "coverage/notes.txt", "coverage/other.txt"}
+    played.is_sound()
+
+
+@pytest.mark.spec("C6")
+def test_what_an_agent_s_own_test_runs_leave_elsewhere_is_shown(played: Played, folder: Path) -> None:
+    """It may be work, as the recorded answers of new tests are."""
+    (folder / "test_made.py").write_text("import unittest, pathlib\n\n\nclass Made(unittest.TestCase):\n"
+        "    def test_it(self):\n        import made\n        pathlib.Path('made.snap').write_text('1')\n")  # fmt: skip
+    run = played.begin(TESTS, calls=[MAKE, ("run_tests", {})])
+    assert played.go() == "ended"
+    assert files(run) == {"made.py": "created", "made.snap": "created"}
 
 
 def test_in_a_persons_own_folder_their_changes_stay_theirs(story: Story) -> None:

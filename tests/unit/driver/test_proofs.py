@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,7 +42,7 @@ class Checkouts:
     faults: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
-    async def make(self, context: p.CallContext, start: str) -> p.Checkout:
+    async def make(self, context: p.CallContext, start: str, leftovers: Set[str]) -> p.Checkout:
         self.asked.append("make")
         if isinstance(self.made, Exception):
             raise self.made

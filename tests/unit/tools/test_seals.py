@@ -86,7 +86,7 @@ def sealed(desk: UndoDesk, *, deletes: str = "", **writes: str) -> Seal:
         (desk.workspace / (path if "." in path else f"{path}.py")).write_text(text)
     if deletes:
         (desk.workspace / deletes).unlink()
-    return desk.service.seal(desk.context, start)
+    return desk.service.seal(desk.context, start, frozenset())
 
 
 def test_what_judged_at_the_start_is_kept_and_the_work_is_not(desk: UndoDesk) -> None:
@@ -162,7 +162,7 @@ def test_a_deleted_test_and_a_link_are_kept(desk: UndoDesk) -> None:
     start = desk.service.snapshot(desk.context)
     for name in ("test_lib.py", "test_link.py"):
         (desk.workspace / name).unlink()
-    seal = desk.service.seal(desk.context, start)
+    seal = desk.service.seal(desk.context, start, frozenset())
     assert seal.originals == {
         "test_lib.py": Original(b"of the start", 0o750), "test_link.py": Original(link="kept_test.py")
     }  # fmt: skip
@@ -190,7 +190,7 @@ def test_so_much_is_read_and_no_more(desk: UndoDesk, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(("start", "why"), [("", "is not kept"), ("0" * 64, "is not kept any more")])
 def test_without_what_was_there_at_the_start_there_is_no_seal(desk: UndoDesk, start: str, why: str) -> None:
     with pytest.raises(NotSealed, match=f"^how the workspace was when the run began {why}$"):
-        desk.service.seal(desk.context, start)
+        desk.service.seal(desk.context, start, frozenset())
 
 
 # --- what a reviewer hears of files that nobody can look into ---------------------------------------------------------
