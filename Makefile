@@ -89,6 +89,7 @@ clock: .venv/.development system-tools compiler ## the suite without browsers at
 attacks: .venv/.development system-tools ## try every attack of tests/attacks/attacks.md: nothing may get through
 	@$(BIN)/python -m tests.attacks $(ARGS)
 
+projects: export PYTHONUNBUFFERED = 1
 projects: .venv/.development system-tools ## nine real projects, from agentops init to a delivered result; needs the registries
 	@$(BIN)/pytest -q -s -p no:randomly -p no:playwright tests/e2e/real_projects.py $(ARGS)
 

@@ -10,6 +10,7 @@ from django.db import models
 from loops.engine.ends.reasons import EXPLANATIONS
 from loops.models import AccessRule, Agent, Policy, Run, Task, Workspace
 from loops.querysets import RunQuerySet
+from loops.storage.status import FINAL_STATUSES
 
 
 class ScopedFilter(filters.FilterSet):
@@ -64,6 +65,7 @@ class RunFilter(ScopedFilter):
     """``?status=waiting&status=thinking&agent=...&live=true``."""
 
     status = filters.MultipleChoiceFilter(choices=Run.Status.choices)
+    final_status = filters.MultipleChoiceFilter(choices=[(word, word) for word in FINAL_STATUSES])
     end_reason = filters.CharFilter(label=f"Reason code: {', '.join(EXPLANATIONS)}")
     live = filters.BooleanFilter(method="only_live", label="Not ended yet")
     escalated = filters.BooleanFilter(method="only_escalated", label="Needed a person to continue")
@@ -78,6 +80,7 @@ class RunFilter(ScopedFilter):
             "project",
             "task",
             "agent",
+            "final_status",
             "end_reason",
             "live",
             "escalated",

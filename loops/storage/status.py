@@ -21,7 +21,7 @@ def status(state: RunState) -> tuple[str, Need]:
     """(what a person is told, what it waits for) (SPEC A2)."""
     asked = Need(NeedKind.GATE, state.gate.kind, state.gate.kind) if state.gate else None
     if state.phase in ENDED:
-        return "escalated" if _escalated(state) else ENDED[state.phase], asked or NOTHING
+        return ESCALATED if _escalated(state) else ENDED[state.phase], asked or NOTHING
     if state.paused:  # first, so that a person can resume it while its gate still waits
         return "paused", asked or NOTHING
     if asked:
@@ -62,6 +62,8 @@ ENDED = {Phase.COMMIT: "completed", Phase.FAIL: "failed", Phase.HALT: "interrupt
 WEAK_ENDS = {Evidence.CLAIMED: "finished", Evidence.CONTRADICTED: "contradicted"}
 """Final status of a run that completed, by its weakest evidence where that is no success."""
 FINAL = {Phase.COMMIT: "success", Phase.FAIL: "failed", Phase.HALT: "interrupted"}
+ESCALATED = "escalated"
+FINAL_STATUSES = (*FINAL.values(), *WEAK_ENDS.values(), ESCALATED)
 
 
 def final_status(state: RunState) -> str:

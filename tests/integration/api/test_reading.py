@@ -88,6 +88,22 @@ def test_runs_that_could_not_go_on_alone_are_a_filter(world, api):
     assert [row["id"] for row in found["false"]] == [str(alone.pk)]
 
 
+@pytest.mark.spec("T2", "W1", "C6")
+def test_runs_are_found_by_how_they_ended(world, api):
+    proved, claimed = world.run(Run.Status.COMPLETED), world.run(Run.Status.COMPLETED)
+    Run.objects.filter(pk=proved.pk).update(final_status="success")
+    Run.objects.filter(pk=claimed.pk).update(final_status="finished")
+    world.run()
+    client = api(world.viewer)
+
+    def found(query):
+        return [row["id"] for row in client.get(f"/api/v1/runs/?{query}").json()["results"]]
+
+    assert found("final_status=finished") == [str(claimed.pk)]
+    assert found("final_status=finished&final_status=success") == [str(claimed.pk), str(proved.pk)]
+    assert client.get("/api/v1/runs/?final_status=nonsense").status_code == 400
+
+
 @pytest.mark.parametrize("position", ["p=x", "p=%00", "p=%ED%A0%80", "o=-5", "o=9e9", "r=1&p="])
 @pytest.mark.parametrize("what", ["runs", "projects", "models"])
 def test_a_cursor_written_by_hand_is_no_crash(world, api, what, position):
