@@ -6,7 +6,7 @@ import contextlib
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,12 @@ class Crew:
     def log(self, name: str) -> Path:
         return Path(settings.PATHS.logs / f"crew-{name}.log")
 
-    def submit(self, *answers: dict[str, Any], **more: Any) -> Run:
+    def submit(self, *answers: dict[str, Any], files: Mapping[str, str] | None = None, **more: Any) -> Run:
         """A run with a folder of its own."""
         folder = self.folder / f"run{Run.objects.count()}"
         folder.mkdir()
+        for name, text in (files or {}).items():
+            (folder / name).write_text(text)
         workspace = Workspace.objects.create(project=self.project, name=folder.name, path=str(folder))
         whose = {"actor": self.boss, "project": self.project, "agent": self.agent, "workspace": workspace}
         given = whose | {"criteria": [{"text": "nothing is asked for", "command": "true"}], "final_review": "never"}

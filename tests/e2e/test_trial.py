@@ -19,8 +19,10 @@ from tests.stack import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
 BEGUN = "begun.txt"
-SLOW = f"echo begun >> {BEGUN}; test -e go || sleep 300"
-"""It does not end by itself while nobody put ``go`` into the folder."""
+WAIT, GO = "wait\n", "go\n"
+SLOW = f"echo begun >> {BEGUN}; grep -q go t* || sleep 300"
+"""It does not end by itself while nobody says so in the folder. What is new there is in no checkout, and what a command
+names is there as it was."""
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def crew(tmp_path: Path, transactional_db: None, settings: Any) -> Iterator[Crew
 
 
 def submitted(crew: Crew) -> Run:
-    return crew.submit(criteria=[{"text": "it works", "command": SLOW}])
+    return crew.submit(files={"told": WAIT}, criteria=[{"text": "it works", "command": SLOW}])
 
 
 def has_begun(crew: Crew, run: Run, times: int = 1) -> bool:
@@ -46,7 +48,7 @@ def test_a_worker_that_dies_at_it_is_followed_by_one_that_begins_it_again(crew: 
     first.send_signal(signal.SIGKILL)
     first.wait()
     assert (facts(run, "CriteriaTried"), facts(run, "ModelRequested")) == ([], [])
-    crew.file(run, "go").touch()
+    crew.file(run, "told").write_text(GO)
     second = crew.start("second")
     sweeping(lambda: owner(run) in (0, second.pid) and run.completed_at is not None, "the end")
     assert run.end_reason == "criteria_met", plant.told(run)
