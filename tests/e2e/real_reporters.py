@@ -34,6 +34,7 @@ TAPE_EXITS = (
     'const it = require("tape"); it("a", (t) => t.end()); it("b", () => process.exit(0)); it("c", (t) => t.end());'
 )
 SAME = {"suite > same": "passed", "suite > same #2": "passed", "suite > left out": "skipped", "suite > fails": "failed"}
+HOOK_OF_MOCHA_2 = {'suite > shut > "before all" hook for "fails"': "failed"}  # the test before it, in its own words
 HOOK_OF_MOCHA = {'suite > shut > "before all" hook for "never"': "failed"}
 
 
@@ -55,6 +56,7 @@ OF_TAPE = {"same": "passed", "same #2": "passed", "left out": "skipped", "fails"
 RUNNERS = (
     Runner("mocha@12.0.3", ("mocha",), SUITE.replace("BEFORE", "before"), EXITS, SAME | HOOK_OF_MOCHA, ("--parallel",)),
     Runner("mocha@10.8.2", ("mocha",), SUITE.replace("BEFORE", "before"), EXITS, SAME | HOOK_OF_MOCHA, ("--parallel",)),
+    Runner("mocha@2.5.3", ("mocha",), SUITE.replace("BEFORE", "before"), EXITS, SAME | HOOK_OF_MOCHA_2),
     Runner("tape@5.10.2", ("tape",), TAPE, TAPE_EXITS, OF_TAPE | {"outer": "passed", "outer > inner": "passed"}),
     Runner("jest@30.5.2", ("jest",), JEST, EXITS, OF_JEST, ("--workerThreads",)),
     Runner("jest@29.7.0", ("jest",), JEST, EXITS, OF_JEST),

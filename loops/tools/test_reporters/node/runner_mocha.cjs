@@ -28,7 +28,9 @@ const listen = quietly((runner, mocha) => {
   const tell = (runnable, outcome, error) =>
     session.test(idOfRunnable(runnable), isDry ? "skipped" : outcome, error && error.message, runnable.duration);
   const all = testsOf(runner.suite);
-  runner.once("start", quietly(() => tellCollected(session, runner, all)));
+  const begin = quietly(() => tellCollected(session, runner, all));
+  if (runner.started) begin(); // before version 4 it starts before it is handed out
+  else runner.once("start", begin);
   runner.on("pass", quietly((test) => tell(test, "passed")));
   runner.on("pending", quietly((test) => tell(test, "skipped")));
   runner.on("fail", quietly((runnable, error) => tell(runnable, "failed", error)));
@@ -44,7 +46,9 @@ function tellCollected(session, runner, all) {
 
 const isAsked = (runner, test) => !runner._grep || runner._grep.test(test.fullTitle()) !== Boolean(runner._invert);
 const testsOf = (suite) => [...suite.tests, ...suite.suites.flatMap(testsOf)];
-const idOfRunnable = (runnable) => idOf(fileOf(runnable), runnable.titlePath());
+const idOfRunnable = (runnable) => idOf(fileOf(runnable), runnable.titlePath ? runnable.titlePath() : titlesOf(runnable));
+/** Before version 4. */
+const titlesOf = (one) => (one.parent ? [...titlesOf(one.parent), one.title] : []);
 
 /** A hook knows its file by its suite. */
 function fileOf(runnable) {
