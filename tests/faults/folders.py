@@ -88,6 +88,8 @@ def check(count: int) -> list[Outcome]:
         outcome.found.broken += [f": {TOKEN[:3]}... is in {place}" for place in _told()]
         controls = [_control(someone, rows[name], guard, word) for guard, name, word in CONTROLS if name in rows]
         outcome.control = "; ".join(controls) if all(controls) else ""
+        if ONLY and not controls:
+            outcome.control = "none: those are in other stages"
     return [outcome]
 
 
