@@ -35,7 +35,10 @@ def same_secret(state: Path) -> None:
 
 
 def lay(paths: Paths) -> None:
-    """A cluster with the tables of the product, in the place of a new one. Its server does not run yet."""
+    """A cluster with the tables of the product, in the place of a new one, unless there is one. Its server does not run
+    yet."""
+    if paths.postgres.exists():
+        return
     PLACE.mkdir(parents=True, exist_ok=True)
     made = PLACE / _name()
     with (PLACE / "lock").open("w") as lock:

@@ -14,29 +14,31 @@ def left_behind(history: Iterable[f.Fact]) -> tuple[list[rb.FileChange], list[rb
     did. What failed before it changed anything, and what was undone, is in neither; nor are ``leftovers``."""
     undos = _standing(history)
     unknown = [one for one in undos if not one.compensation.tool or "snapshot" in one.compensation.arguments]
-    leftovers = _leftovers(undos)
-    return [one for one in rb.net(undos) if one.path not in leftovers], unknown
+    changes = rb.net(undos)
+    leftovers = _leftovers(undos, changes)
+    return [one for one in changes if one.path not in leftovers], unknown
 
 
 def leftovers(history: Iterable[f.Fact]) -> frozenset[str]:
     """Paths of new files and folders that the commands of criteria left, such as caches and reports: no part of a
     result, unless a call went on with them. A call that ran such a command itself goes on with nothing, and its files
     beside theirs are of the same kind."""
-    return _leftovers(_standing(history))
+    undos = _standing(history)
+    return _leftovers(undos, rb.net(undos))
 
 
 def _standing(history: Iterable[f.Fact]) -> list[rb.Undo]:
     return [undo for undo in rb.ledger(history) if (undo.ok or undo.learnt) and not undo.outcome]
 
 
-def _leftovers(undos: Sequence[rb.Undo]) -> frozenset[str]:
+def _leftovers(undos: Sequence[rb.Undo], changes: Sequence[rb.FileChange]) -> frozenset[str]:
     made = {one.path for undo in undos if undo.by == rb.CHECKS for one in rb.files(undo.compensation) if not one.before}
     of_work: set[str] = set()
     for undo in undos:
         if undo.by != rb.CHECKS:
             paths = (one.path for one in rb.files(undo.compensation))
             of_work |= {path for path in paths if not (undo.measures and _is_within(path, made))}
-    return frozenset(one.path for one in rb.net(undos) if not one.before and one.path not in of_work)
+    return frozenset(one.path for one in changes if not one.before and one.path not in of_work)
 
 
 def _is_within(path: str, places: Set[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from gates.models import Gate
 from loops.engine import facts as f
 from loops.engine.state.check import Check
 from loops.models import Workspace
+from loops.runs.composition import command_records
 from loops.services.forks import fork_run
 from loops.workspaces import copies
 from tests.integration.runs.test_remarks import HONEST, LIB, SUMS, sums
@@ -439,7 +441,13 @@ def test_a_lost_worker_s_checkout_is_taken_away(played: Played) -> None:
     played.begin(TESTS, calls=[HONEST])
     lost = copies.made_root() / f"checkout-{played.run.pk}-{os.urandom(4).hex()}"
     (lost / "sub").mkdir(parents=True)
+    records = Path(command_records())
+    records.mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(os.fsencode(os.path.realpath(lost))).hexdigest()
+    (records / f"{name}.json").touch()
+    (records / f"{name}.tmp").touch()  # of a worker that was killed while it wrote
     assert strays.clear() >= 1
     assert not lost.exists()
+    assert [*records.glob(f"{name}*")] == []
     assert played.go() == "ended"
     assert not Gate.objects.filter(run=played.run).exists()

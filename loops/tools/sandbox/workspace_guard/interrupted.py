@@ -57,6 +57,9 @@ class Late:
         return {"restored": self.restored, "taken": taken}
 
 
+DRAFT = ".tmp"
+
+
 class Record:
     """The file about one workspace in ``folder``; without a folder nothing is remembered. Every method is for whoever
     holds the workspace alone."""
@@ -114,7 +117,7 @@ class Record:
         if not self._path:
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._path.with_suffix(".tmp")
+        draft = self._path.with_suffix(DRAFT)
         head = {"path": self._root.root, "inode": self._root.inode, "open": guard is not None}
         body = {"run": run, "guard": guard and _plain(guard), **self._late.plain()}
         try:
@@ -129,8 +132,11 @@ class Record:
 
 
 def forget(folder: str, workspace: str) -> None:
-    """What stood in a folder that is taken away, with all that a command left in it."""
-    _file(folder, workspace).unlink(missing_ok=True)
+    """What stood in a folder that is taken away, with all that a command left in it. A worker may have died while it
+    wrote that down."""
+    record = _file(folder, workspace)
+    for path in (record, record.with_suffix(DRAFT)):
+        path.unlink(missing_ok=True)
 
 
 def _file(folder: str, workspace: str) -> Path:
