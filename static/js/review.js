@@ -293,18 +293,18 @@ function isRead(gate) {
   const end = one("[data-bound]", gate);
   return !end || readTo(gate) >= end.getBoundingClientRect().top - gate.getBoundingClientRect().top;
 }
-// On to what has not been on the screen: to the beginning of the next file, else to where reading stopped.
+// On to what has not been on the screen: to the beginning of the next file once all before it was read, else to where
+// reading stopped.
 function goOn(gate) {
   gate.dataset.came = performance.now();
   const next = unseen(gate)[0];
+  const isFile = next?.dataset.file !== undefined;
+  if (isFile) next.open = true;
   const box = next?.getBoundingClientRect();
-  if (next?.dataset.file !== undefined) next.open = true;
-  if (next?.dataset.file !== undefined && (box.top > window.innerHeight * STEP || box.bottom < ceiling())) next.scrollIntoView({ block: "start" });
+  const stopped = gate.getBoundingClientRect().top + readTo(gate);
+  if (isFile && box.top <= stopped + 1 && (box.top > window.innerHeight * STEP || box.bottom < ceiling())) next.scrollIntoView({ block: "start" });
   else if (isRead(gate)) window.scrollBy({ top: window.innerHeight * STEP });
-  else {
-    const room = window.innerHeight - ceiling() - covered();
-    window.scrollBy({ top: gate.getBoundingClientRect().top + readTo(gate) - ceiling() - room * (1 - STEP) });
-  }
+  else window.scrollBy({ top: stopped - ceiling() - (window.innerHeight - ceiling() - covered()) * (1 - STEP) });
   look();
   return true;
 }

@@ -184,7 +184,10 @@ def test_without_the_guard_one_press_at_the_end_would_approve_it(desk: Any) -> N
     settled(desk)
     desk.wait_for_timeout(600)  # so soon a press is not taken
     desk.keyboard.press("End")
-    desk.locator("[data-verdicts] [data-approve]").first.click()
+    button = desk.locator("[data-verdicts] [data-approve]").first
+    expect(button).to_be_enabled()
+    desk.wait_for_function("() => scrollY + innerHeight >= document.documentElement.scrollHeight - 1")
+    button.click()
     desk.locator(f"#gate-{gate.pk}").wait_for(state="detached")
     assert Decision.objects.get().verdict == "approve"
 

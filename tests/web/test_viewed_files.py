@@ -211,8 +211,19 @@ def test_sixty_files_are_walked_through_with_one_key_before_it_accepts(desk: Any
     desk.keyboard.press("End")
     expect(button).to_be_disabled()
     desk.keyboard.press("Home")
-    screens = desk.evaluate("document.documentElement.scrollHeight / window.innerHeight")
+    expect(desk.locator(".gate-head")).to_be_in_viewport()
+    screens = desk.evaluate(
+        """window.back = [];
+        let reached = 0;
+        addEventListener("scroll", () => {
+          if (!document.querySelector("[data-verdicts]")) return;
+          if (scrollY < reached - 0.2 * innerHeight) back.push([reached, scrollY]);
+          reached = Math.max(reached, scrollY);
+        });
+        document.documentElement.scrollHeight / window.innerHeight"""
+    )
     assert approved_by_key(desk, gate, presses=60) >= screens - 1
+    assert desk.evaluate("window.back") == []
     assert Decision.objects.get(gate=gate).verdict == "approve"
 
 
