@@ -9,7 +9,8 @@ theirs hold locks and prepared statements.
 from django.conf import settings
 from django.db import connections
 
-PATIENCE_S = 10
+PATIENCE_S = 30
+"""Above what a burst of readers takes on a busy machine, below the minute after which proxies give up."""
 
 
 def share_connections() -> None:

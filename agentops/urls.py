@@ -25,6 +25,7 @@ class Docs(Endpoint, SpectacularSwaggerView):
 
 
 admin.autodiscover()
+handler500 = "agentops.edge.failures.server_error"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("favicon.ico", favicon),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),

@@ -48,19 +48,20 @@ class Web:
             process.stop(self.process, Command("web", []).stop_signal)
 
     def post(self, path: str, body: Mapping[str, Any], **headers: str) -> Answer:
-        """One request, asked again as long as the rate limit says to come back."""
+        """One request, asked again for as long as the server says when to come back."""
         given = {"Authorization": f"Token {self.token}", "Content-Type": "application/json", **headers}
         while True:
-            line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
             try:
                 line.request("POST", path, json.dumps(body), given)
                 answer = line.getresponse()
                 found = Answer(answer.status, json.loads(answer.read() or b"{}"))
+                later = answer.headers["Retry-After"]
             except (OSError, http.client.HTTPException):
                 return Answer(0, {})
             finally:
                 line.close()
-            if found.status != 429:
+            if not later:
                 return found
 
     def post_at_once(self, times: int, path: str, body: Mapping[str, Any], **headers: str) -> list[Answer]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from django.db import OperationalError, connections
 from django.test import Client
 
 from loops.api import views
@@ -67,6 +68,24 @@ def test_an_error_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert problem(answer, 500)["code"] == "error"
     assert b"a word of ours" not in answer.content
     assert "default-src" in answer["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("path", ["/tools/", "/api/v1/me/"])
+def test_without_a_database_it_says_to_come_back(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: Any, **__: Any) -> None:
+        raise OperationalError("couldn't get a connection after 30.00 sec")
+
+    client = Client(raise_request_exception=False)
+    client.force_login(make.user(operator=make.project()))
+    assert client.get(path).status_code == 200
+    monkeypatch.setattr(connections["default"], "cursor", exhausted)
+    answer = client.get(path)
+    monkeypatch.undo()
+    assert answer.status_code == 503
+    assert int(answer["Retry-After"]) > 0
+    assert b"Try again shortly" in answer.content
+    assert b"couldn't" not in answer.content
+    assert answer["Content-Type"].startswith("text/html") is not path.startswith("/api/")
 
 
 def test_pages_stay_pages(client: Client) -> None:

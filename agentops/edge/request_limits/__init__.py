@@ -127,4 +127,4 @@ def _problem(refusal: Refusal, path: str) -> bytes:
 
 @cache
 def _page(refusal: Refusal) -> bytes:
-    return render_to_string("413.html", {"refusal": refusal}).encode()
+    return render_to_string("refused.html", {"refusal": refusal}).encode()

@@ -69,7 +69,8 @@ def test_many_people_read_at_once(house: House, cookie: str) -> None:
 
     with ThreadPoolExecutor(READERS) as people:
         answers = list(people.map(read, range(READERS)))
-    assert [code for codes in answers for code in codes] == [200] * READERS * 3
+    refused = sorted({code for codes in answers for code in codes} - {200})
+    assert not refused, house.said("web")[-4000:]
     assert status(f"{house.url}/readyz") == 200
     assert sessions(house) <= 20 + 16 + 4  # the pool of web, the threads of the worker, and whoever watches
 
