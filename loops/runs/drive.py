@@ -271,7 +271,7 @@ def _equipped(started: f.RunStarted, run: Run, store: journal.PgJournal, *, keep
         tools_sha256=sha256([to_plain(tool) for tool in tools.specs()]),
         sandbox_level=sandbox_level().level,
         snapshot=tools.snapshot(context) if keep else "",
-        surroundings=surroundings(spec, store.connection) if keep else "",
+        surroundings=surroundings(spec, str(run.task_id), store.connection) if keep else "",
         obeyed=tools.obeyed(context) if trusted else "",
     )
 

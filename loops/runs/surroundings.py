@@ -15,9 +15,9 @@ from loops.tools.sandbox.command import WORKSPACE
 from loops.workspaces import detection
 
 
-def surroundings(spec: RunSpec, connection: Any) -> str:
-    """What the run is told of where it is, as things stand now."""
-    rules, limits = rules_of(spec.project_id, connection)()
+def surroundings(spec: RunSpec, task_id: str, connection: Any) -> str:
+    """What the run of a task is told of where it is, as things stand now."""
+    rules, limits = rules_of(spec.project_id, connection, task_id)()
     judged = any(criterion.command for criterion in spec.criteria)
     return in_words(
         Surroundings(
@@ -26,6 +26,7 @@ def surroundings(spec: RunSpec, connection: Any) -> str:
             is_empty=detection.is_empty(spec.workspace),
             tests="" if judged else detection.look(spec.workspace).tests,
             protected=all_protected(limits.protected),
+            stated=limits.stated,
             rules=tuple(map(str, denied_paths(rules, spec.agent.type))),
             is_small=is_small(spec.windows.get(spec.model_for("actor"), 0)),
         )

@@ -18,6 +18,7 @@ from loops.models import Workspace
 from loops.tools.limits import Limits
 from loops.tools.sandbox.network.proxy import NEVER, NOT_NAMED
 from loops.tools.sandbox.runner import Job
+from loops.workspaces import networked, setup_failure
 from loops.workspaces.folder_copy import MAX_BYTES, MAX_FILES
 
 LIMITS = replace(Limits(), protected=())
@@ -25,12 +26,6 @@ LIMITS = replace(Limits(), protected=())
 AUTHORIZATION = "SOURCE_AUTHORIZATION"
 USER = "x-access-token"
 WHY_CHARS = 300
-OF_A_FOLDER = replace(
-    LIMITS,
-    workspace_bytes=LIMITS.workspace_bytes + MAX_BYTES,
-    workspace_files=LIMITS.workspace_files + MAX_FILES,
-)
-"""The copy of the person's objects lies there as well, until the commit is out of it."""
 NO_REPOSITORY = "The server has no such repository, or does not show it to this token."
 _GIT = r"""
 set -euo pipefail
@@ -113,6 +108,17 @@ _MEANS = (
 )
 
 
+def limits_of(workspace: Workspace) -> Limits:
+    """Those of a set-up there, but for what is protected."""
+    return replace(networked.limits_of(workspace), protected=LIMITS.protected)
+
+
+def beside_a_copy(limits: Limits) -> Limits:
+    """With room for the person's objects, which lie there as well until the commit is out of them."""
+    more_files, more_bytes = limits.workspace_files + MAX_FILES, limits.workspace_bytes + MAX_BYTES
+    return replace(limits, workspace_files=more_files, workspace_bytes=more_bytes)
+
+
 def job(workspace: Workspace, network: str, run: str, environ: Mapping[str, str] = os.environ) -> Job:
     """The token goes to git by its environment, in this one command, in which no code of the repository runs. Raises
     ValueError with a sentence where the worker has none."""
@@ -144,7 +150,7 @@ def job_of_a_folder(commit: str, run: str) -> Job:
 def reason(workspace: Workspace, log: str, requests: Iterable[Mapping[str, Any]], killed: str) -> str:
     """Why it did not succeed, in a sentence for people."""
     if why := led_away(requests, killed):
-        return why
+        return f"{why}{setup_failure.raised(killed, workspace)}"
     if REFUSED.search(log):
         if not (name := workspace.git_token_env):
             return "The server wants to know who asks: name the variable of a token that may read it."

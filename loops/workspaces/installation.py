@@ -11,29 +11,35 @@ import socket
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.utils import timezone
 
-from loops.models import Policy, Setup
-from loops.models import Workspace as WorkspaceRow
+from loops.models import Setup
 from loops.runs.composition import sandbox_level
-from loops.tools.limits import GIB, Limits, within
+from loops.tools.limits import Limits
 from loops.tools.sandbox.capability import FILES_ONLY, FULL
 from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import CACHES, Workspace
-from loops.workspaces import copies, fetch_command, local_repository, setup_failure, setups, sources, variables
+from loops.workspaces import (
+    copies,
+    fetch_command,
+    local_repository,
+    networked,
+    setup_failure,
+    setups,
+    sources,
+    variables,
+)
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable, meanwhile
 from loops.workspaces.git.repository import Unusable
 from loops.workspaces.networked import Log, Stopped, run
 
 logger = logging.getLogger(__name__)
 SECONDS = Limits().command_max_s
-TEMPORARY, MEMORY = GIB, 4 * GIB
 """Package clients unpack in their temporary folder."""
 NO_SECRETS = (
     "a secret needs a set-up that no other command can look into, which this machine cannot give it (bubblewrap)"
@@ -105,7 +111,7 @@ def _build(setup: Setup, work: Path, log: Log) -> None:
     environment = {**_VARIABLES, **setup.variables, **secrets}
     words = ("/bin/bash", "-c", setup.command)
     job = Job(words, SECONDS, environment=environment, network=network, run=f"setup {setup.pk}")
-    outcome = _run(setup, work, log, job, limits_of(workspace))
+    outcome = _run(setup, work, log, job, networked.limits_of(workspace))
     log.tell_of(outcome)
     if outcome.finished.exit_code:
         raise Failed(setup_failure.reason(setup, **log.shown(), finished=outcome.finished))
@@ -121,27 +127,28 @@ def _fetch(setup: Setup, work: Path, log: Log) -> None:
     setup.command = setups.words_of_fetch(workspace)
     setup.hosts = [str(sources.host_of(workspace.git_url))] if workspace.git_url else []
     Setup.objects.filter(pk=setup.pk).update(command=setup.command, hosts=setup.hosts)  # as it is stated now
-    outcome = (_from_server if workspace.git_url else _from_folder)(setup, work, log)
+    limits = fetch_command.limits_of(workspace)
+    outcome = (_from_server if workspace.git_url else _from_folder)(setup, work, log, limits)
     log.tell_of(outcome)
     commit = sources.commit_in(work)
     if (finished := outcome.finished).exit_code or not commit:
         shown = log.shown()
         raise Failed(fetch_command.reason(workspace, shown["log"], shown["requests"], finished.killed))
-    with Workspace(str(work), fetch_command.LIMITS, made=True) as whole:  # it may have come faster than it is measured
+    with Workspace(str(work), limits, made=True) as whole:  # it may have come faster than it is measured
         if why := whole.over_quota():
-            raise Failed(f"It is too large: {why}.")
+            raise Failed(f"It is too large: {why}.{setup_failure.raised(why, workspace)}")
     _tell(setup, log, setups.COMES_WITHIN)
     _succeed(setup, log, key=commit, **_keep(setup, work, {}))
 
 
-def _from_server(setup: Setup, work: Path, log: Log) -> Outcome:
+def _from_server(setup: Setup, work: Path, log: Log, limits: Limits) -> Outcome:
     if sandbox_level().level < FULL:
         raise Failed(f"It reaches {', '.join(setup.hosts)}, but {NO_NETWORK}.")
     job = fetch_command.job(setup.workspace, str(_network(work)), f"fetch {setup.pk}")
-    return _run(setup, work, log, job, fetch_command.LIMITS)
+    return _run(setup, work, log, job, limits)
 
 
-def _from_folder(setup: Setup, work: Path, log: Log) -> Outcome:
+def _from_folder(setup: Setup, work: Path, log: Log, limits: Limits) -> Outcome:
     _refuse_without_commands()
     folder = str(copies.folder_here(setup.workspace))
     try:
@@ -151,7 +158,7 @@ def _from_folder(setup: Setup, work: Path, log: Log) -> Outcome:
     except Unusable as error:
         raise Failed(error.why) from None
     job = fetch_command.job_of_a_folder(commit, f"fetch {setup.pk}")
-    return _run(setup, work, log, job, fetch_command.OF_A_FOLDER)
+    return _run(setup, work, log, job, fetch_command.beside_a_copy(limits))
 
 
 def _refuse_without_commands() -> None:
@@ -168,12 +175,6 @@ def _succeed(setup: Setup, log: Log, **found: Any) -> None:
     if not setups.end(setup, State.READY, **found, **log.shown()):
         shutil.rmtree(setups.folder(setup), ignore_errors=True)
     setups.forget_older(setup)
-
-
-def limits_of(workspace: WorkspaceRow) -> Limits:
-    """Those of the commands there, which are to work with what it leaves, and room for package clients."""
-    own = within(Policy.objects.get(project=workspace.project_id).commands_in(workspace))
-    return replace(own, tmp_bytes=TEMPORARY, memory_bytes=max(own.memory_bytes, MEMORY))
 
 
 def _run(setup: Setup, work: Path, log: Log, job: Job, limits: Limits) -> Outcome:

@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ from django.db import connection
 from loops.engine.text.truncation import shortened
 from loops.llm.endpoints.addresses import is_never_a_model, is_of_this_machine
 from loops.masking import StreamMasker, known
+from loops.models import Policy
+from loops.models import Workspace as WorkspaceRow
 from loops.runs.composition import command_records, sandbox_level
-from loops.tools.limits import Limits
+from loops.tools.limits import GIB, Limits, within
 from loops.tools.output import clean_text
 from loops.tools.sandbox.capability import FULL
 from loops.tools.sandbox.network.hosts import Address, Host, hosts
@@ -29,6 +31,10 @@ EVERY_S = 1.0
 MOST_HOSTS = 100
 MOST_TAKEN = 50
 HOST_CHARS = 253
+
+
+TEMPORARY, MEMORY = GIB, 4 * GIB
+"""Room for package clients, and for git, which unpacks what it fetches."""
 
 
 class Stopped(Exception):
@@ -109,3 +115,9 @@ async def _run(
 def is_never_reached(host: Host, address: Address) -> bool:
     """Link-local and where clouds keep credentials: never. This machine: only by a name that says so."""
     return is_never_a_model(address) or (is_of_this_machine(address) and not host.is_of_this_machine)
+
+
+def limits_of(workspace: WorkspaceRow) -> Limits:
+    """Those of the commands there, which are to work with what it leaves, and room for it."""
+    own = within(Policy.objects.get(project=workspace.project_id).commands_in(workspace))
+    return replace(own, tmp_bytes=TEMPORARY, memory_bytes=max(own.memory_bytes, MEMORY))

@@ -17,11 +17,12 @@ from pathlib import Path
 
 from loops.models import Delivery, Fork, Run, Setup
 from loops.runs.composition import sandbox_level
+from loops.tools.limits import Limits
 from loops.tools.sandbox.capability import FULL
 from loops.tools.sandbox.runner import NO_NETWORK
 from loops.tools.sandbox.safe_paths import PathRefused
 from loops.tools.workspace import Workspace
-from loops.workspaces import commits, copies, networked, patch, push_command, setups, sources
+from loops.workspaces import commits, copies, fetch_command, networked, patch, push_command, setups, sources
 from loops.workspaces.delivery import Busy
 from loops.workspaces.fetch_command import LIMITS
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
@@ -96,7 +97,7 @@ def scratch(order: Delivery) -> Iterator[Workspace]:
         network.chmod(0o755)
         try:
             _fill(repository, order.run)
-            with Workspace(str(repository), LIMITS, order=order.pk.hex) as workspace:
+            with Workspace(str(repository), _limits(order.run), order=order.pk.hex) as workspace:
                 yield workspace
         finally:
             for place in (repository, network, lock):
@@ -135,6 +136,12 @@ def _fill(target: Path, run: Run) -> None:
             (target / _SHALLOW).write_text("".join(f"{name}\n" for name in ends))
 
 
+def _limits(run: Run) -> Limits:
+    """Of what git writes: as when it fetched this."""
+    workspace = run.task.workspace
+    return fetch_command.limits_of(workspace) if workspace else LIMITS
+
+
 def send(order: Delivery, name: str) -> tuple[str, str]:
     """(the commit that the branch is on the server, why it is not or ""). Done again it comes to the same. It is
     ``name``, or one that the same result was pushed as before."""
@@ -149,7 +156,7 @@ def send(order: Delivery, name: str) -> tuple[str, str]:
         job = push_command.job(workspace, ref, name, str(network), f"push {order.pk}")
     except ValueError as error:
         return "", f"{error} {push_command.AGAIN}"
-    finished = networked.run(repository, granted, log, job, LIMITS).finished
+    finished = networked.run(repository, granted, log, job, _limits(run)).finished
     shown = log.shown()
     if finished.exit_code == 0:
         return name, ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from loops.engine.state.command_limits import COMMAND_LIMITS
-from loops.models import Setup
+from loops.models import Setup, Workspace
 from loops.tools.sandbox.network.proxy import NOT_NAMED
 from loops.tools.sandbox.process import Finished
 
@@ -29,10 +29,7 @@ _LIMITS = {
 def reason(setup: Setup, log: str, requests: Iterable[Mapping[str, Any]], finished: Finished) -> str:
     """Hosts that it asked for are words of whatever ran there: the sentence recommends none of them."""
     if killed := finished.killed:
-        name = next((name for words, name in _LIMITS.items() if words in killed), "")
-        place = "on the page of the workspace" if name in setup.workspace.own_limits else "in Admin > Policies"
-        raised = f" An admin raises that {place}: {COMMAND_LIMITS[name].label}." if name else ""
-        return f"It was ended: {killed}.{raised}"
+        return f"It was ended: {killed}.{raised(killed, setup.workspace)}"
     why = f"The command ended with exit code {finished.exit_code}."
     failed = {one["host"]: one["why_not"] for one in requests if one["why_not"] and one["host"]}
     if refused := sorted(host for host, why_not in failed.items() if why_not == NOT_NAMED):
@@ -45,3 +42,10 @@ def reason(setup: Setup, log: str, requests: Iterable[Mapping[str, Any]], finish
     if not setup.hosts and _NO_NETWORK.search(log):
         return f"{why} It may reach no host: a superuser names those that it needs."
     return why
+
+
+def raised(why: str, workspace: Workspace) -> str:
+    """Who raises the limit that ended it, and where; "" where none did."""
+    name = next((name for words, name in _LIMITS.items() if words in why), "")
+    place = "on the page of the workspace" if name in workspace.own_limits else "in Admin > Policies"
+    return f" An admin raises that {place}: {COMMAND_LIMITS[name].label}." if name else ""

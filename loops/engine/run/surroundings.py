@@ -16,14 +16,16 @@ LONGEST_RULE = 200
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """``path``: the folder as commands see it, "" where that differs from run to run. ``found``: files at its top that
-    name a kind of project. ``tests``: what they suggest runs its tests. ``rules``: those of the project that deny the
-    agent some paths, in words. ``is_small``: the model's window has little room."""
+    name a kind of project. ``tests``: what they suggest runs its tests. ``stated``: paths from its top that its
+    accepted `agentops.toml` protects too. ``rules``: those of the project that deny the agent some paths, in words.
+    ``is_small``: the model's window has little room."""
 
     path: str
     found: tuple[str, ...]
     is_empty: bool
     tests: str
     protected: tuple[str, ...]
+    stated: tuple[str, ...]
     rules: tuple[str, ...]
     is_small: bool = False
 
@@ -39,8 +41,10 @@ def in_words(around: Surroundings) -> str:
         parts.append(prompts.fill("workspace_found", found=", ".join(around.found)))
     if around.tests:
         parts.append(prompts.fill("workspace_tests", command=around.tests))
-    paths = _first(around.protected, MOST_PATHS_SMALL if around.is_small else MOST_PATHS)
-    parts.append(prompts.fill("workspace_protected", protected=", ".join(paths)))
+    most = MOST_PATHS_SMALL if around.is_small else MOST_PATHS
+    parts.append(prompts.fill("workspace_protected", protected=", ".join(_first(around.protected, most))))
+    if around.stated:
+        parts.append(prompts.fill("workspace_protects", protected=", ".join(_first(around.stated, most))))
     if around.rules:
         rules = _first(around.rules, MOST_RULES_SMALL if around.is_small else MOST_RULES)
         lines = "\n".join(f"- {shortened(' '.join(rule.split()), LONGEST_RULE)}" for rule in rules)

@@ -52,7 +52,7 @@ def run(tmp_path: Path, requests: list[Any], monkeypatch: pytest.MonkeyPatch) ->
     AccessRule.objects.create(**rules, agent_type="general", paths=["migrations/**"], note="Ask Ana")
     AccessRule.objects.create(**rules, agent_type="reviewer", paths=["others/**"])
     agent = Agent.objects.create(project=project, name="a", actor_model=ensure_script("never_stops", pace=0))
-    workspace = Workspace.objects.create(project=project, name="w", path=str(folder))
+    workspace = Workspace.objects.create(project=project, name="w", path=str(folder), protected=["db/schema.sql"])
     return submit_task(
         actor=boss, project=project, agent=agent, workspace=workspace, goal="Do it",
         criteria=[{"text": "It holds", "command": ""}], final_review="never",
@@ -63,7 +63,8 @@ def run(tmp_path: Path, requests: list[Any], monkeypatch: pytest.MonkeyPatch) ->
 def test_the_first_message_says_where_the_run_is_and_what_is_protected(run: Run, requests: list[Any]) -> None:
     drive(run.pk, "test")
     (first,) = {str(request.messages[0]) for request in requests}
-    for told in ("`/workspace`", "pyproject.toml (Python)", "`python3 -m pytest -q`", "AGENTS.md", ".venv", "It holds"):
+    paths = ("AGENTS.md", ".venv", "`agentops.toml`", "db/schema.sql")
+    for told in ("`/workspace`", "pyproject.toml (Python)", "`python3 -m pytest -q`", "It holds", *paths):
         assert told in first, told
     assert "migrations/**" in first
     assert "Ask Ana" in first

@@ -24,7 +24,7 @@ from loops.runs.composition import LiveTools, rules_of
 from loops.services.policy_settings import POLICIES
 from loops.storage import blobs, journal
 from loops.tools.output import sha256_hex
-from loops.workspaces import installation
+from loops.workspaces import networked
 from tests import factories as make
 from tests.unit.tools.harness import reachable
 
@@ -127,7 +127,7 @@ def test_what_was_approved_is_as_it_was_approved_after_a_change(teams: tuple[Tea
 def test_a_set_up_may_leave_what_commands_may_use(teams: tuple[Team, Team]) -> None:
     one, other = teams
     one.sets(workspace_mib=4_096, workspace_files=300_000, command_memory_mib=8_192)
-    mine, theirs = (installation.limits_of(Workspace(project=team.project)) for team in teams)
+    mine, theirs = (networked.limits_of(Workspace(project=team.project)) for team in teams)
     assert (mine.workspace_bytes, mine.workspace_files, mine.memory_bytes) == (4 * 2**30, 300_000, 8 * 2**30)
     assert (theirs.workspace_bytes, theirs.memory_bytes) == (2**30, 4 * 2**30)
     assert mine.tmp_bytes == theirs.tmp_bytes == 2**30

@@ -19,7 +19,7 @@ from loops.services.people import NotPossible, ensure_groups
 from loops.services.tasks import submit_task
 from loops.storage import facts_by_kind, journal
 from loops.tools.sandbox import capability
-from loops.workspaces import copies, fetch_command, installation, local_repository, sources
+from loops.workspaces import copies, installation, local_repository, sources
 from loops.workspaces import setups as kept
 from loops.workspaces.configured import WORKSPACES
 from loops.workspaces.folder_copy import Copy
@@ -403,10 +403,13 @@ class TestWhatIsRefused:
         made = shop.fetched(shop.made("abcdef1"))
         assert (made.state, made.why_not) == ("failed", "It has no commit abcdef1.")
 
-    def test_what_is_too_large(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(fetch_command, "LIMITS", installation.replace(fetch_command.LIMITS, workspace_files=5))
-        made = shop.fetched(shop.made())
-        assert (made.state, made.why_not) == ("failed", "It is too large: the workspace has more than 5 files.")
+    def test_what_is_too_large(self, shop: Shop) -> None:
+        shop.commit({f"many_{number}": "x" for number in range(100)})
+        made = shop.fetched(shop.made(workspace_files=100))
+        assert made.state == "failed"
+        assert made.why_not.startswith(
+            "It is too large: the workspace has more than 100 files. An admin raises that on"
+        )
 
     @pytest.mark.parametrize(
         ("given", "fault"),

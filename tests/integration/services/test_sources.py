@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from django.db import connection, connections
 from django.utils import timezone
 
 from loops import jobs
-from loops.models import AuditEvent, Run, Setup, Workspace
+from loops.models import AuditEvent, Policy, Run, Setup, Workspace
 from loops.runs.drive import drive
 from loops.services import delivery, preflight, setups
 from loops.services.access import NotAllowed
@@ -220,31 +221,38 @@ class TestWhatFails:
     @pytest.mark.parametrize(
         ("limits", "why"),
         [
-            ({"workspace_bytes": 3_000_000}, "its quota is"),
-            ({"workspace_files": 50}, "more than 50 files"),
+            ({"workspace_mib": 16}, "its quota is"),
+            ({"workspace_files": 100}, "more than 100 files"),
             ({}, "time"),
         ],
     )
     def test_what_is_too_large_or_takes_too_long(
         self, shop: Shop, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int], why: str
     ) -> None:
-        shop.server.push({f"many/{number}": "x" * 100_000 for number in range(100)})
-        row = shop.made()
-        more = limits or {"command_max_s": 2.0}
+        shop.server.push({f"many/{number}": "x" * 100_000 for number in range(200)})
+        row = shop.made(**limits)
         if not limits:
             shop.server.released.clear()
-        monkeypatch.setattr(fetch_command, "LIMITS", installation.replace(fetch_command.LIMITS, **more))
+            monkeypatch.setattr(fetch_command, "LIMITS", replace(fetch_command.LIMITS, command_max_s=2.0))
         made = shop.fetched(row)
         assert (made.state, why in made.why_not) == ("failed", True), made.why_not
+        assert ("An admin raises that on the page of the workspace" in made.why_not) is bool(limits)
         assert not kept.folder(made).exists()
 
     def test_what_comes_faster_than_it_is_measured_is_too_large_as_well(
         self, shop: Shop, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        """By the limits of its project, which an admin raises."""
         monkeypatch.setattr("loops.tools.sandbox.process._WATCH_S", 60.0)
-        monkeypatch.setattr(fetch_command, "LIMITS", installation.replace(fetch_command.LIMITS, workspace_files=5))
-        made = shop.fetched(shop.made())
-        assert (made.state, made.why_not) == ("failed", "It is too large: the workspace has more than 5 files.")
+        shop.server.push({f"many/{number}": "x" for number in range(100)})
+        row, policies = shop.made(), Policy.objects.filter(project=shop.project)
+        policies.update(workspace_files=100)
+        made = shop.fetched(row)
+        said = "It is too large: the workspace has more than 100 files."
+        assert made.state == "failed"
+        assert made.why_not == f"{said} An admin raises that in Admin > Policies: Files of a workspace."
+        policies.update(workspace_files=1_000)
+        assert shop.fetched(row).state == "ready"
 
     def test_the_run_ends_with_the_reason_and_the_next_one_has_it_tried_again(self, shop: Shop) -> None:
         row = shop.made("gone")

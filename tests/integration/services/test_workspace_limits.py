@@ -23,7 +23,7 @@ from loops.runs import composition
 from loops.runs.composition import tools_of
 from loops.services import people
 from loops.storage import journal
-from loops.workspaces import copies, installation, preflight
+from loops.workspaces import copies, networked, preflight
 from tests import factories as make
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("S1", "S4", "I7")]
@@ -201,7 +201,7 @@ def test_they_hold_where_commands_are_tried(shop: Shop) -> None:
 
 def test_they_hold_for_its_set_up(shop: Shop) -> None:
     shop.large.workspace_mib, shop.large.command_memory_mib = 8_192, 16_384
-    mine, theirs = (installation.limits_of(one) for one in (shop.large, shop.small))
+    mine, theirs = (networked.limits_of(one) for one in (shop.large, shop.small))
     assert (mine.workspace_bytes, mine.memory_bytes) == (8 * 2**30, 16 * 2**30)
     assert mine.workspace_files == theirs.workspace_files == DEFAULTS.workspace_files
     assert (theirs.workspace_bytes, theirs.memory_bytes) == (2**30, 4 * 2**30)

@@ -14,7 +14,15 @@ from loops.engine.run.surroundings import Surroundings, in_words
 from tests.fakes import spec
 
 pytestmark = pytest.mark.spec("U1", "U3")
-PLAIN = Surroundings("/workspace", ("go.mod (Go)",), False, "go test ./...", (".git", "AGENTS.md"), ("deny x on y",))
+PLAIN = Surroundings(
+    path="/workspace",
+    found=("go.mod (Go)",),
+    is_empty=False,
+    tests="go test ./...",
+    protected=(".git", "AGENTS.md"),
+    stated=("db/schema.sql",),
+    rules=("deny x on y",),
+)
 WHOLE = """# Workspace
 Your tools work in one folder, the workspace: give every path relative to it. Commands start there.
 Commands see it as `/workspace`.
@@ -22,6 +30,7 @@ At its top: go.mod (Go).
 By its files, its tests are run by `go test ./...`.
 Protected, at any depth: .git, AGENTS.md. Only people change these: file tools refuse, and what a command does to them \
 is undone; git itself may write to `.git`.
+Protected in the same way by its `agentops.toml`, as paths from its top: db/schema.sql.
 Rules of the project for paths:
 - deny x on y"""
 
@@ -31,16 +40,17 @@ def test_all_of_it() -> None:
 
 
 def test_what_is_not_there_is_not_spoken_of() -> None:
-    bare = in_words(Surroundings("", (), True, "", (".git",), ()))
+    bare = in_words(Surroundings("", (), True, "", (".git",), (), ()))
     assert "It is empty." in bare
-    for absent in ("/workspace", "At its top", "tests are run", "Rules"):
+    for absent in ("/workspace", "At its top", "tests are run", "agentops.toml", "Rules"):
         assert absent not in bare
 
 
 def test_it_stays_short_however_many_rules_there_are() -> None:
     many = tuple(f"deny write_file on part-{number}/**\nIgnore\n{'x' * 5_000}" for number in range(5_000))
     paths = tuple(f"path-{number}" for number in range(5_000))
-    long, short = (in_words(replace(PLAIN, rules=many, protected=paths, is_small=small)) for small in (False, True))
+    around = replace(PLAIN, rules=many, protected=paths, stated=paths)
+    long, short = (in_words(replace(around, is_small=small)) for small in (False, True))
     assert len(long) < 20_000
     assert len(short) < 4_000
     assert "and 4,980 more" in long
