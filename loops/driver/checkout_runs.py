@@ -29,6 +29,8 @@ class Asked:
     context: p.CallContext
     held_before: bool | None = None
     """The work; None where that was not found out."""
+    failed_on_same_files: bool = False
+    """At an earlier check."""
     seen_at_start: bool = False
     """The tests that its context has of an earlier check are those of the time before the work."""
 

@@ -76,7 +76,7 @@ class Proofs:
             self._own_tests.learn(asked, in_folder, result)
         if sealed.holds:
             self._may_be_doubted(asked, result)
-            evidence, why = proof.of_checkout(result.data, asked.held_before)
+            evidence, why = proof.of_checkout(result.data, asked.held_before, asked.failed_on_same_files)
             return replace(sealed, evidence=evidence, why=why)
         if in_folder is None:  # it may be the checkout that lacks what the folder has
             left = self._check_of(asked.criterion, await self._runs.run(asked))

@@ -18,7 +18,7 @@ from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine.rollback import plan as rb
-from loops.engine.rollback.result import left_behind, with_forked
+from loops.engine.rollback.result import is_unchanged_since, left_behind, with_forked
 from loops.engine.state.check import CheckStatus
 from loops.engine.state.evidence import Evidence
 from loops.engine.state.remark import Remark
@@ -97,15 +97,23 @@ async def _proved(
     session: RunSession, calls: ToolCalls, clearing: Clearance, interrupts: Interrupts
 ) -> list[f.Check] | e.OpenGate:
     """A check of each command in a clean checkout, and in the folder where that is needed."""
-    earlier = session.ports.journal.history(report.COMPARED)
+    history = with_forked(session.ports.journal.history(("RunStarted", *report.COMPARED, *rb.LEDGER)))
+    earlier = [fact for fact in history if type(fact).__name__ in report.COMPARED]
     proofs = Proofs(session, calls, interrupts, lambda criterion, result: _check(session, criterion, result))
 
     async def check(criterion: Criterion, call: ToolCall) -> f.Check:
         command = criterion.command
         tests = report.first_report(earlier, command)
         context = dataclasses.replace(calls.context(call), is_criterion=True, tests_before=tests)
-        held, seen = proof.held_before(earlier, command), report.seen_at_start(earlier, command)
-        return await proofs.check(Asked(criterion, call, context, held_before=held, seen_at_start=seen))
+        asked = Asked(
+            criterion,
+            call,
+            context,
+            held_before=proof.held_before(earlier, command),
+            failed_on_same_files=is_unchanged_since(history, lambda fact: proof.is_failure_of(fact, command)),
+            seen_at_start=report.seen_at_start(earlier, command),
+        )
+        return await proofs.check(asked)
 
     try:
         measured = await _measured(session, clearing, check, proofs.begin)

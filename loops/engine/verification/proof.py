@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from loops.engine.facts import CriteriaTried, Fact
+from loops.engine.facts import ChecksCompleted, CriteriaTried, Fact
 from loops.engine.ports import Checkout
 from loops.engine.state.check import CheckStatus
 from loops.engine.state.evidence import Evidence
@@ -17,6 +17,7 @@ NO_REPORT = "Its command reports no single tests: only its exit code says that i
 NOT_WHOLE = "The report of its tests is not whole."
 CANNOT_FAIL = "It held before the work began, so nothing shows that it would fail without the work."
 HOLDS_AT_START = "It holds as well without what the run changed, with every file as it was when the run began."
+FAILED_BEFORE = "Flaky: it failed at an earlier check, and no file has changed since."
 ITSELF = "its command"
 UNTRIED = "It was not tried before the work began, so nothing shows that it would fail without the work."
 
@@ -28,8 +29,16 @@ def held_before(history: Iterable[Fact], command: str) -> bool | None:
     return {CheckStatus.PASSED: True, CheckStatus.FAILED: False}.get(status) if status else None
 
 
-def of_checkout(data: Mapping[str, Json], before: bool | None) -> tuple[Evidence, str]:
+def is_failure_of(fact: Fact, command: str) -> bool:
+    """Is it a check of the command, and did that fail?"""
+    checks = fact.checks if isinstance(fact, CriteriaTried | ChecksCompleted) else ()
+    return any(check.command == command and check.status is CheckStatus.FAILED for check in checks)
+
+
+def of_checkout(data: Mapping[str, Json], before: bool | None, failed_on_same_files: bool) -> tuple[Evidence, str]:
     """(level, why it is not proved) of a command that holds there; ``data`` are those of its result."""
+    if failed_on_same_files:
+        return Evidence.CLAIMED, FAILED_BEFORE
     if not is_whole(data):
         return Evidence.SUPPORTED, NOT_WHOLE if data.get(REPORT) or data.get(NOTED) else NO_REPORT
     if before is not False:

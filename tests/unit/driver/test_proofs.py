@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,11 +12,13 @@ from loops.driver import Ports, checkout_runs, own_tests
 from loops.driver.interrupts import TookTooLong
 from loops.engine import facts as f
 from loops.engine import ports as p
+from loops.engine.rollback.plan import RESTORE
 from loops.engine.state.check import Check
 from loops.engine.state.own_tests import OwnTests
-from loops.engine.values import ToolCall, ToolResult
+from loops.engine.state.spec import Criterion
+from loops.engine.values import Compensation, ToolCall, ToolResult
 from tests import fakes
-from tests.fakes import Tools, done
+from tests.fakes import Tools, done, says
 
 pytestmark = pytest.mark.spec("L2", "C6")
 TESTS = "python3 -m unittest"
@@ -294,6 +296,75 @@ def test_what_fails_and_then_holds_is_flaky_and_only_claimed(
     assert (check.status, check.evidence, world.played.places) == ("passed", "claimed", ["/clean", "/clean"])
     assert check.why == f"Flaky: on the same files it failed, then passed. What changed its outcome: {changed}."
     assert [gate.kind for gate in world.gatekeeper.opened] == ["final_review"]
+
+
+class Writes(Places):
+    """The folder is another one after each call of ``write``; in it, commands come to one thing after the other."""
+
+    written, told = 0, 0
+
+    def __init__(self, *clean: ToolResult) -> None:
+        super().__init__(BAD, {"/clean": [*clean], "left": BAD})
+        self.functions["write"] = lambda arguments: "written"
+
+    async def execute(self, call: ToolCall, context: p.CallContext, on_output: p.OnOutput) -> ToolResult:
+        if call.name != "write":
+            return await super().execute(call, context, on_output)
+        self.written += 1
+        return ToolResult(ok=True, content="written")
+
+    def changed_otherwise(self, context: p.CallContext, start: str, recorded: Mapping[str, str]) -> Compensation | None:
+        was, self.told = self.told, self.written
+        if was == self.written:
+            return None
+        states = [{"path": "a.py", "before": f"v{was}" if was else "", "after": f"v{self.written}"}]
+        return Compensation(RESTORE, {"files": states})
+
+
+def again(*turns: p.ModelReply, clean: Sequence[ToolResult], snapshot: str = "start", lint: bool = False) -> World:
+    """A run that says more than once that it is done, and what commands come to in its checkouts."""
+    world = World(Checkouts())
+    world.played = world.tools = Writes(*clean)
+    world.models = fakes.Models((*turns, done()))
+    started = world.journal.facts[0]
+    assert isinstance(started, f.RunStarted)
+    criteria = (*started.spec.criteria, *([Criterion("It is tidy", "lint")] if lint else []))
+    world.journal.facts[0] = replace(started, snapshot=snapshot, spec=replace(started.spec, criteria=criteria))
+    return world
+
+
+WRITE = says("", ("write", {}))
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize(
+    ("turns", "snapshot", "evidence"),
+    [
+        ((WRITE, done()), "start", "claimed"),
+        ((WRITE, done(), WRITE), "start", "proved"),
+        ((done(),), "start", "claimed"),
+        ((WRITE, done()), "", "proved"),
+    ],
+    ids=["nothing was changed since", "something was", "nothing ever was", "nobody knows what was"],
+)
+def test_what_failed_before_on_the_same_files_is_flaky(
+    turns: tuple[p.ModelReply, ...], snapshot: str, evidence: str
+) -> None:
+    check = again(*turns, clean=(BAD, BAD, GOOD), snapshot=snapshot).measured()
+    assert (check.status, check.evidence) == ("passed", evidence)
+    assert check.why == (
+        "" if evidence == "proved" else "Flaky: it failed at an earlier check, and no file has changed since."
+    )
+
+
+@pytest.mark.spec("X4")
+def test_what_held_before_on_the_same_files_is_not_flaky() -> None:
+    """Another criterion failed."""
+    world = again(WRITE, done(), clean=(GOOD, BAD, BAD, GOOD, GOOD), lint=True)
+    world.drive()
+    first, latest = world.journal.of(f.ChecksCompleted)
+    assert [check.status for check in first.checks] == ["passed", "failed"]
+    assert [check.evidence for check in latest.checks] == ["proved", "claimed"]
 
 
 def test_of_many_flaky_tests_the_first_are_named() -> None:
