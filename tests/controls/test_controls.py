@@ -29,7 +29,7 @@ def path_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 def test_every_quick_guard_is_caught_when_it_is_off() -> None:
     """In a process of its own: this one keeps its guards."""
     command = [sys.executable, "-m", "tests.controls", "--quick"]

@@ -104,13 +104,14 @@ def test_what_other_readings_get_wrong(rules: dict[str, str], path: str, ignored
         "[" * 60_000,
         "\\" * 60_001,
     ],
+    ids=["very many", "stars", "folders", "classes", "as many as are read", "brackets", "backslashes"],
 )
 def test_no_rules_take_for_ever(rules: str) -> None:
     """A backtracking match of some of them would outlive whoever waits."""
-    began = time.monotonic()
+    began = time.process_time()
     found = of(top=rules)
     assert not any(found.ignores(f"{'a' * 200}{number}/{'a' * 20}") for number in range(100))
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 20
 
 
 def test_a_rule_after_a_strange_one_still_holds() -> None:
