@@ -18,7 +18,7 @@ from loops.driver.tool_calls import ToolCalls
 from loops.engine import effects as e
 from loops.engine import facts as f
 from loops.engine.rollback import plan as rb
-from loops.engine.rollback.result import is_unchanged_since, left_behind, with_forked
+from loops.engine.rollback.result import checks_of_these_files, left_behind, with_forked
 from loops.engine.state.check import CheckStatus
 from loops.engine.state.evidence import Evidence
 from loops.engine.state.remark import Remark
@@ -99,6 +99,7 @@ async def _proved(
     """A check of each command in a clean checkout, and in the folder where that is needed."""
     history = with_forked(session.ports.journal.history(("RunStarted", *report.COMPARED, *rb.LEDGER)))
     earlier = [fact for fact in history if type(fact).__name__ in report.COMPARED]
+    of_these_files = checks_of_these_files(history)
     proofs = Proofs(session, calls, interrupts, lambda criterion, result: _check(session, criterion, result))
 
     async def check(criterion: Criterion, call: ToolCall) -> f.Check:
@@ -110,7 +111,7 @@ async def _proved(
             call,
             context,
             held_before=proof.held_before(earlier, command),
-            failed_on_same_files=is_unchanged_since(history, lambda fact: proof.is_failure_of(fact, command)),
+            failed_on_same_files=proof.failed_in(of_these_files, command),
             seen_at_start=report.seen_at_start(earlier, command),
         )
         return await proofs.check(asked)

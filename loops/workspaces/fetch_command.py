@@ -149,8 +149,8 @@ def job_of_a_folder(commit: str, run: str) -> Job:
 
 def reason(workspace: Workspace, log: str, requests: Iterable[Mapping[str, Any]], killed: str) -> str:
     """Why it did not succeed, in a sentence for people."""
-    if why := led_away(requests, killed):
-        return f"{why}{setup_failure.raised(killed, workspace)}"
+    if why := led_away(workspace, requests, killed):
+        return why
     if REFUSED.search(log):
         if not (name := workspace.git_token_env):
             return "The server wants to know who asks: name the variable of a token that may read it."
@@ -163,10 +163,10 @@ def reason(workspace: Workspace, log: str, requests: Iterable[Mapping[str, Any]]
     return shortened(lines[-1].removeprefix("fatal: "), WHY_CHARS) if lines else "git ended without a word."
 
 
-def led_away(requests: Iterable[Mapping[str, Any]], killed: str) -> str:
+def led_away(workspace: Workspace, requests: Iterable[Mapping[str, Any]], killed: str) -> str:
     """Why it came to no answer of the server itself; "" where it may have."""
     if killed:
-        return f"It was ended: {killed}."
+        return f"It was ended: {killed}.{setup_failure.raised(killed, workspace)}"
     for one in requests:
         if one["why_not"] == NOT_NAMED:
             return f"The server leads on to {one['host']}, which nobody allowed: state the address that it leads to."

@@ -71,7 +71,7 @@ def reason(workspace: Workspace, log: str, requests: Sequence[Mapping[str, Any]]
 
 def _reasons(workspace: Workspace, log: str, requests: Sequence[Mapping[str, Any]], killed: str) -> Iterator[str]:
     rejected = _REJECTED.search(log)
-    if why := led_away(requests, killed):
+    if why := led_away(workspace, requests, killed):
         yield why
     elif rejected:
         yield f"The server refuses the branch: {_shown(rejected[1])}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from pathlib import PurePosixPath
 
 from loops.engine import facts as f
@@ -27,14 +27,15 @@ def leftovers(history: Iterable[f.Fact]) -> frozenset[str]:
     return _leftovers(undos, rb.net(undos))
 
 
-def is_unchanged_since(history: Sequence[f.Fact], happened: Callable[[f.Fact], bool]) -> bool:
-    """Did that happen when all files were as they are at the end of ``history``? Not where what commands and people
-    change is not looked for: without a snapshot of the start, and after something was undone."""
+def checks_of_these_files(history: Sequence[f.Fact]) -> list[f.CriteriaTried | f.ChecksCompleted]:
+    """Those when all files were as they are at the end of ``history``. None where what commands and people change is
+    not looked for: without a snapshot of the start, and after something was undone."""
     starts = [fact for fact in history if isinstance(fact, f.RunStarted)]
     if not any(fact.snapshot for fact in starts) or any(isinstance(fact, f.CompensationIntended) for fact in history):
-        return False
+        return []
     now = _told(history)
-    return any(happened(fact) and _told(history[:number]) == now for number, fact in enumerate(history))
+    checks = ((at, fact) for at, fact in enumerate(history) if isinstance(fact, f.CriteriaTried | f.ChecksCompleted))
+    return [fact for at, fact in checks if _told(history[:at]) == now]
 
 
 def _told(history: Sequence[f.Fact]) -> object:

@@ -29,9 +29,9 @@ def held_before(history: Iterable[Fact], command: str) -> bool | None:
     return {CheckStatus.PASSED: True, CheckStatus.FAILED: False}.get(status) if status else None
 
 
-def is_failure_of(fact: Fact, command: str) -> bool:
-    """Is it a check of the command, and did that fail?"""
-    checks = fact.checks if isinstance(fact, CriteriaTried | ChecksCompleted) else ()
+def failed_in(earlier: Iterable[CriteriaTried | ChecksCompleted], command: str) -> bool:
+    """Did the command fail in one of these?"""
+    checks = (check for fact in earlier for check in fact.checks)
     return any(check.command == command and check.status is CheckStatus.FAILED for check in checks)
 
 
