@@ -15,9 +15,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_MS = 20_000
-"""How long an expectation about a page may take to come true: a bound against hanging, and no promise of a page. What a
-page is told to do has Playwright's own, which is longer."""
+PATIENCE_MS = 120_000
+"""How long an expectation about a page, or what it is told to do, may take: a bound against hanging, and no promise of
+a page."""
 CORNERS = (("light", 1440), ("dark", 390), ("dark", 1440), ("light", 390))
 """Themes and widths in which pages are searched for faults."""
 TOLD_APART = 2

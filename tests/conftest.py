@@ -258,4 +258,12 @@ def patient_browser(browser: Any) -> Any:
     from playwright.sync_api import expect
 
     expect.set_options(timeout=PATIENCE_MS)
+    new_context = browser.new_context
+
+    def patient(**options: Any) -> Any:
+        context = new_context(**options)
+        context.set_default_timeout(PATIENCE_MS)
+        return context
+
+    browser.new_context = patient
     return browser

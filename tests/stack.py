@@ -16,6 +16,9 @@ from agentops.embedded.process import Command, start, stop
 from tests import prepared
 from tests.ports import free_port
 
+PATIENCE_S = 180.0
+"""How long anything may take to come true on a machine that is a fifth as fast as others: a bound against hanging."""
+
 
 @contextlib.contextmanager
 def servers() -> Iterator[None]:
@@ -84,12 +87,12 @@ def listening() -> Iterator[None]:
     wait_until(lambda: heard(app.control.cancel_consumer), "the worker to stop listening")
 
 
-def wait_until(condition: Callable[[], object], what: str, patience: float = 60) -> None:
-    """Wait for a condition, or fail naming it."""
+def wait_until(condition: Callable[[], object], what: str, patience: float = PATIENCE_S, every: float = 0.05) -> None:
+    """Wait for a condition, or fail naming it; for less only where something else would bring it about in the end."""
     deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, f"waited {patience:.0f} s for {what}"
-        time.sleep(0.05)
+        time.sleep(every)
 
 
 def is_frozen(pid: int) -> bool:

@@ -12,7 +12,7 @@ from tests.adversary_coders.problems import of_runner
 from tests.adversary_coders.school import Case
 from tests.adversary_coders.whole import asked_in_vain, opened, wrong
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180), pytest.mark.spec("L2", "X4")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("L2", "X4")]
 CHOSEN = {
     "a module with the name of unittest": "unittest",
     "a hook reports every test as passed": "pytest",

@@ -18,7 +18,7 @@ from loops.llm.scripted.scripts import find_script
 from loops.models import Agent, Project, Run, Workspace
 from loops.services import demo, people, steering
 from loops.services.tasks import submit_task
-from tests.stack import wait_until
+from tests.stack import PATIENCE_S, wait_until
 
 
 @dataclass
@@ -61,7 +61,7 @@ def house(live_site: str, live_worker: Any) -> Iterator[House]:
             steering.stop_run(actor=boss, run=run)
         except steering.NotPossible:
             continue
-    wait_until(lambda: not Run.objects.exclude(owner="").exists(), "the worker to let go", 30)
+    wait_until(lambda: not Run.objects.exclude(owner="").exists(), "the worker to let go")
 
 
 @pytest.fixture
@@ -83,15 +83,15 @@ def enter(browser: Any) -> Iterator[Callable[..., Any]]:
         context.close()
 
 
-def gate_of(run: Run, patience: float = 40) -> Gate:
+def gate_of(run: Run) -> Gate:
     """The open gate of a run, as soon as there is one."""
-    wait_until(lambda: Gate.objects.filter(run=run, status="open").exists(), f"a gate of {run.pk}", patience)
+    wait_until(lambda: Gate.objects.filter(run=run, status="open").exists(), f"a gate of {run.pk}")
     return Gate.objects.get(run=run, status="open")
 
 
-def ended(run: Run, patience: float = 60) -> Run:
+def ended(run: Run) -> Run:
     """The run after its end."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         run.refresh_from_db()
         if run.is_ended:

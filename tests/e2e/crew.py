@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,8 @@ from tests import decisions
 from tests.e2e import plant
 from tests.e2e.scripts.as_told import goal
 from tests.factories import create_project
+from tests.stack import PATIENCE_S, wait_until
 from tests.stack import _on_test_database as on_test_database
-from tests.stack import wait_until
 
 LEASE_S = 10.0
 """Short, so that it soon runs out where it is to. With less, a worker that lives loses it on a machine that starves it
@@ -117,13 +116,16 @@ def owner(run: Run) -> int:
     return int(run.owner.split(":")[1]) if run.owner else 0
 
 
-def sweeping(condition: Callable[[], object], what: str, patience: float = 90) -> None:
+def sweeping(condition: Callable[[], object], what: str, patience: float = PATIENCE_S) -> None:
     """Do the clock's work until ``condition`` holds."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < patience, f"waited {patience:.0f} s for {what}"
+
+    def holds() -> bool:
+        if condition():
+            return True
         jobs.sweep()
-        time.sleep(0.25)
+        return False
+
+    wait_until(holds, what, patience, every=0.25)
 
 
 def decide(run: Run, verdict: str, crew: Crew, **payload: Any) -> None:

@@ -17,6 +17,7 @@ from django.db import connection
 
 from agentops.embedded import process, stack, valkey
 from loops.models import Fact, Run
+from tests.stack import PATIENCE_S
 from tests.stack import _on_test_database as on_test_database
 
 BROKER = 7
@@ -98,7 +99,7 @@ def running(app: str = "") -> Iterator[Plant]:
             plant.stop()
 
 
-def wait_for_runs(runs: Sequence[uuid.UUID], patience: float, *, until: Any = None) -> None:
+def wait_for_runs(runs: Sequence[uuid.UUID], patience: float = PATIENCE_S, *, until: Any = None) -> None:
     """Wait until all have ended; on the way ``until`` may stop the waiting by returning true."""
     deadline = time.monotonic() + patience
     while (left := Run.objects.filter(pk__in=runs, completed_at=None)).exists():

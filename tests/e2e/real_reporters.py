@@ -14,7 +14,7 @@ import pytest
 from tests.node_packages import npm
 from tests.report_listener import Heard, hear
 
-pytestmark = [pytest.mark.spec("L1"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spec("L1")
 SUITE = """
 describe("suite", () => {
   it("same", () => {}); it("same", () => {}); it.skip("left out", () => {});

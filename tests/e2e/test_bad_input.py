@@ -344,7 +344,7 @@ def test_an_endpoint_that_is_down(house: House) -> None:
         assert not run.is_ended, (run.end_reason, run.escalation_reason)
         return Gate.objects.filter(run=run, status="open").exists()
 
-    wait_until(asks, "a gate", 90)
+    wait_until(asks, "a gate")
     gate = gate_of(run)
     assert gate.kind == "limit_reached"
     failures = [fact["fact"] for fact in reader.raw(run.pk, 0, 500) if fact["kind"] == "ModelFailed"]

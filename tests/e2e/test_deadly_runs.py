@@ -20,7 +20,7 @@ from tests.e2e.crew import Crew, decide, facts, owner, sweeping
 from tests.e2e.scripts.as_told import ARMED, NOW
 from tests.stack import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(400), pytest.mark.spec("J4")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4")]
 STEPS = 20
 NOTHING: dict[str, Any] = {"calls": [["list_files", {}]]}
 

@@ -46,7 +46,7 @@ def test_runs_are_handed_over_at_once(crew: Crew, pool: str) -> None:
     assert new.poll() is None
     assert [len(set(seen)) <= 2 for seen in owners.values()] == [True] * 3
     inbox.put(backoff.pk, "stop")
-    plant.wait_for_runs([run.pk for run in runs], 120)
+    plant.wait_for_runs([run.pk for run in runs])
     for run, status in zip(runs, ("completed", "completed", "interrupted"), strict=True):
         run.refresh_from_db()
         assert run.status == status, plant.told(run)

@@ -25,10 +25,11 @@ from loops.storage import chain, reader
 from tests.e2e import plant as plants
 from tests.factories import create_project
 from tests.own_environment import give_pytest
+from tests.stack import PATIENCE_S
 from tests.wire import humaneval
 from tests.wire.server import WireServer
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(420)]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 PROBLEMS = [f"HumanEval/{number}" for number in range(20)]
 TESTS = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python -m pytest -q test_solution.py"
@@ -144,7 +145,7 @@ MOMENTS = (
 
 
 def wait_for_moment(wave: list[uuid.UUID], kind: str, facts: int, more: float) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         latest = plants.latest_facts(wave)
         if len(latest) == len(wave) and any(seq >= facts and last == kind for seq, last in latest.values()):

@@ -163,23 +163,22 @@ def test_a_day_of_work_on_a_repository(house: House, workspace: Any, enter: Any,
         watching.locator(".streamed[data-kind=thinking]").wait_for()
         watching.get_by_role("button", name="Pause").click()
         expect(watching.locator("#toasts")).to_contain_text("Pause requested")
-        wait_until(lambda: Run.objects.get(pk=run.pk).status == "paused", "the pause", 120)
+        wait_until(lambda: Run.objects.get(pk=run.pk).status == "paused", "the pause")
         resume = watching.get_by_role("button", name="Resume")
-        wait_until(
-            lambda: stands_at(watching) == Run.objects.get(pk=run.pk).head_seq, "the page to show the pause", 120
-        )
+        wait_until(lambda: stands_at(watching) == Run.objects.get(pk=run.pk).head_seq, "the page to show the pause")
         assert resume.is_visible(), watching.locator("#run-head").inner_text()
         printed = ToolCallRecord.objects.get(run=run, tool="run_command")
         assert printed.state == "COMPLETE", printed.error
         begun = Run.objects.get(pk=run.pk).total_steps
         resume.click()
+        wait_until(lambda: Run.objects.get(pk=run.pk).status != "paused", "the run to go on")
         watching.locator(f"#step-{begun + 1}").wait_for()
         wire.cut()
         watching.wait_for_selector("#live[data-state=reconnecting]")
-        gate = gate_of(run, 120)
+        gate = gate_of(run)
         while gate.kind == "long_task":  # every twenty steps, whoever watches
             decisions.decide(actor=house.boss, gate_id=gate.pk, verdict="approve", digest=gate.digest)
-            gate = gate_of(run, 120)
+            gate = gate_of(run)
         assert gate.kind == "final_review", gate.title
         assert Run.objects.get(pk=run.pk).total_steps - begun >= 29
         wire.mend()
@@ -219,7 +218,7 @@ def taken_back(run: Run, page: Any, house: House) -> Gate:
     page.get_by_role("button", name="Take back").wait_for()
     page.keyboard.press("u")
     expect(page.locator("#messages")).to_contain_text("Taken back: ")
-    wait_until(lambda: Gate.objects.filter(run=run, status="open").exists(), "the question again", 60)
+    wait_until(lambda: Gate.objects.filter(run=run, status="open").exists(), "the question again")
     again = gate_of(run)
     assert again.subject == gate.subject
     assert "asked again: it was taken back" in again.reasons
@@ -233,7 +232,7 @@ def fork_and_roll_back(house: House, parent: Run, page: Any) -> None:
     page.get_by_role("button", name="Fork").click()
     page.wait_for_url(lambda url: str(parent.pk) not in url)
     fork = Run.objects.get(pk=page.url.rstrip("/").split("/")[-1])
-    gate = gate_of(fork, 60)
+    gate = gate_of(fork)
     assert gate.kind == "final_review"
     fork.refresh_from_db()
     folder, changed = Path(fork.workspace_path), sources()[CHANGED]
@@ -247,5 +246,5 @@ def fork_and_roll_back(house: House, parent: Run, page: Any) -> None:
     expect(page.get_by_role("heading", name="Roll this run back")).to_be_visible()  # the gate's card has such a button
     page.get_by_role("button", name="Roll back").click()
     expect(page.locator("#messages")).to_contain_text("Rollback started")
-    wait_until(lambda: "Looked through" not in (folder / changed).read_text(), "the rollback", 120)
+    wait_until(lambda: "Looked through" not in (folder / changed).read_text(), "the rollback")
     assert (folder / FOLDER / "table.py").read_text() == BIG, "what came before the fork is not its own"

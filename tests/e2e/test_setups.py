@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,9 @@ from loops.services.tasks import submit_task
 from loops.workspaces import copies
 from tests.e2e import plant as plants
 from tests.factories import create_project
+from tests.stack import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300), pytest.mark.spec("J4", "J3")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4", "J3")]
 SLOWLY = "mkdir -p .venv/bin && for n in $(seq 40); do echo file $n; echo $n > .venv/bin/$n; sleep 0.1; done"
 MOMENTS = ("file 1", "file 12", "file 30")
 """What its log says when the worker is killed."""
@@ -55,13 +55,6 @@ def everything(folder: Path) -> dict[str, tuple[int, int, int, str]]:
     return found
 
 
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for {what}"
-        time.sleep(0.02)
-
-
 def test_a_worker_that_is_killed_in_the_middle_leaves_the_folder_as_it_was(folder: Path, plant: plants.Plant) -> None:
     """And the next one makes all of it, for the run that waits."""
     before = everything(folder)
@@ -74,7 +67,7 @@ def test_a_worker_that_is_killed_in_the_middle_leaves_the_folder_as_it_was(folde
     agent = Agent.objects.create(project=project, name="A", actor_model=ensure_script("asks_a_question", pace=0))
     run = submit_task(actor=boss, project=project, agent=agent, workspace=workspace, goal="Do it").run
     for moment in MOMENTS:
-        wait_for(lambda said=moment: said in _log(), f"{moment!r} in the log")
+        wait_until(lambda said=moment: said in _log(), f"{moment!r} in the log")
         plant.kill()
         lost = Setup.objects.get(state="running")
         assert everything(folder) == before
@@ -83,10 +76,10 @@ def test_a_worker_that_is_killed_in_the_middle_leaves_the_folder_as_it_was(folde
         _look_again(run)
         plant.start()
         plants.app.send_task("loops.advance", kwargs={"run_id": str(run.pk)})
-    wait_for(lambda: Setup.objects.filter(state="ready").exists(), "the set-up")
+    wait_until(lambda: Setup.objects.filter(state="ready").exists(), "the set-up")
     _look_again(run)
     plants.app.send_task("loops.advance", kwargs={"run_id": str(run.pk)})
-    wait_for(lambda: Gate.objects.filter(run=run).exists(), "the run's own question")
+    wait_until(lambda: Gate.objects.filter(run=run).exists(), "the run's own question")
     run.refresh_from_db()
     assert len(list(Path(run.workspace_path, ".venv/bin").iterdir())) == 40
     assert everything(folder) == before

@@ -16,7 +16,7 @@ from tests.e2e.crew import UNHURRIED, Crew, facts
 from tests.e2e.states_steered import NAPS, STATES, status, steer
 from tests.stack import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 HEARD_S = 40
 """Less than ``LASTS_S``: by itself nothing ends as soon as that. What people wait is measured in ``tests/bench``."""

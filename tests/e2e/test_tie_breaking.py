@@ -64,7 +64,7 @@ def test_a_worker_that_dies_while_a_model_is_asked_costs_only_that_answer(crew: 
         old.wait()
         answers.set()
         crew.start("new", PYTHONPATH=path)
-        sweeping(lambda: Run.objects.get(pk=run.pk).is_ended, "the end", 90)
+        sweeping(lambda: Run.objects.get(pk=run.pk).is_ended, "the end")
 
     asked, given = facts(run, "ClassificationRequested"), facts(run, "ClassificationGiven")
     sorted_ = facts(run, "FailureClassified")

@@ -85,9 +85,9 @@ def test_a_real_server_keeps_what_it_refused() -> None:
 def test_it_is_written_after_its_time_without_anybody_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusals, "EVERY_S", 0.2)
     multipart("192.0.2.1")
-    stack.wait_until(lambda: kept(), "the row", 10)
+    stack.wait_until(lambda: kept(), "the row")
     multipart("192.0.2.1")
-    stack.wait_until(lambda: len(kept()) == 2, "the next row", 10)
+    stack.wait_until(lambda: len(kept()) == 2, "the next row")
 
 
 @pytest.mark.django_db

@@ -233,7 +233,7 @@ def test_bodies_without_an_end_leave_the_disk_as_it_was(site: Site, kind: str) -
         for line in lines:
             assert status_of(line, (piece for _ in range(200))) in (status, 0), "0: hung up on while it was sending"
             assert site.held() - before <= 3 * request_limits.FORM
-    stack.wait_until(lambda: site.held() <= before, "what waited to be gone", 10)
+    stack.wait_until(lambda: site.held() <= before, "what waited to be gone", 30)
     assert not site.files() - files
 
 
@@ -244,10 +244,10 @@ def test_what_waits_for_its_end_is_no_more_than_is_let_in_and_goes_with_who_hang
     ) as lines:
         for line in lines:
             line.sendall(b"a" * (request_limits.FORM - 1))
-        stack.wait_until(lambda: site.held() - before > 2 * request_limits.FORM, "the bodies to come", 10)
+        stack.wait_until(lambda: site.held() - before > 2 * request_limits.FORM, "the bodies to come", 30)
         assert site.held() - before <= 3 * request_limits.FORM
         assert not site.files() - files, "they have no name"
-    stack.wait_until(lambda: site.held() <= before, "what waited to be gone", 10)
+    stack.wait_until(lambda: site.held() <= before, "what waited to be gone", 30)
 
 
 def test_headers_without_an_end_never_reach_the_disk(site: Site) -> None:
@@ -354,7 +354,7 @@ def test_a_socket_is_closed_with_a_code_that_the_server_can_send(live_site: str)
         for _ in range(40):
             with contextlib.suppress(ConnectionClosed):
                 ws.send("{}")
-        stack.wait_until(lambda: ws.close_code, "the socket to be closed", 10)
+        stack.wait_until(lambda: ws.close_code, "the socket to be closed")
     assert ws.close_code == 4008
 
 

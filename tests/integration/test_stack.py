@@ -26,7 +26,7 @@ from agentops.embedded.root.user_access import User
 from agentops.evidence import anchors
 from agentops.health import BEAT_KEY
 from tests.ports import free_port
-from tests.stack import wait_until
+from tests.stack import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.spec("J4")]
 
@@ -191,14 +191,14 @@ def test_opens_no_port_but_its_own(stack: Stack) -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_heals_a_killed_part(stack: Stack, part: str) -> None:
-    wait_until(stack.is_ready, "/readyz", 60)
+    wait_until(stack.is_ready, "/readyz")
     victim = stack.part(part)
     victim.kill()
     wait_until(lambda: not victim.is_running(), f"the end of {part}")
-    wait_until(lambda: _is_back(stack, part, victim), f"another {part}", 30)
+    wait_until(lambda: _is_back(stack, part, victim), f"another {part}")
     if part not in APART:
         stack.forget_the_clock()  # so that ready means: clock, broker and worker did it again
-    wait_until(stack.is_ready, f"/readyz after {part}", 60)
+    wait_until(stack.is_ready, f"/readyz after {part}")
 
 
 def test_a_second_one_is_refused_in_one_line(stack: Stack) -> None:
@@ -223,7 +223,7 @@ def test_a_taken_port_is_refused_naming_a_free_one(stack: Stack, tmp_path: Path)
 
 
 def test_idles_in_little_memory(stack: Stack) -> None:
-    wait_until(stack.is_ready, "/readyz", 60)
+    wait_until(stack.is_ready, "/readyz")
     megabytes = sum(stack.of_everyone(lambda process: process.memory_full_info().pss)) / 1e6
     assert megabytes <= 600
 
@@ -233,10 +233,10 @@ def test_a_killed_supervisor_leaves_nothing(stack: Stack) -> None:
     stack.up.kill()
     stack.up.wait()
     stack.up.stdout.close()
-    _, alive = psutil.wait_procs(family, timeout=20)
+    _, alive = psutil.wait_procs(family, PATIENCE_S)
     assert not alive
     assert stack.start() < 120  # a bound on hanging: how long a start takes is measured elsewhere
-    wait_until(stack.is_ready, "/readyz", 30)
+    wait_until(stack.is_ready, "/readyz")
 
 
 def test_killing_everything_at_once_is_no_obstacle(stack: Stack) -> None:
@@ -244,7 +244,7 @@ def test_killing_everything_at_once_is_no_obstacle(stack: Stack) -> None:
     stack.up.wait()
     stack.up.stdout.close()
     stack.start()
-    wait_until(stack.is_ready, "/readyz", 30)
+    wait_until(stack.is_ready, "/readyz")
 
 
 def test_stops_cleanly_and_starts_warm(stack: Stack) -> None:

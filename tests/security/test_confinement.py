@@ -321,7 +321,7 @@ def test_kill_nine_of_whoever_watches_leaves_nothing(tmp_path: Path, killed: str
         target = {"worker": worker.pid, "outer keeper": outer.pid, "inner keeper": outer.children()[0].pid}[killed]
         os.kill(target, signal.SIGKILL)
         processes.wait_until_gone(marker)
-        wait_until(lambda: not list(tmp_path.glob("agentops-command-*")), "the end of its temporary folder", 30)
+        wait_until(lambda: not list(tmp_path.glob("agentops-command-*")), "the end of its temporary folder")
 
 
 # --- policy files and approved bytes --------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from loops.tools.sandbox.command import environment
 from loops.tools.sandbox.safe_paths import PathRefused, SafeDirectory
 from tests.unit.tools.harness import Desk, reachable
 
-pytestmark = [pytest.mark.spec("I7"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spec("I7")
 RACES = int(os.environ.get("RACES", "60"))
 SECRET, OWN = "secret of the installation", "of the workspace"
 LEVELS = [SandboxLevel(FULL, "bubblewrap"), SandboxLevel(CONFINED, "landlock")]

@@ -28,7 +28,7 @@ from tests.walk.packages import Packages
 OUTSIDE = ("DATABASE_", "REDIS_URL", "BASE_URL", "HOST", "PORT", "ALLOWED_HOSTS", "CSRF_", "SECRET_KEY", "DJANGO_")
 MODELS = ("ANTHROPIC_", "OPENAI_", "AGENTOPS_")
 DEVELOPERS = ("VIRTUAL_ENV", "PYTHON", "PYTEST_", "MAKE", "MFLAGS", "ARGS", "CI")
-PATIENCE = 60
+PATIENCE = 180
 TO_INSTALL = 300
 LINK = re.compile(r"(http://\S+?)(/login/once/\S+)")
 

@@ -22,7 +22,7 @@ AGENT, WORKSPACE, COMMAND = re.findall(r'agent "(.+?)", workspace "(.+?)".*?`(.+
 ]
 GOAL = "Customers complain that large orders get the small quantity discount. Repair it, so that README.md holds."
 CRITERION = "All tests pass"
-PATIENCE = 60
+PATIENCE = 180
 GATES_AT_MOST = 12
 PRESSES_AT_MOST = 12
 WATCHING = (Path(__file__).parent / "watching.js").read_text(encoding="utf-8")

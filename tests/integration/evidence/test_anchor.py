@@ -28,7 +28,7 @@ from loops.services import audit
 from tests.integration.evidence.conftest import thief, verdict
 from tests.integration.storage import owned
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("N1", "T5"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("N1", "T5")]
 
 
 @pytest.fixture(autouse=True)

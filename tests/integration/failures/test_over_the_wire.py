@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from gates.models import Gate
+from loops.driver import failures
 from loops.engine import facts
 from loops.llm import prompts
 from loops.llm.scripted.adapter import Script, Turn
@@ -29,6 +29,7 @@ from loops.storage import chain, reader, rebuild
 from tests import plonk
 from tests.factories import create_project
 from tests.integration.services.world import closing_connections
+from tests.stack import PATIENCE_S, wait_until
 from tests.wire.say import Raw, Say, Seen, Wire
 from tests.wire.server import WireServer
 
@@ -62,6 +63,7 @@ def begin(plugin: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         agent = Agent.objects.create(project=project, name="A", actor_model=ensure_script("never_stops", pace=0))
         agent.classifier_model = _judge(server.url) if handler else None
         agent.save()
+        monkeypatch.setattr(failures, "LONGEST_S", 600.0)  # on a busy machine the first answer pays for imports
         monkeypatch.setattr(never_stops, "SCRIPT", _trying([error for error in errors for _ in range(2)]))
         (tmp_path / "w").mkdir()
         where = Workspace.objects.create(project=project, name="w", path=str(tmp_path / "w"))
@@ -77,7 +79,7 @@ def begin(plugin: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 def _judge(url: str) -> ModelConfig:
     prices = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 5}
     return ModelConfig.objects.create(
-        name="judge", provider="anthropic", model_id="claude-test", base_url=url, timeout_s=30, **prices
+        name="judge", provider="anthropic", model_id="claude-test", base_url=url, timeout_s=600, **prices
     )
 
 
@@ -170,11 +172,9 @@ def test_a_stop_does_not_wait_for_a_silent_model(begin: Begin) -> None:
     run, server = begin(lambda seen: Say(text=TRANSIENT, wire=Wire(events=1, then="stall")), "the flange is loose")
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(closing_connections(drive), run.pk, "test")
-        deadline = time.monotonic() + 30
-        while not server.seen and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: server.seen, "the request")
         steering.stop_run(actor=get_user_model().objects.get(), run=run)
-        assert working.result(timeout=20) == "ended"
+        assert working.result(PATIENCE_S) == "ended"
     run.refresh_from_db()
     assert run.status == "interrupted"
     kinds = [type(fact).__name__ for fact in reader.history(run.pk)]

@@ -146,5 +146,5 @@ def test_the_button_has_a_worker_do_it(live_worker: Any, server: Server) -> None
     form |= {"thinking": "off", "pace": 0, "reason": "r", "loops_modelconfig_save_and_test": "1"}
     answer = root.post(page, form)
     assert (answer.status_code, answer["Location"]) == (302, page)
-    wait_until(lambda: "Tool use: yes" in root.get(page).content.decode(), "the worker's answer", 90)
+    wait_until(lambda: "Tool use: yes" in root.get(page).content.decode(), "the worker's answer")
     assert "2,048 tokens, said by its server" in root.get(page).content.decode()

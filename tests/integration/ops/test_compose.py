@@ -31,7 +31,7 @@ def house() -> Iterator[House]:
         assert done.returncode == 0, done.stdout + done.stderr
         for name in OURS[1:]:
             until.enter_context(found.running(name))
-        wait_until(lambda: found.is_healthy("web"), f"health: {found.said('web')[-2000:]}", 120)
+        wait_until(lambda: found.is_healthy("web"), f"health: {found.said('web')[-2000:]}")
         yield found
 
 

@@ -23,7 +23,7 @@ from loops.workspaces.snapshots import fill, states_at
 from tests import factories as make
 from tests.decisions import decide
 from tests.integration.rollback.world import WORK, Story, look, work_on
-from tests.stack import wait_until
+from tests.stack import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -315,7 +315,7 @@ def test_a_command_that_was_stopped_in_the_middle_is_undone_as_far_as_it_came(st
         working = pool.submit(work_on, str(story.run.pk))
         wait_until(lambda: story.workspace_has("made"), "the command to begin")
         steering.stop_run(actor=story.boss, run=story.run)
-        assert working.result(timeout=20) == "gate:rollback_choice"
+        assert working.result(PATIENCE_S) == "gate:rollback_choice"
     story.run.refresh_from_db()
     assert {one["path"] for one in story.gate().view["files"]} == {"made", "d.txt"}
     story.say("roll_back")

@@ -226,7 +226,6 @@ def test_without_a_terminal_and_options_only_models_are_tested(world: World, sho
     assert not Workspace.objects.filter(path=str(shop)).exists()
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.usefixtures("live_worker")
 def test_a_worker_tries_the_tests_and_a_first_task_runs_to_its_end(
     world: World, server: WireServer, shop: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -34,6 +33,7 @@ from loops.workspaces.configured import WORKSPACES
 from loops.workspaces.folder_copy import WorkspaceUnusable
 from tests import factories as make
 from tests.integration.services.git_server import GitServer, git
+from tests.stack import PATIENCE_S, wait_until
 from tests.unit.tools.harness import reachable
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("I7", "S3", "S4", "J4")]
@@ -414,10 +414,7 @@ class TestWhen:
         shop.server.released.clear()
         row = shop.made()
         with fetching_aside(Setup.objects.get()):
-            deadline = time.monotonic() + 60
-            while not shop.server.asked:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            wait_until(lambda: shop.server.asked, "its request")
             assert setups.stop(actor=shop.operator, workspace=row)
         made = Setup.objects.get()
         assert (made.state, made.why_not, kept.folder(made).exists()) == ("stopped", "Stopped by olga.", False)
@@ -455,7 +452,7 @@ def fetching_aside(setup: Setup) -> Iterator[None]:
     thread = threading.Thread(target=work)
     thread.start()
     yield
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 

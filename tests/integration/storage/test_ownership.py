@@ -22,6 +22,7 @@ from loops.storage import inbox, journal
 from tests.integration.services.world import closing_connections
 from tests.integration.storage import owned
 from tests.integration.storage.dispatched import Bells
+from tests.stack import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 THREADS = 32
@@ -247,12 +248,9 @@ class TestMailAndReleaseMeet:
 
 def wait_for_a_lock() -> None:
     """Until somebody else of this database waits for one."""
-    deadline = time.monotonic() + 30
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     with owned.superuser() as database:
-        while database.execute(waiting).fetchone() == (0,):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        wait_until(lambda: database.execute(waiting).fetchone() != (0,), "a lock", every=0.005)
 
 
 def rest(run: Run, **state: Any) -> None:
