@@ -2,6 +2,7 @@
 const BEAT = 1000;
 const LATE = 1000; // no answer to a ping for this long: stale
 const DEAD = 6000; // for this long: hang up and dial again
+const LONGEST = 60000; // a server that answers late has more time: a new line costs it more than the answer it owes
 const DENIED = new Set([4401, 4403, 4404]);
 const TOO_MUCH = new Set([4008, 4009, 4029]); // said too much, or has too many open: dial again, and not soon
 const FAILED = new Set([1009, 4011]); // what the page has missed cannot be told: it will not be the next time either
@@ -43,6 +44,7 @@ export class Socket {
     this.got = 0;
     this.failures = 0;
     this.broken = 0;
+    this.patience = DEAD;
     this.dial();
     window.addEventListener("online", () => this.again(0));
     window.addEventListener("pagehide", () => { this.over = true; this.ws?.close(1000); });
@@ -78,7 +80,13 @@ export class Socket {
     if (ws !== this.ws || ws.readyState !== WebSocket.OPEN) return;
     const now = performance.now();
     if (this.waiting && now - this.asked > LATE) badge("stale");
-    if (this.waiting && now - this.asked > DEAD) { this.ws = null; ws.close(); this.again(0); return; }
+    if (this.waiting && now - this.asked > this.patience) {
+      this.patience = Math.min(2 * this.patience, LONGEST);
+      this.ws = null;
+      ws.close();
+      this.again(0);
+      return;
+    }
     if (!this.waiting && now - this.asked >= BEAT) this.ping(ws);
   }
 
@@ -89,6 +97,7 @@ export class Socket {
     if (frame.t !== "pong" || performance.now() - this.since > STANDS) this.failures = this.broken = 0;
     if (frame.t === "pong") {
       this.waiting = false;
+      this.patience = Math.min(Math.max(DEAD, 3 * (performance.now() - this.asked)), LONGEST);
       if (this.broken < TRIES) { say(); badge("live"); }
       return;
     }

@@ -208,6 +208,27 @@ def test_the_badge_tells_when_the_server_is_gone(open_page):
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
 
 
+@pytest.mark.spec("R2")
+def test_a_server_that_answers_late_is_given_more_time(open_page):
+    """Whoever hung up on it after six seconds each time would make it begin anew, and would never be told."""
+    page, dialled = open_page("/", who="viewer"), []
+    page.clock.install()
+    page.route_web_socket("**/ws/**", lambda line: (dialled.append(line), line.on_message(lambda said: None)))
+    page.goto(reverse("runs"))
+    until(page, lambda: dialled, "the page to dial")
+    page.clock.run_for(7_000)
+    until(page, lambda: len(dialled) == 2, "the page to dial again")
+    page.clock.run_for(7_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "stale")
+    dialled[-1].send('{"t": "pong"}')
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    page.clock.run_for(15_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "stale")
+    assert len(dialled) == 2
+    page.clock.run_for(10_000)
+    until(page, lambda: len(dialled) == 3, "the page to give it up")
+
+
 def test_streamed_text_shows_and_gives_way_to_its_card(house, open_page, broker):
     asked = make.step(house.run, 7, success=None, reasoning="", said="", tokens_used=0).first_seq
     page = open_page(reverse("run", args=[house.run.pk]), who="viewer")

@@ -19,7 +19,7 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 
 from loops import jobs
-from loops.models import AuditEvent, Delivery, Membership, Run, Setup, Workspace
+from loops.models import AuditEvent, Delivery, Membership, Policy, Run, Setup, Workspace
 from loops.services import delivery as service
 from loops.services.access import NotAllowed
 from loops.services.configuration import Unfit
@@ -346,6 +346,21 @@ def test_commands_without_namespaces_push_nothing(story: Served, monkeypatch: py
     monkeypatch.setattr(push, "sandbox_level", lambda: weaker)
     asked = len(story.server.asked)
     assert ("network" in not_pushed(story), len(story.server.asked)) == (True, asked)
+
+
+@pytest.mark.spec("I7")
+def test_it_has_the_limits_of_its_project_and_says_who_raises_them(story: Served) -> None:
+    story.server.push({f"large/{number}": os.urandom(2_000_000).hex() for number in range(10)})
+    finish(story, WORK)
+    hook(story, "sleep 30")
+    policies = Policy.objects.filter(project=story.project)
+    policies.update(workspace_mib=16)
+    why = not_pushed(story)
+    assert "its quota is 16777216." in why
+    assert "An admin raises that in Admin > Policies: Disk of a workspace." in why
+    hook(story, "exit 0")
+    policies.update(workspace_mib=1_024)
+    assert order(story).state == "applied"
 
 
 # --- the branch ------------------------------------------------------------------------------------------------------

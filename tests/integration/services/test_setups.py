@@ -242,7 +242,7 @@ def test_a_run_stays_whose_it_is_while_a_large_folder_is_copied(shop: Shop, monk
     ("command", "why"),
     [
         ("true", "no new file"),
-        ("head -c 50M /dev/zero > big; sleep 100", "the workspace holds"),
+        ("head -c 50M /dev/zero > big; sleep 30", "the workspace holds"),
         ("read -r answer && mkdir .venv", "exit code 1"),
         ("nosuchprogram", "exit code 127"),
     ],
@@ -265,12 +265,12 @@ def test_one_that_takes_too_long_is_ended(shop: Shop, monkeypatch: pytest.Monkey
 
 def test_a_limit_in_the_way_is_named_as_its_form_names_it(shop: Shop) -> None:
     Policy.objects.filter(project=shop.project).update(workspace_mib=20)
-    made = shop.runs_setup("head -c 50M /dev/zero > big; sleep 100")
+    made = shop.runs_setup("head -c 50M /dev/zero > big; sleep 30")
     assert made.why_not.startswith("It was ended: stopped: the workspace holds ")
     assert made.why_not.endswith(" An admin raises that in Admin > Policies: Disk of a workspace.")
     Policy.objects.filter(project=shop.project).update(workspace_mib=1_024)
     Workspace.objects.filter(project=shop.project).update(workspace_mib=20)
-    made = shop.runs_setup("head -c 50M /dev/zero > big; sleep 101")
+    made = shop.runs_setup("head -c 50M /dev/zero > big; sleep 31")
     assert made.why_not.startswith("It was ended: stopped: the workspace holds ")
     assert made.why_not.endswith(" An admin raises that on the page of the workspace: Disk of a workspace.")
 
