@@ -80,9 +80,9 @@ def hear(command: Sequence[str], folder: Path, place: Path, reporters: Path = NO
         with socket.socket(socket.AF_UNIX) as last:  # behind all others in the queue
             last.connect(str(place / "socket"))
             last.sendall(b".")
-            accepting.join(20)
+            accepting.join(120)
         for reader in readers:
-            reader.join(20)
+            reader.join(120)
     (place / "socket").unlink()
     return Heard(done, sessions)
 

@@ -166,7 +166,7 @@ def test_a_database_that_is_away_ends_nothing(counts: refusals.Counts, monkeypat
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(5)
+        thread.join()
     counts.write()
     assert "are not in the audit log" in caplog.text
 

@@ -48,7 +48,7 @@ END = {"event": "end", "exit": 0}
 @pytest.fixture(params=[FULL, CONFINED], ids=["bubblewrap", "landlock"])
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     level = SandboxLevel(request.param, "", (), "")
-    found = Desk(reachable(tmp_path), level=level, limits=Limits(criterion_s=20))
+    found = Desk(reachable(tmp_path), level=level, limits=Limits(criterion_s=120))
     found.context = replace(found.context, is_criterion=True)
     return found
 

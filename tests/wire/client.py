@@ -71,7 +71,7 @@ def failure(handler: Handler, provider: Provider = "anthropic", **more: Any) -> 
 
 async def left_by_its_client(server: WireServer) -> None:
     """Until the server notices that whoever asked hung up."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not server.left:
             await asyncio.sleep(0.01)
 

@@ -27,6 +27,7 @@ from loops.models import AuditEvent, Seal
 from loops.services import audit
 from tests.integration.evidence.conftest import thief, verdict
 from tests.integration.storage import owned
+from tests.stack import PATIENCE_S
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("N1", "T5")]
 
@@ -249,14 +250,14 @@ def test_the_file_stays_small_and_keeps_its_beginning(monkeypatch: pytest.Monkey
 def test_nobody_waits_for_a_seal_and_no_seal_for_anybody() -> None:
     """Two open transactions with audit events of two projects, a round of the clock between: none waits."""
     assert round_of_the_clock()
-    entered, go_on, errors = threading.Barrier(3, timeout=20), threading.Event(), []
+    entered, go_on, errors = threading.Barrier(3, timeout=PATIENCE_S), threading.Event(), []
 
     def write() -> None:
         try:
             with transaction.atomic():
                 happen()
                 entered.wait()
-                assert go_on.wait(20)
+                assert go_on.wait(PATIENCE_S)
         except BaseException as error:
             errors.append(error)
         finally:
@@ -270,7 +271,7 @@ def test_nobody_waits_for_a_seal_and_no_seal_for_anybody() -> None:
     sealed = Seal.objects.filter(table="loops_auditevent").count()
     go_on.set()
     for writer in writers:
-        writer.join(20)
+        writer.join(PATIENCE_S)
     assert errors == []
     assert round_of_the_clock()
     assert Seal.objects.filter(table="loops_auditevent").count() == sealed + 2, "what commits later is sealed later"
@@ -292,7 +293,7 @@ def test_two_rounds_at_once_seal_nothing_twice() -> None:
     for one in rounds:
         one.start()
     for one in rounds:
-        one.join(30)
+        one.join(PATIENCE_S)
     assert len(done) == 4
     assert round_of_the_clock()
     assert verdict() == ""

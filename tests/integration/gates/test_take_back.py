@@ -197,7 +197,7 @@ def test_of_the_call_and_whoever_takes_it_back_one_wins() -> None:
 
         @closing_connections
         def race(act: Callable[[], Any], name: str, against: threading.Barrier, first: list[str]) -> None:
-            against.wait(30)
+            against.wait(120)
             try:
                 act()
             except (services.DecisionRefused, ApprovalVoid):

@@ -266,7 +266,7 @@ def test_appends_wait_for_a_deletion_and_store_the_body_again(project: Project) 
         waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'loops_blob'::regclass"
         while not owner.execute(waits).fetchone():
             assert speaker.is_alive()
-    speaker.join(60)
+    speaker.join()
     assert done.is_set()
     assert stored(LONG)
     assert chain.verify(living.run.pk).problems == []

@@ -93,7 +93,7 @@ def test_who_was_told_to_end_did_not_die_of_its_run(stumbling: Callable[[str], R
     with process() as name:
         watch = Interrupts(owned.own(run, name).journal, draining=lambda: True)
         with pytest.raises(TimeoutError):
-            asyncio.run(asyncio.wait_for(watch.run(), 0.7))
+            asyncio.run(asyncio.wait_for(watch.run(), 3))
     owned.lapse(run)
     dies_of(run)
     last = taken(run)[-1]

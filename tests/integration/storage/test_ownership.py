@@ -39,7 +39,7 @@ class TestClaiming:
             @closing_connections
             def claim(name: int, at_once: threading.Barrier = at_once) -> journal.Claim | None:
                 connection.ensure_connection()
-                at_once.wait(30)
+                at_once.wait(120)
                 return journal.claim(run.pk, f"worker {name}")
 
             with ThreadPoolExecutor(THREADS) as threads:
@@ -184,18 +184,18 @@ class TestMailAndReleaseMeet:
         @closing_connections
         def sender() -> None:
             for _ in range(RACES):
-                start.wait(30)
+                start.wait(120)
                 inbox.put(run.pk, "message", {"text": "hello"})
-                end.wait(30)
+                end.wait(120)
 
         @closing_connections
         def owner() -> None:
             for number in range(RACES):
                 Run.objects.filter(pk=run.pk).update(runnable=True, owner="", lease_until=None)
                 mine = owned.own(run)
-                start.wait(30)
+                start.wait(120)
                 mine.journal.release()
-                end.wait(30)
+                end.wait(120)
                 mine.run.refresh_from_db()
                 lost.extend([number] if not mine.run.runnable else [])
                 mine.run.mailbox.update(consumed_seq=1)

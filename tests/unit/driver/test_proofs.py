@@ -217,7 +217,7 @@ def test_a_checkout_does_not_outlive_a_stop() -> None:
 
 def test_broken_work_that_hangs_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code may try again for as long as what it calls raises an error."""
-    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 0.05)
+    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 1.0)
     world = World(Checkouts(broken=BROKEN), GOOD, clean=GOOD, broken=HANGS)
     assert (world.measured().evidence, world.played.places) == ("supported", ["/clean", "/broken"])
 
@@ -268,7 +268,7 @@ def test_what_is_flaky_does_not_run_without_the_work() -> None:
 @pytest.mark.spec("X4")
 @pytest.mark.parametrize("checkouts", [Checkouts(without_work=BARE), Checkouts()], ids=["hangs", "cannot be made"])
 def test_what_hangs_without_the_work_says_nothing(checkouts: Checkouts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 0.05)
+    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 1.0)
     assert World(checkouts, clean=GOOD, bare=HANGS).measured().evidence == "proved"
 
 
@@ -512,7 +512,7 @@ def test_tests_of_the_run_support_what_those_of_the_start_do_not_look_at(
     before: ToolResult, there: ToolResult, evidence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never more than that; and where red tests turned green, they look at something else than the work."""
-    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 0.2)
+    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 1.0)
     checkouts = written(broken=BROKEN, faults=[])
     world = World(checkouts, before, clean=CLEAN, left=LEFT, broken=GOOD, broken_own=there, bare_own=WITHOUT)
     check = world.measured()
@@ -530,7 +530,7 @@ def test_what_is_flaky_is_not_supported_by_tests_of_the_run() -> None:
 
 
 def test_a_mutant_that_never_ends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 0.05)
+    monkeypatch.setattr(checkout_runs, "AGAIN_AT_LEAST_S", 1.0)
     world = World(written(), clean=CLEAN, left=LEFT, bare=BAD, bare_own=WITHOUT, mutant0=HANGS, mutant1=LEFT)
     own = world.measured().own_tests
     assert own is not None
@@ -538,7 +538,7 @@ def test_a_mutant_that_never_ends_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_beyond_its_budget_what_was_found_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_tests, "BUDGET_S", 0.2)
+    monkeypatch.setattr(own_tests, "BUDGET_S", 2.0)
     world = World(written(), clean=CLEAN, left=LEFT, bare=BAD, bare_own=WITHOUT, mutant0=LEFT, mutant1=HANGS)
     check = world.measured()
     assert check.own_tests is not None
