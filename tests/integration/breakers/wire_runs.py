@@ -13,9 +13,8 @@ from loops.runs.drive import drive
 from loops.services.tasks import submit_task
 from loops.storage import reader
 from tests.factories import create_project
+from tests.stack import PATIENCE_S
 from tests.wire.server import WireServer
-
-PATIENCE_S = 60.0
 
 
 def model(server: WireServer, name: str = "main", provider: str = "anthropic", **fields: Any) -> ModelConfig:

@@ -30,7 +30,6 @@ from tests.wire.server import WireServer
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "agentops/docs/examples"
 GUIDES = ("acme-rooms", "acme-models", "acme-careful", "acme-agentops")
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +115,7 @@ class House:
 
 
 def until(look: Callable[[], Any], run: Run, what: str) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + stack.PATIENCE_S
     while not (found := look()):
         run.refresh_from_db()
         calls = list(run.tool_calls.values_list("tool", "state", "error"))
