@@ -116,7 +116,7 @@ class House:
         command = list(argv) or self.here(self.service(name)["command"])
         with (self.logs / f"{name}.log").open("a") as log:
             done = subprocess.run(
-                command, cwd=ROOT, env=self.environ(name), capture_output=True, text=True, check=False, timeout=120
+                command, cwd=ROOT, env=self.environ(name), capture_output=True, text=True, check=False, timeout=600
             )
             log.write(done.stdout + done.stderr)
         return done

@@ -32,8 +32,10 @@ from agentops.settings import DATABASES  # noqa: E402
 if not os.environ.get("AGENTOPS_TEST_STATE"):
     TAKE_BACK_S = 0  # processes that tests start wait like the product
     DATABASE_POOL = 0  # the process of the tests is no web server, and some of them load the web application into it
-    # Longer than in production, where the role has 5 s: a test holds one transaction, also while the machine is busy.
-    DATABASES["default"]["OPTIONS"]["options"] = "-c idle_in_transaction_session_timeout=120s"
+    # Longer than in production, where the role has 5, 10 and 60 s: a test holds one transaction, and fifty threads wait
+    # for one lock, also while the machine is busy.
+    patience = {"idle_in_transaction_session_timeout": "120s", "lock_timeout": "120s", "statement_timeout": "300s"}
+    DATABASES["default"]["OPTIONS"]["options"] = " ".join(f"-c {name}={value}" for name, value in patience.items())
 DATABASES["default"]["TEST"] = {"NAME": prepared.DATABASE}
 if database := os.environ.get("AGENTOPS_TEST_DATABASE"):
     DATABASES["default"]["NAME"] = database

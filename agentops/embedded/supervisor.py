@@ -70,7 +70,7 @@ class Supervisor:
         self.children.append(Child(command, self._launch(command), time.monotonic()))
         self._remember()
 
-    def wait_for(self, ready: Callable[[], bool], what: str, patience: float = 90) -> None:
+    def wait_for(self, ready: Callable[[], bool], what: str, patience: float = 180) -> None:
         """Supervise until something is ready, or say why it is not."""
         deadline = time.monotonic() + patience
         while not ready():

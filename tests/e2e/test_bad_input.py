@@ -138,7 +138,7 @@ def wired(house: House) -> Iterator[Callable[..., Agent]]:
 
 def house_agent(house: House, url: str) -> Agent:
     model = ModelConfig.objects.create(
-        name=f"wire-{free_port()}", provider="anthropic", model_id="claude-test", base_url=url, timeout_s=10
+        name=f"wire-{free_port()}", provider="anthropic", model_id="claude-test", base_url=url, timeout_s=120
     )
     return Agent.objects.create(project=house.project, name=f"Wired {model.name}", actor_model=model)
 

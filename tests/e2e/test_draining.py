@@ -20,7 +20,7 @@ from tests.stack import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J3", "J4")]
 
-SLOW_WORDS = {"words": "word " * 60, "pace": 0.1, "calls": [["write_file", {"path": "a", "content": "a"}]]}
+SLOW_WORDS = {"words": "word " * 150, "pace": 0.1, "calls": [["write_file", {"path": "a", "content": "a"}]]}
 COMMAND = {"calls": [["run_command", {"command": "sleep 2; echo done >> ledger"}]]}
 ENDLESS = {"calls": [["run_command", {"command": "echo begun >> ledger; sleep 600"}]]}
 

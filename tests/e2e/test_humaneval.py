@@ -106,7 +106,7 @@ def plant(school: School) -> Iterator[plants.Plant]:
 def test_humaneval(school: School, plant: plants.Plant) -> None:
     """A few, for whoever wants to know whether it is the killing."""
     runs = {problem: school.submit(problem).pk for problem in PROBLEMS[:5]}
-    plants.wait_for_runs(list(runs.values()), 240)
+    plants.wait_for_runs(list(runs.values()), 600)
     assert_solved(runs)
 
 
@@ -126,7 +126,7 @@ def test_humaneval_kill(school: School, plant: plants.Plant) -> None:
         hit |= set(latest)
         assert set(wave.values()) <= hit, "a run was in nobody's hands when the worker died"
         plant.start()
-    plants.wait_for_runs(list(runs.values()), 240, until=lambda: school.try_again(list(runs.values())))
+    plants.wait_for_runs(list(runs.values()), 600, until=lambda: school.try_again(list(runs.values())))
     repeated = assert_nothing_happened_twice(runs)
     print(f"{len(plant.killed)} workers killed, {len(hit)} runs hit, in the middle of {dict(moments)}; {repeated}")
     assert_solved(runs)

@@ -66,12 +66,13 @@ class Coder:
 
     def __init__(self) -> None:
         self.paths = sources()
-        self.turn, self.answered = -1, None
+        self.turn, self.answered, self.again = -1, None, False
 
     def __call__(self, seen: Seen) -> Say:
         if not seen.body.get("tools"):
             return Say(text="All as expected.")
-        if seen.body["messages"][-1] != self.answered:  # else it was interrupted, and is asked once more
+        self.again = seen.body["messages"][-1] == self.answered
+        if not self.again:  # else it was interrupted, and is asked once more
             self.turn, self.answered = self.turn + 1, seen.body["messages"][-1]
         said = list(self._turns())
         return said[min(self.turn, len(said) - 1)]
@@ -83,7 +84,11 @@ class Coder:
         yield Say(text="The table.", calls=[("write_file", {"path": f"{FOLDER}/table.py", "content": BIG})])
         command = {"command": f'python3 -c "{MEGABYTE}"'}
         yield Say(text="A look at all of it.", calls=[("run_command", command)])
-        yield Say(thinking="What follows is long. " * 150, calls=[self._change(0)], wire=Wire(pace=0.03))
+        yield Say(
+            thinking="What follows is long. " * 150,
+            calls=[self._change(0)],
+            wire=Wire(pace=0.03 if self.again else 0.2),
+        )
         for number in range(1, CHANGED, AT_ONCE):
             calls = [self._change(at) for at in range(number, min(number + AT_ONCE, CHANGED))]
             yield Say(text=f"On with file {number}.", calls=calls)

@@ -196,7 +196,7 @@ def test_hostile_bodies_leave_the_memory_as_it_was(site: Site, idle: int, kind: 
 def three_lines(site: Site, *begin: str) -> Iterator[list[socket.socket]]:
     """Connections on which a request has begun."""
     with contextlib.ExitStack() as lines:
-        opened = [socket.create_connection(("127.0.0.1", site.port), timeout=10) for _ in range(3)]
+        opened = [socket.create_connection(("127.0.0.1", site.port), timeout=60) for _ in range(3)]
         for line in opened:
             lines.enter_context(line)
             line.sendall("\r\n".join(["POST " + begin[0] + " HTTP/1.1", "Host: localhost", *begin[1:], ""]).encode())
@@ -337,7 +337,7 @@ def queue_of_somebody(site: str) -> Any:
     client.force_login(make.user(operator=make.project()))
     session = client.cookies[settings.SESSION_COOKIE_NAME].value
     headers = {"Cookie": f"{settings.SESSION_COOKIE_NAME}={session}", "Origin": site}
-    return connect(site.replace("http://", "ws://") + "/ws/queue/", additional_headers=headers)
+    return connect(site.replace("http://", "ws://") + "/ws/queue/", additional_headers=headers, open_timeout=120)
 
 
 def test_a_frame_of_a_socket_is_bounded(live_site: str) -> None:

@@ -91,7 +91,7 @@ class Stack:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -107,7 +107,7 @@ class Stack:
 
     def stop(self) -> int:
         self.up.send_signal(signal.SIGINT)
-        code = self.up.wait(60)
+        code = self.up.wait(PATIENCE_S)
         self.up.stdout.close()
         return code
 

@@ -125,7 +125,7 @@ class Person:
     def folder(self) -> Path:
         return self.desk.workspace
 
-    def does(self, line: str, where: Path, seconds: float = 20) -> None:
+    def does(self, line: str, where: Path, seconds: float = 180) -> None:
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GIT_CONFIG_COUNT": "1", "TERM": "dumb"}
         environment |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*", "GIT_EDITOR": "true"}
         environment |= {
@@ -194,7 +194,7 @@ def plant(person: Person, *names: str) -> None:
     for name in names:
         run = f"touch {person.outside}/{name}"
         line = PLANTED[name].replace("{run}", run).replace("{outside}", str(person.outside))
-        person.desk.shell(AT_HOME + line, timeout_s=20)
+        person.desk.shell(AT_HOME + line, timeout_s=300)
 
 
 @pytest.mark.parametrize("person", [FULL, CONFINED], indirect=True)

@@ -15,6 +15,7 @@ from loops.models import AuditEvent, MailboxItem
 from tests import decisions
 from tests.integration.gates.builders import SUBJECT, make_world, open_gate
 from tests.integration.gates.test_gatekeeper import do, keeper
+from tests.stack import PATIENCE_S
 
 pytestmark = pytest.mark.spec("Q5")
 PARALLEL = 50
@@ -64,7 +65,7 @@ def test_without_the_lock_the_storm_is_not_orderly(monkeypatch: pytest.MonkeyPat
 
     from gates.services import decisions
 
-    all_have_read = threading.Barrier(PARALLEL, timeout=60)
+    all_have_read = threading.Barrier(PARALLEL, timeout=PATIENCE_S)
 
     def unlocked(gate: Gate) -> Any:
         with connection.cursor() as cursor:

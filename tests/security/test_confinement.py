@@ -267,7 +267,10 @@ def test_processes_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.xdist_group("crowds")  # the kernel counts processes by user
-def test_a_crowd_that_grows_faster_than_it_is_counted_is_held_by_the_kernel(tmp_path: Path) -> None:
+def test_a_crowd_that_grows_faster_than_it_is_counted_is_held_by_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loops.tools.sandbox.process._WATCH_S", 60.0)
     code = (
         "import os, time\n"
         "try:\n    for _ in range(300):\n        if os.fork() == 0: time.sleep(3); os._exit(0)\n"

@@ -27,7 +27,7 @@ from tests.unit.tools.harness import Desk, reachable
 pytestmark = pytest.mark.spec("I7", "X1")
 BOTH = pytest.mark.parametrize("level", [FULL, CONFINED], ids=["namespaces", "landlock"])
 SMALL = Limits(memory_bytes=150 * MIB, workspace_bytes=150 * MIB, workspace_files=2_000, processes=40)
-END = "\nprint('held', flush=True)\nimport time; time.sleep(20)"
+END = "\nprint('held', flush=True)\nimport time; time.sleep(60)"
 SHARED = "import mmap\nkept = []\nfor _ in range(8):\n  m = mmap.mmap(-1, 64 << 20); kept.append(m)\n"
 SHARED += "  for at in range(0, 64 << 20, 4096): m[at] = 1\n"
 LIBC = "import ctypes, socket\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.shmat.restype = ctypes.c_void_p\n"

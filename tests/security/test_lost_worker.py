@@ -85,11 +85,11 @@ def left(records: str) -> list[Path]:
     return [*Path(records).iterdir()]
 
 
-def planting(person: Person, *names: str) -> str:
+def planting(person: Person, *names: str, seconds: int = 2) -> str:
     """Each in a shell of its own: what goes wrong in one, or waits, is nothing to the others."""
     run = f"touch {person.outside}/"
     lines = (PLANTED[name].replace("{run}", run + name).replace("{outside}", str(person.outside)) for name in names)
-    return "\n".join(f"timeout 2 bash -c {shlex.quote(AT_HOME + line)}" for line in lines)
+    return "\n".join(f"timeout {seconds} bash -c {shlex.quote(AT_HOME + line)}" for line in lines)
 
 
 @pytest.mark.parametrize(("person", "by"), [(FULL, "sweep"), (CONFINED, "command")], indirect=["person"])
@@ -109,7 +109,7 @@ def test_nothing_of_what_was_planted_runs_afterwards(person: Person, records: st
 
 
 def test_control_without_a_record_it_runs(person: Person) -> None:
-    killed(person, "", planting(person, "fsmonitor", "new-hook"))
+    killed(person, "", planting(person, "fsmonitor", "new-hook", seconds=60))
     person.desk.shell("true")
     person.uses()
     assert person.ran() == {"fsmonitor", "new-hook"}

@@ -58,7 +58,7 @@ class Bench:
 
     async def _run(self, argv: tuple[str, ...], granted: list[str] | None, namespaces: bool) -> Outcome:
         network = str(self.folder / "network")
-        job = Job(argv, 60, network=network if granted is not None else "")
+        job = Job(argv, 600, network=network if granted is not None else "")
         proxy = Proxy(hosts(granted or []), is_never_reached, self.requests.append)
         records = str(self.folder / "records")
         with Workspace(str(self.folder / "work"), Limits(), made=True, records=records) as workspace:
@@ -119,7 +119,7 @@ def test_a_tunnel_is_for_the_host_that_is_named(bench: Bench, server: int) -> No
     code = (
         "import socket, sys\n"
         "for port in sys.argv[1:]:\n"
-        "    way = socket.create_connection(('127.0.0.1', 3128), 10)\n"
+        "    way = socket.create_connection(('127.0.0.1', 3128), 60)\n"
         "    way.sendall(f'CONNECT 127.0.0.1:{port} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'.encode())\n"
         "    print(way.recv(100).split(b'\\r\\n')[0].decode())\n"
         "    way.sendall(b'GET /packages HTTP/1.0\\r\\n\\r\\n')\n"
@@ -167,7 +167,7 @@ def test_what_is_no_request_is_answered_and_ends_nothing(bench: Bench, server: i
     (bench.folder / "work/sent").write_bytes(sent.replace(b"PORT", str(server).encode()))
     code = (
         "import socket, sys, urllib.request as u\n"
-        "way = socket.create_connection(('127.0.0.1', 3128), 10)\n"
+        "way = socket.create_connection(('127.0.0.1', 3128), 60)\n"
         "try: way.sendall(open('sent', 'rb').read())\n"
         "except OSError: pass\n"
         "try: print(way.recv(100).split(b'\\r\\n')[0].decode() or 'HTTP/1.1 closed')\n"
@@ -183,7 +183,8 @@ def test_what_is_no_request_is_answered_and_ends_nothing(bench: Bench, server: i
 def test_much_and_many_at_once_come_through_whole(bench: Bench, server: int) -> None:
     code = (
         "import sys, urllib.request as u; from concurrent.futures import ThreadPoolExecutor as P\n"
-        "with P(40) as pool: print(sum(pool.map(lambda _: len(u.urlopen(sys.argv[1], timeout=40).read()), range(120))))"
+        "read = lambda _: len(u.urlopen(sys.argv[1], timeout=300).read())\n"
+        "with P(40) as pool: print(sum(pool.map(read, range(120))))"
     )
     found = bench.run("python3", "-c", code, f"http://127.0.0.1:{server}/large", granted=[f"127.0.0.1:{server}"])
     assert found.finished.stdout.decode() == f"{120 * 3_000_000}\n", found

@@ -262,15 +262,17 @@ def test_a_flood_is_refused_and_gets_no_more_time(desk: Desk) -> None:
     result = lied(desk, code)
     assert "shut" in result.content
     assert f"more than {bounds.MOST_BYTES:,} bytes" in notes(result)
-    assert result.duration_ms < 15_000
+    assert result.duration_ms < 100_000
 
 
 def test_a_connection_that_nobody_closes_ends_with_the_command(desk: Desk) -> None:
     """A process stays behind with a session open: it is gone with the sandbox, and what it held counts as cut short."""
     write(desk)
-    (desk.workspace / "daemon.py").write_text(CONNECTED + "made = connect(); say(made, START)\ntime.sleep(600)\n")
-    result = desk.shell(f"python3 daemon.py >/dev/null 2>&1 & sleep 1; {UNITTEST}")
-    assert result.duration_ms < 15_000
+    (desk.workspace / "daemon.py").write_text(
+        CONNECTED + "made = connect(); say(made, START)\nopen('said', 'w')\ntime.sleep(600)\n"
+    )
+    result = desk.shell(f"python3 daemon.py >/dev/null 2>&1 & until [ -e said ]; do sleep 0.1; done; {UNITTEST}")
+    assert result.duration_ms < 100_000
     assert "pytest was cut short after 0 tests" in notes(result)
     assert "test_report" not in result.data
 

@@ -24,7 +24,7 @@ GOAL = "Customers complain that large orders get the small quantity discount. Re
 CRITERION = "All tests pass"
 PATIENCE = 180
 GATES_AT_MOST = 12
-PRESSES_AT_MOST = 12
+PRESSES_AT_MOST = 120
 WATCHING = (Path(__file__).parent / "watching.js").read_text(encoding="utf-8")
 DECIDED = "gate => !document.querySelector(`#gate-${gate} form.approve [data-approve]`)"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
@@ -131,11 +132,18 @@ def approved_together(page: Any, presses: int = 60) -> int:
         page.locator("[data-together] [data-approve]").click()
         if sure.is_visible():
             sure.click()
+        page.wait_for_load_state("domcontentloaded")
         if done.or_(page.locator("body[data-left='1']")).count():
             done.wait_for()
             return count
         page.wait_for_timeout(600)  # so soon a press is not taken
     return 0
+
+
+def stopped(page: Any) -> None:
+    """From its next document on a page's time stands still, but for what ``page.clock.run_for`` lets pass."""
+    page.clock.install()
+    page.clock.pause_at(datetime.now(UTC) + timedelta(days=1))
 
 
 class Line:

@@ -203,7 +203,7 @@ def test_what_can_never_be_sent_is_said_and_is_no_loop(desk: Any) -> None:
         ws.on_message(answer)
 
     desk.route_web_socket(re.compile("/ws/runs/"), fails)
-    desk.clock.install()
+    browsing.stopped(desk)
     desk.goto(f"{desk.site}{reverse('run', args=[run.pk])}")
     for _ in range(600):
         desk.clock.run_for(100)

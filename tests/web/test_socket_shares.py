@@ -64,10 +64,10 @@ def test_one_too_many_is_closed_with_a_code_that_pages_know_and_others_keep_thei
         for path in paths[:2]:
             refused, said = await opened(house, session, path)
             assert said == 4029
-            await refused.disconnect()
+            await refused.disconnect(timeout=PATIENCE)
         theirs, said = await opened(house, other)
         assert said == "live"
-        await held[0][0].disconnect()
+        await held[0][0].disconnect(timeout=PATIENCE)
         back, said = await opened(house, session)
         assert said == "live"
         await leave(theirs, back, *(ws for ws, _ in held))

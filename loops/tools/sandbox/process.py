@@ -21,7 +21,9 @@ from loops.tools.sandbox.usage.consumption import Used, measure
 
 _CHUNK = 64 * 1024
 _WATCH_S = 0.25
-_DEAD_WITHIN_S = 1.0
+_SELDOMEST_S = 5.0
+"""Looking takes its part of a busy machine, and is still not put off for longer: what nobody sees has no limit."""
+_DEAD_WITHIN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +154,12 @@ async def _read(running: _Running, name: str) -> None:
 
 async def _watch(running: _Running, over_quota: Callable[[Used], str]) -> None:
     """What the kernel's per-process limits cannot see: what the whole tree uses, and the files of the workspace."""
-    next_quota, pause, wait = time.monotonic() + _WATCH_S, _WATCH_S, _WATCH_S
+    next_quota, wait = time.monotonic() + _WATCH_S, _WATCH_S
     while True:
         await asyncio.sleep(wait)
         before = time.monotonic()
         used = await asyncio.to_thread(measure, running.first, running.folders, running.limits.processes)
-        wait = max(_WATCH_S, 4 * (time.monotonic() - before))
+        wait = min(max(_WATCH_S, 4 * (time.monotonic() - before)), _SELDOMEST_S)
         if reason := _too_much(used, running.limits):
             return _kill(running, f"stopped: {reason}")
         if time.monotonic() < next_quota:
@@ -165,8 +167,7 @@ async def _watch(running: _Running, over_quota: Callable[[Used], str]) -> None:
         before = time.monotonic()
         if reason := await asyncio.to_thread(over_quota, used):
             return _kill(running, f"stopped: {reason}")
-        pause = max(_WATCH_S, 20 * (time.monotonic() - before))
-        next_quota = time.monotonic() + pause
+        next_quota = time.monotonic() + min(max(_WATCH_S, 20 * (time.monotonic() - before)), _SELDOMEST_S)
 
 
 def _too_much(used: Used, limits: Limits) -> str:

@@ -59,7 +59,7 @@ def let_go() -> None:
         together = threading.Barrier(THREADS)
 
         def close(together: threading.Barrier = together) -> None:
-            together.wait(5)
+            together.wait(180)
             connections.close_all()
 
         for done in [threads.submit(close) for _ in range(THREADS)]:

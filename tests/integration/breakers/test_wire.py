@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.utils import timezone
 
 from loops.models import Breaker, BreakerRule, Run, ToolCallRecord
 from loops.runs.drive import drive
@@ -59,7 +61,7 @@ def test_nothing_of_an_answer_that_broke_off_is_done_and_it_is_asked_for_again(p
         return Say(text=whole.text, calls=whole.calls, wire=Wire(events=events, then=CUTS[how].then))
 
     with WireServer(answer) as server:
-        run = submit(model(server, provider=provider, timeout_s=5 if how == "silence" else 60))
+        run = submit(model(server, provider=provider, timeout_s=20 if how == "silence" else 60))
         assert drive_on(run) == "ended"
     assert server.faults == []
     assert run.status == "completed"
@@ -129,7 +131,7 @@ def test_a_model_gets_its_own_thoughts_back() -> None:
 
 @pytest.mark.spec("E5", "J5")
 def test_a_run_without_a_fallback_is_parked_and_goes_on_by_itself() -> None:
-    without_waiting(cooldown_s=2)
+    without_waiting()
     down = True
 
     def answer(seen: Seen) -> Say | Raw:
@@ -143,7 +145,9 @@ def test_a_run_without_a_fallback_is_parked_and_goes_on_by_itself() -> None:
         assert run.waiting_on.startswith("model main: next try at ")
         assert run.wake_at is not None
         assert drive(run.pk, "test") == "taken", "nobody can own it before its time"
-        down = False
+        down, past = False, timezone.now() - timedelta(seconds=1)
+        Breaker.objects.filter(name="main").update(open_until=past)
+        Run.objects.filter(pk=run.pk).update(wake_at=past)
         assert drive_on(run) == "ended"
     assert run.status == "completed"
     assert run.waiting_on == ""

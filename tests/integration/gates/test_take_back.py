@@ -26,7 +26,7 @@ from tests.integration.services.world import closing_connections
 
 pytestmark = [pytest.mark.django_db, pytest.mark.spec("Q5")]
 keeper = SqlGatekeeper()
-SECONDS = 5.0
+SECONDS = 600.0
 GRAVE = [
     ("tool_approval", "high"),
     ("tool_approval", "critical"),

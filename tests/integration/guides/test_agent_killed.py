@@ -30,7 +30,7 @@ def test_it_goes_on_in_another_worker_after_kill_nine(packages: None, surroundin
     def play(seen: Seen) -> Say:
         if seen.turn == 2 and not killed.is_set():
             asked.set()
-            killed.wait(60)
+            killed.wait(stack.PATIENCE_S)
         return turns[seen.turn]
 
     app.control.purge()
@@ -38,7 +38,7 @@ def test_it_goes_on_in_another_worker_after_kill_nine(packages: None, surroundin
         house = House(server)
         with stack.worker(**surroundings) as first:
             run = house.submit(program="careful")
-            assert asked.wait(60)
+            assert asked.wait(stack.PATIENCE_S)
             first.kill()
             first.wait()
         killed.set()

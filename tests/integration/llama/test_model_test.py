@@ -57,13 +57,14 @@ def test_a_model_that_answers_in_words_cannot_be_worked_with() -> None:
     assert "no, it answered in words" in told(tried, "Tool use")
 
 
-def test_streaming_is_told_from_one_piece() -> None:
+def test_streaming_is_told_from_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_tests, "IN_ONE_PIECE_S", 1.0)  # a busy machine is slow to take an answer apart
     piece = {"index": 0, "id": "a", "function": {"name": "report", "arguments": '{"text": "ready"}'}}
     message = {"role": "assistant", "content": "So", "tool_calls": [piece]}
     body = {"model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
     with WireServer(lambda seen: Raw(200, {"content-type": "application/json"}, json.dumps(body))) as wire:
         whole = model_tests.try_model(model(wire.openai_url))
-    with WireServer(lambda seen: Say(calls=[("report", {"text": "ready"})]), pace=0.01) as wire:
+    with WireServer(lambda seen: Say(calls=[("report", {"text": "ready"})]), pace=1.5) as wire:
         ModelConfig.objects.update(base_url=wire.openai_url)
         pieces = model_tests.try_model(ModelConfig.objects.get())
     assert (told(whole, "Streaming"), told(pieces, "Streaming")) == (

@@ -61,7 +61,7 @@ def rest(runs: list[Run]) -> Counter[str]:
         moving = Run.objects.filter(pk__in=pks).exclude(status__in=["waiting", "completed", "failed", "interrupted"])
         return not moving.exists()
 
-    wait_until(still, "the end of all runs", 240)
+    wait_until(still, "the end of all runs", 600)
     found = Run.objects.filter(pk__in=pks).values_list("status", "end_reason", "waiting_on")
     return Counter(f"{status} {reason or on}" for status, reason, on in found)
 

@@ -77,29 +77,29 @@ SERVERS: dict[str, tuple[dict[str, Any], int]] = {
 def test_the_window_is_found_where_each_server_says_it(kind: str) -> None:
     answers, window = SERVERS[kind]
     with serving(answers) as url:
-        assert ask_window(ModelConfig(name="m", provider="openai", model_id="m", base_url=url)) == window
+        assert ask_window(ModelConfig(name="m", provider="openai", model_id="m", base_url=url), within_s=60) == window
 
 
 def test_a_server_that_does_not_answer_says_nothing() -> None:
     gone = ModelConfig(name="m", provider="openai", model_id="m", base_url=NOBODY)
-    assert ask_window(gone) is None
+    assert ask_window(gone, within_s=60) is None
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 def test_a_server_that_loads_or_refuses_may_say_it_later(status: int) -> None:
     """llama.cpp answers 503 everywhere until its model is there."""
     with serving({}, status) as url:
-        assert ask_window(ModelConfig(name="m", provider="openai", model_id="m", base_url=url)) is None
+        assert ask_window(ModelConfig(name="m", provider="openai", model_id="m", base_url=url), within_s=60) is None
     with serving(listed(max_model_len=4096), status) as url:
-        assert ask_window(ModelConfig(name="m", provider="openai", model_id="m", base_url=url)) == 4096
+        assert ask_window(ModelConfig(name="m", provider="openai", model_id="m", base_url=url), within_s=60) == 4096
 
 
 @pytest.mark.parametrize("change", [{"refused": "nobody allowed it"}, {"base_url": ""}, {"provider": "anthropic"}])
 def test_who_is_not_asked_says_nothing(change: dict[str, Any]) -> None:
     with serving(listed(max_model_len=4096)) as url:
         told = ModelConfig(name="m", provider="openai", model_id="m", base_url=url)
-        assert ask_window(told) == 4096
-        assert ask_window(replace(told, **change)) is None
+        assert ask_window(told, within_s=60) == 4096
+        assert ask_window(replace(told, **change), within_s=60) is None
 
 
 @pytest.mark.django_db

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spec("F2")
 ONE = [1.0] * DIMENSIONS
 
 
-def refused(handler: Handler, texts: tuple[str, ...] = ("a", "b"), within_s: float = 5.0) -> ModelError:
+def refused(handler: Handler, texts: tuple[str, ...] = ("a", "b"), within_s: float = 60.0) -> ModelError:
     with WireServer(handler) as server, pytest.raises(ModelError) as caught:
         Embeddings(config(server), within_s)(texts)
     return caught.value

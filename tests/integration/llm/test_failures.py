@@ -420,10 +420,10 @@ def test_a_plain_refusal_stays_final(provider: Provider, status: int, message: s
 @pytest.mark.parametrize("provider", BOTH)
 def test_silence_before_an_answer_is_another_one_than_within_it(provider: Provider) -> None:
     def late(seen: Seen) -> Say:
-        time.sleep(1.5)
+        time.sleep(6)
         return Say(text="Late", wire=Wire(chunk=2**20))  # in one piece, so that no pause within it is as long
 
-    assert answer(late, provider, timeout=1.0, first_byte=60.0).text == "Late"
+    assert answer(late, provider, timeout=4.0, first_byte=60.0).text == "Late"
     stalls = Say(text="L", wire=Wire(events=2, then="stall"))
     error = failure(lambda seen: stalls, provider, timeout=0.3, first_byte=60.0)
     assert (error.code, error.message) == ("timeout", "no byte for 0.3 s")

@@ -188,6 +188,7 @@ def begin_and_die(story: Story, monkeypatch: pytest.MonkeyPatch) -> tuple[list[d
     made = order(story)
     with pytest.raises(NotPossible, match="being applied already"):
         service.apply_result(actor=story.boss, run=story.run, digest=made.digest)
+    monkeypatch.setattr(jobs, "UNHEARD_S", 600)
     assert jobs.sweep() == 0
     assert not asked, "a worker may be on its way"
     monkeypatch.setattr(jobs, "UNHEARD_S", -1)

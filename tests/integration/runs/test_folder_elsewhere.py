@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from gates.models import Gate
 from loops.models import Agent, Fact, ModelCall, Run, ToolCallRecord, Workspace
+from loops.runs import recovery
 from loops.runs.drive import drive
 from loops.services.models import ensure_script
 from loops.services.steering import stop_run
@@ -65,6 +66,7 @@ def wake(run: Run) -> None:
 def test_it_is_given_back_and_says_so(answered: Run) -> None:
     folder = away(answered)
     asked, calls = ModelCall.objects.count(), ToolCallRecord.objects.count()
+    before = timezone.now()
     assert drive(answered.pk, "two") == "folder"
     answered.refresh_from_db()
     assert answered.owner == ""
@@ -74,7 +76,7 @@ def test_it_is_given_back_and_says_so(answered: Run) -> None:
     assert said.startswith("Waiting for its folder: ")
     assert str(folder)[-60:] in said
     assert "is not on worker" in said
-    assert timezone.now() + timedelta(seconds=3) < answered.wake_at < timezone.now() + timedelta(seconds=61)
+    assert before + timedelta(seconds=3) < answered.wake_at < timezone.now() + timedelta(seconds=61)
     assert (ModelCall.objects.count(), ToolCallRecord.objects.count()) == (asked, calls), "nobody was told or blamed"
 
 
@@ -118,7 +120,10 @@ def test_a_person_may_stop_it_meanwhile(boss: Any, answered: Run) -> None:
     assert answered.status == "interrupted"
 
 
-def test_a_run_whose_workspace_is_on_another_machine_begins_there(submitted: Run, tmp_path: Path) -> None:
+def test_a_run_whose_workspace_is_on_another_machine_begins_there(
+    submitted: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "FOLDER_S", (60.0, 600.0))
     home = tmp_path / "repository"
     there = Workspace.objects.create(project=submitted.project, name="W", path=str(home))
     submitted.task.workspace = there

@@ -154,6 +154,7 @@ def test_one_that_reached_no_worker_is_handed_over_again_and_begun_once(
     monkeypatch.setattr(jobs, "hand_over", lambda job, **given: asked.append({"job": job, **given}))
     monkeypatch.setattr("loops.storage.dispatch.dispatch", lambda *_, **__: None)
     made = shop.ask(SUITE)
+    monkeypatch.setattr(jobs, "UNHEARD_S", 600)
     jobs.sweep()
     assert not asked
     monkeypatch.setattr(jobs, "UNHEARD_S", -1)

@@ -253,7 +253,7 @@ class TestBlobs:
         """A transaction that waits for its worker is ended, so that a frozen one keeps nobody out; a body of megabytes
         is therefore sent before it begins."""
         mine = owned.begun()
-        mine.journal.connection.execute("SET idle_in_transaction_session_timeout = '100ms'")
+        mine.journal.connection.execute("SET idle_in_transaction_session_timeout = '1s'")
         text = "z" * 40_000_000
         mine.append(f.MessageReceived(text=text))
         (said,) = [fact for fact in reader.history(mine.run.pk) if isinstance(fact, f.MessageReceived)]

@@ -17,7 +17,7 @@ from loops.tools.sandbox import capability
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("X5", "I7")
-THREADS = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(5,)).start()"
+THREADS = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(20,)).start()"
 HUNGRY = "import time\nkept = [b'x' * 2**20 for _ in range(200)]\ntime.sleep(60)"
 
 

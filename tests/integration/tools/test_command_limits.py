@@ -15,18 +15,19 @@ from loops.tools.sandbox import capability
 from tests.unit.tools.harness import Desk
 
 pytestmark = pytest.mark.spec("I7", "S1")
-SHARED = "python3 -c 'import mmap, time; kept = mmap.mmap(-1, 3 * 2**30); time.sleep(2)'"
+SHARED = "python3 -c 'import mmap, time; kept = mmap.mmap(-1, 3 * 2**30); time.sleep({for_s})'"
 """It counts with its whole size, though no page of it is ever touched."""
 THREADS = (
-    "python3 -c 'import threading, time\nfor _ in range(150): threading.Thread(target=time.sleep, args=(1,)).start()'"
+    "python3 -c 'import threading, time\n"
+    "for _ in range(150): threading.Thread(target=time.sleep, args=({for_s},)).start()'"
 )
-SPARSE = "truncate -s 400M a b c && sleep 2"
+SPARSE = "truncate -s 400M a b c && sleep {for_s}"
 CASES: dict[str, tuple[str, str, int]] = {
-    "command_seconds": ("sleep 1.5", "stopped after 1 s (time limit)", 5),
+    "command_seconds": ("sleep 1.5", "stopped after 1 s (time limit)", 60),
     "command_memory_mib": (SHARED, "bytes of memory, the limit is 2147483648", 4_096),
     "command_processes": (THREADS, "128 processes and threads", 400),
     "workspace_mib": (SPARSE, "its quota is 1073741824", 2_048),
-    "workspace_files": ("touch $(seq 150) && sleep 2", "the workspace has more than 100 files", 1_000),
+    "workspace_files": ("touch $(seq 150) && sleep {for_s}", "the workspace has more than 100 files", 1_000),
     "command_output_mib": ("yes | head -c 11M && sleep 1", "stopped: more than 10485760 bytes of output", 20),
 }
 """Command, what it is ended with, and the figure that lets it through."""
@@ -42,12 +43,12 @@ def shell(folder: Path, command: str, **given: int) -> Any:
 @pytest.mark.parametrize("name", CASES)
 def test_a_command_is_held_to_it_and_a_larger_figure_lets_it_through(tmp_path: Path, name: str) -> None:
     command, said, enough = CASES[name]
-    held = shell(tmp_path, command, **({name: TIGHT[name]} if name in TIGHT else {}))
+    held = shell(tmp_path, command.replace("{for_s}", "60"), **({name: TIGHT[name]} if name in TIGHT else {}))
     assert not held.ok
     assert said in f"{held.error} {held.content}"
     for left in (tmp_path / "ws-1").iterdir():
         left.unlink()
-    let_through = shell(tmp_path, command, **{name: enough})
+    let_through = shell(tmp_path, command.replace("{for_s}", "2"), **{name: enough})
     assert let_through.ok, let_through.content
 
 

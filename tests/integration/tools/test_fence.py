@@ -25,10 +25,10 @@ from loops.uptime import uptime
 from tests.stack import is_frozen, wait_until
 from tests.unit.tools.harness import reachable
 
-ROUNDS = 3
-LEASE_S = 3.0
+ROUNDS = 2
+LEASE_S = 8.0
 """What is left of the lease when a thread begins, beyond the margin."""
-COMMANDS_LEASE_S = 8.0
+COMMANDS_LEASE_S = 25.0
 """The same for a command, whose sandbox has to be made first."""
 
 IN_A_THREAD = """
@@ -193,7 +193,7 @@ class TestACommand:
     @pytest.mark.spec("J3")
     def test_lives_on_while_the_lease_is_renewed(self, tmp_path: Path, command: str) -> None:
         renewing = command.replace("lambda: ends", "lambda: uptime() + fence.MARGIN_S + float(sys.argv[2])")
-        with running(renewing, tmp_path, fenced=True, lease_s=4, sleeps_s=6) as worker:
+        with running(renewing, tmp_path, fenced=True, lease_s=15, sleeps_s=18) as worker:
             assert worker.wait(60) == 0
             assert (tmp_path / "note").read_text() == "late\n"
 

@@ -118,8 +118,8 @@ def test_a_listener_that_fails_does_not_stop_the_tool(desk: Desk) -> None:
 
 
 def test_time_limit_and_kept_output(desk: Desk) -> None:
-    result = desk.shell("echo before; sleep 60", timeout_s=5)
-    assert result.error == "stopped after 5 s (time limit)"
+    result = desk.shell("echo before; sleep 60", timeout_s=15)
+    assert result.error == "stopped after 15 s (time limit)"
     assert "before" in result.content
 
 
