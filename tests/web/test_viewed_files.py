@@ -234,7 +234,7 @@ def test_what_folding_moves_onto_the_screen_was_not_read(desk: Any, way: str) ->
         desk.keyboard.press("a")
         desk.wait_for_timeout(600)
     first.evaluate("file => { file.open = !file.open; }")
-    desk.evaluate("() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    desk.wait_for_timeout(1_000)
     desk.keyboard.press("End")
     desk.keyboard.press("a")
     desk.wait_for_timeout(600)
