@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,16 +11,14 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import connections
 from django.test import Client
 
 from gates.models import Gate
-from loops import jobs
 from loops.llm.scripted.scripts import find_script
 from loops.models import Agent, Project, Run, Workspace
 from loops.services import demo, people, steering
 from loops.services.tasks import submit_task
-from tests.stack import PATIENCE_S, wait_until
+from tests.stack import PATIENCE_S, swept, wait_until
 
 
 @dataclass
@@ -52,27 +48,6 @@ class House:
     @property
     def invoices(self) -> Workspace:
         return Workspace.objects.get(project=self.project, name="Invoices")
-
-
-@contextmanager
-def swept() -> Iterator[None]:
-    """No clock runs beside the worker: what a busy broker did not take is rung for again here."""
-    over = threading.Event()
-
-    def sweep() -> None:
-        try:
-            while not over.wait(5):
-                jobs.sweep()
-        finally:
-            connections.close_all()
-
-    sweeper = threading.Thread(target=sweep)
-    sweeper.start()
-    try:
-        yield
-    finally:
-        over.set()
-        sweeper.join()
 
 
 @pytest.fixture

@@ -21,9 +21,10 @@ from loops.tools.sandbox.usage.consumption import Used, measure
 
 _CHUNK = 64 * 1024
 _WATCH_S = 0.25
-_SELDOMEST_S = 5.0
-"""Looking takes its part of a busy machine, and is still not put off for longer: what nobody sees has no limit."""
-_DEAD_WITHIN_S = 30.0
+_SELDOMEST_S = 10.0
+"""Looking takes a small part of the machine, and is still not put off for longer: what nobody sees has no limit."""
+_DEAD_WITHIN_S = 4.0
+"""Less than a tool has to clean up before it is cancelled in turn (`loops.tools.execution`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from django.contrib.auth import get_user_model
 
 from agentops.celery import app
 from gates.models import Gate
-from loops import jobs
 from loops.agents import packages as agents_packages
 from loops.engine import strategies
 from loops.llm import providers
@@ -116,16 +115,13 @@ class House:
 
 
 def until(look: Callable[[], Any], run: Run, what: str) -> Any:
-    """No clock runs beside the worker: what a busy broker did not take is rung for again here."""
-    deadline, swept = time.monotonic() + stack.PATIENCE_S, time.monotonic()
-    while not (found := look()):
-        if time.monotonic() > swept + 5:
-            jobs.sweep()
-            swept = time.monotonic()
-        run.refresh_from_db()
-        calls = list(run.tool_calls.values_list("tool", "state", "error"))
-        assert time.monotonic() < deadline, f"no {what}: {run.status} {run.end_reason} {calls}"
-        time.sleep(0.05)
+    deadline = time.monotonic() + stack.PATIENCE_S
+    with stack.swept():
+        while not (found := look()):
+            run.refresh_from_db()
+            calls = list(run.tool_calls.values_list("tool", "state", "error"))
+            assert time.monotonic() < deadline, f"no {what}: {run.status} {run.end_reason} {calls}"
+            time.sleep(0.05)
     return found
 
 

@@ -253,11 +253,16 @@ class TestBlobs:
         """A transaction that waits for its worker is ended, so that a frozen one keeps nobody out; a body of megabytes
         is therefore sent before it begins."""
         mine = owned.begun()
-        mine.journal.connection.execute("SET idle_in_transaction_session_timeout = '1s'")
         text = "z" * 40_000_000
         mine.append(f.MessageReceived(text=text))
         (said,) = [fact for fact in reader.history(mine.run.pk) if isinstance(fact, f.MessageReceived)]
         assert said.text == text
+        kept = mine.journal.connection
+        body = kept.execute("SELECT xmin::text FROM loops_blob WHERE size >= 40000000").fetchone()
+        newest = "SELECT xmin::text FROM loops_fact WHERE run_id = %s ORDER BY seq DESC"
+        fact = kept.execute(newest, [mine.run.pk]).fetchone()
+        assert None not in (body, fact)
+        assert body != fact, "each in a transaction of its own"
 
     def test_a_step_costs_the_same_late_as_early(self) -> None:
         """Bytes of facts and checkpoints for each step; time is for the benchmark. The state knows sixteen steps."""
