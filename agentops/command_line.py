@@ -38,5 +38,6 @@ def run(argv: Sequence[str]) -> None:
 
 def meant(argv: Sequence[str]) -> list[str]:
     """With the name of the command that the verbs of runs belong to, where it was left out."""
-    of_runs = OF_RUNS.intersection(argv[1:2])
+    verb = argv[3:4] if argv[1:2] == ["--as"] else argv[2:3] if argv[1:2] and argv[1].startswith("--as=") else argv[1:2]
+    of_runs = OF_RUNS.intersection(verb)
     return [argv[0], *(["agentops"] if of_runs else []), *argv[1:]]

@@ -11,6 +11,7 @@ from loops.engine.ports import ModelError
 from loops.engine.state.lifecycle import Event
 from loops.engine.state.run import RunState
 from loops.engine.state.spec import RunSpec
+from loops.engine.strategies.react import React
 from loops.engine.values import (
     Access,
     Danger,
@@ -21,18 +22,21 @@ from loops.engine.values import (
     Reversibility,
     StopReason,
     ToolResult,
+    ToolSpec,
     Usage,
 )
 from loops.llm.config import ModelConfig
 from loops.llm.reply_builder import Ending
 from loops.llm.without_sdk import OnEvent, answer, client, plain
+from loops.tools.arguments import schema, string
 from loops.tools.decorator import Effects, tool
 from loops.tools.harness import ToolHarness
-from loops.tools.registry import ArgumentError, ToolRun
+from loops.tools.registry import ArgumentError, Arguments, Tool, ToolRegistry, ToolRun
 
 __all__ = [
     "Access",
     "ArgumentError",
+    "Arguments",
     "BaseAgent",
     "CallModel",
     "CheckConfidence",
@@ -50,16 +54,22 @@ __all__ = [
     "ModelRequest",
     "ModelRole",
     "OnEvent",
+    "React",
     "Reversibility",
     "RunSpec",
     "RunState",
     "StopReason",
+    "Tool",
     "ToolHarness",
+    "ToolRegistry",
     "ToolResult",
     "ToolRun",
+    "ToolSpec",
     "Usage",
     "answer",
     "client",
     "plain",
+    "schema",
+    "string",
     "tool",
 ]

@@ -40,4 +40,3 @@ DATABASES["default"]["TEST"] = {"NAME": prepared.DATABASE}
 if database := os.environ.get("AGENTOPS_TEST_DATABASE"):
     DATABASES["default"]["NAME"] = database
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"

@@ -20,8 +20,6 @@ SETTINGS = frozenset(
         "DATABASE_POOL",
         "DATABASE_URL",
         "DEBUG",
-        "DEFAULT_FROM_EMAIL",
-        "EMAIL_URL",
         "HOST",
         "LOG_FORMAT",
         "LOG_LEVEL",

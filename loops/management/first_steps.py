@@ -61,7 +61,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="answer for the folder, the address and the hosts of packages, in your name",
     )
-    parser.add_argument("--yes", action="store_true", help="ask nothing: take what is found where no option says it")
+    parser.add_argument("--yes", action="store_true", help="ask nothing: take what is found; allow what --allow does")
     parser.add_argument("--run", metavar="GOAL", default="", help="submit this as a first task")
     parser.add_argument("--watch", action="store_true", help="with --run: follow it to its end")
 
@@ -72,11 +72,11 @@ def do(command: TerminalCommand, options: Options) -> None:
     if not (sys.stdin.isatty() or options["yes"] or options["run"] or any(answer is not None for answer in given)):
         _test_models(command, options)
         return
-    answers = _answers(options, asks=sys.stdin.isatty() and not options["yes"])
+    answers = _answers(options)
     actor = user(options["actor"])
     project: Project = one(Project.objects.visible_to(actor), "project", options["project"], "slug")
     agent, works = _agent(command, actor, project, answers.model, options)
-    workspace = _workspace(command, actor, project, answers.folder, allow=options["allow"])
+    workspace = _workspace(command, actor, project, answers.folder, options)
     if workspace is not None:
         answers = _by_its_file(command, actor, workspace, answers, options)
         _install(command, actor, workspace, answers, options)
@@ -111,8 +111,14 @@ def _test_models(command: TerminalCommand, options: Options) -> None:
         raise CommandError(NOT_YET)
 
 
-def _answers(options: Options, *, asks: bool) -> Answers:
+def _asks(options: Options) -> bool:
+    """Is there a person at the terminal who has not said that nothing is to be asked?"""
+    return sys.stdin.isatty() and not options["yes"]
+
+
+def _answers(options: Options) -> Answers:
     """From the options, else from the person, else from what is found."""
+    asks = _asks(options)
     here = str(Path.cwd()) if (Path.cwd() / ".git").exists() else ""
     model = options["model_url"] or options["model"]
     if model is None:
@@ -159,7 +165,10 @@ def _agent(command: TerminalCommand, actor: Any, project: Project, source: str, 
     return agent.row, works
 
 
-def _workspace(command: TerminalCommand, actor: Any, project: Project, folder: str, *, allow: bool) -> Workspace | None:
+def _workspace(
+    command: TerminalCommand, actor: Any, project: Project, folder: str, options: Options
+) -> Workspace | None:
+    allow = options["allow"]
     if not folder:
         later = f"{program()} workspace NAME FOLDER"
         command.stdout.write(f"No workspace: tasks begin in an empty folder. {later} makes one.")
@@ -169,7 +178,7 @@ def _workspace(command: TerminalCommand, actor: Any, project: Project, folder: s
     try:
         workspace = first_set_up.workspace_of(Path(folder), actor=actor, project=project, allow=allow)
     except Unfit as error:
-        if allow or not sys.stdin.isatty() or not _agrees(error):
+        if allow or not _asks(options) or not _agrees(error):
             raise _refusal(error) from error
         workspace = first_set_up.workspace_of(Path(folder), actor=actor, project=project, allow=True)
     command.stdout.write(f"Workspace {_state(workspace)}: {described(workspace.row)}")
@@ -187,7 +196,7 @@ def _by_its_file(command: TerminalCommand, actor: Any, row: Workspace, answers: 
     if not standing.is_open or standing.found is None:
         return answers
     show(command, standing)
-    if not (options["toml"] or (sys.stdin.isatty() and not options["yes"] and _says_yes(USE_FILE))):
+    if not (options["toml"] or (_asks(options) and _says_yes(USE_FILE))):
         return answers
     sha256, allow = standing.found.sha256, options["allow"] and bool(standing.found.hosts)
     try:
@@ -212,7 +221,7 @@ def _install(command: TerminalCommand, actor: Any, row: Workspace, answers: Answ
     words = ["setup", row.name, "--command", line, *(word for host in hosts for word in ("--host", host))]
     later = f"{program()} {shlex.join([*words, '--run'])}{_in(options)}"
     question = f"Install its packages ({line}), reaching {', '.join(hosts)} and no other host? [y/N]"
-    if hosts and not (options["allow"] or (sys.stdin.isatty() and _says_yes(question))):
+    if hosts and not (options["allow"] or (_asks(options) and _says_yes(question))):
         setups.state(actor=actor, workspace=row, stated=setups.Stated(tests=tests))
         command.stderr.write(f"The packages that it names are not installed. To do that: {later}")
         return

@@ -69,12 +69,16 @@ def create_demo_users(project: Project) -> dict[str, str]:
     return made
 
 
+@transaction.atomic
 def ensure_groups() -> None:
-    """Groups operator, reviewer and admin. Only the last opens pages of the Django admin (for staff)."""
-    for name in ("operator", "reviewer", "admin"):
-        Group.objects.get_or_create(name=name)
+    """Groups operator, reviewer and admin. Only the last opens pages of the Django admin (for staff). It gets its
+    permissions when it is made, and never again: what a superuser takes from it stays taken."""
+    made = {name: Group.objects.get_or_create(name=name) for name in DEMO_ROLES}
+    admin, is_new = made["admin"]
+    if not is_new:
+        return
     tune = Permission.objects.filter(content_type__app_label="loops", content_type__model__in=TUNED_BY_ADMINS)
     read = Permission.objects.filter(
         content_type__app_label="loops", content_type__model__in=READ_BY_ADMINS, codename__startswith="view_"
     )
-    Group.objects.get(name="admin").permissions.add(*tune, *read)
+    admin.permissions.add(*tune, *read)

@@ -86,7 +86,7 @@ def test_what_an_installation_sets_never_reaches_the_tests(tmp_path: Path) -> No
     read = set(re.findall(r'\benv(?:\.\w+)?\(\s*"(\w+)"', source))
     assert {"DATABASE_URL", "SECRET_KEY", "OPENAI_API_KEY"} <= read
     numbers = dict.fromkeys(re.findall(r'\benv\.(?:int|float|bool)\(\s*"(\w+)"', source), "7")
-    given = dict.fromkeys(read, "given") | numbers | {"EMAIL_URL": "consolemail://", "AGENTOPS_STATE": str(tmp_path)}
+    given = dict.fromkeys(read, "given") | numbers | {"AGENTOPS_STATE": str(tmp_path)}
     with evaluated("tests.settings", given | {"LOG_LEVEL": "INFO"}) as (_, _, changed):
         compare(set(changed), "environment", "suite")
 

@@ -1,14 +1,18 @@
 """People with fixed roles around one project."""
 
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.template.loader import get_template
 from django.test import Client
 from django.urls import get_resolver
 
 from loops.models import Project, Run
+from loops.web.live import catch_up
 from tests import factories as make
 from tests.integration.gates.builders import make_world
 
@@ -46,6 +50,21 @@ def house(db: None) -> House:
         admin=make.superuser("root"),
         run=make.run(make.task(project, title="Fix the rounding", created_by=operator)),
     )
+
+
+@pytest.fixture
+def live_threads(everything_imported: None) -> Iterator[None]:
+    """In the end the threads of the live trace close their connections to the database, each its own."""
+    yield
+    for threads in (catch_up._asking, catch_up._telling):
+        together = threading.Barrier(catch_up.THREADS)
+
+        def close(together: threading.Barrier = together) -> None:
+            together.wait(180)
+            connections.close_all()
+
+        for done in [threads.submit(close) for _ in range(catch_up.THREADS)]:
+            done.result()
 
 
 @pytest.fixture(scope="session")

@@ -38,11 +38,10 @@ def broker(house):
 
 
 @pytest.fixture(autouse=True)
-def sockets(settings, everything_imported):
+def sockets(settings, live_threads):
     """Let sockets in under the name of the test client's site, and close what their threads opened."""
     settings.ALLOWED_HOSTS = ["testserver"]
     yield
-    catch_up.let_go()
     asyncio.run(sync_to_async(connections.close_all)())
 
 

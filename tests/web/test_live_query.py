@@ -7,6 +7,7 @@ import threading
 
 import psycopg
 import pytest
+from django.db import connections
 from django.utils import timezone
 
 from gates.models import Decision
@@ -23,15 +24,8 @@ from tests import factories as make
 from tests.web import story
 from tests.web.test_live import PATIENCE
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("live_threads")]
 EVERYBODY = [Audience(operate, review) for operate in (True, False) for review in (True, False)]
-
-
-@pytest.fixture(autouse=True)
-def threads(everything_imported):
-    """Close what the threads of the live trace opened."""
-    yield
-    catch_up.let_go()
 
 
 @pytest.fixture
@@ -195,7 +189,7 @@ def test_a_reading_that_has_begun_is_not_shared(house, monkeypatch):
         missed = catch_up.Missed(house.run.pk)
         early = asyncio.create_task(missed.since(0, Audience()))
         await asyncio.to_thread(begun.wait, PATIENCE)
-        await asyncio.to_thread(lambda: (make.step(house.run, 2), catch_up.connections.close_all()))
+        await asyncio.to_thread(lambda: (make.step(house.run, 2), connections.close_all()))
         late = asyncio.create_task(missed.since(0, Audience()))
         await asyncio.sleep(0)
         go_on.set()

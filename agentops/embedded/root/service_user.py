@@ -25,7 +25,7 @@ from agentops.embedded.root.user_access import User
 NAME = "agentops"
 CHOSEN = "AGENTOPS_USER"
 NAMING_FILES = {"backup", "restore"}
-TOUCHING = {"backup", "restore", "prune", "doctor", "seed_demo", "monitor"}
+TOUCHING = {"anchor", "backup", "restore", "prune", "doctor", "seed_demo", "monitor"}
 """Commands that make or remove files in the state folder. The others only talk to the servers."""
 SETTINGS = "agentops.settings"
 UNPRIVILEGED = 8000

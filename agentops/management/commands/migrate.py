@@ -13,6 +13,7 @@ from agentops import roles
 from agentops.embedded import EmbeddedError
 from agentops.login import accounts
 from loops.services.models import ensure_default_models
+from loops.services.people import ensure_groups
 
 NO_OWNER = (
     "DATABASE_OWNER_URL is not set: migrating with the application's own role, "
@@ -51,6 +52,7 @@ class Command(migrate.Command):
             if settings.DATABASE_OWNER and options["database"] == DEFAULT_DB_ALIAS:
                 roles.grant_app_role()
         if self.by_hand and options["database"] == DEFAULT_DB_ALIAS and not any(options[name] for name in PARTIAL):
+            ensure_groups()
             self._let_in()
 
     def _let_in(self) -> None:

@@ -16,6 +16,7 @@ from agentops.embedded.root import service_user
 from agentops.embedded.supervisor import Supervisor
 from agentops.login import accounts, links
 from loops.management.terminal import TerminalCommand
+from loops.services.people import ensure_groups
 from loops.tools.sandbox import installation
 
 
@@ -56,6 +57,7 @@ class Command(TerminalCommand):
         _start_servers(supervisor)
         self._refuse_an_unsafe_database()
         call_command("migrate", verbosity=0, interactive=False, skip_when_current=True)
+        ensure_groups()
         password = accounts.ensure_admin(settings.PATHS)
         os.environ["PORT"] = str(port)  # the children build links with it
         settings.PATHS.port.write_text(str(port))

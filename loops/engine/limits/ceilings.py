@@ -77,10 +77,6 @@ def strictest(one: str, other: str) -> str:
     return max(filter(None, (one, other)), key=_strictness, default="")
 
 
-def _lower(name: str, one: int, other: int) -> int:
-    return min(one, other, key=lambda amount: _reach(name, amount))
-
-
 def _reach(name: str, amount: int) -> float:
     return float("inf") if amount == 0 and name in OFF_AT_ZERO else amount
 

@@ -45,6 +45,7 @@ VERBS = {
     **set_up.VERBS,
 }
 """Those that stand in a module of their own."""
+AS_WHOM = "do it as this user (default: the first superuser)"
 CALLED = {"agentops agentops": "agentops", "__main__.py agentops": "python -m agentops"}
 """What people typed, where `agentops.command_line` put the name of this command before the verb."""
 
@@ -57,7 +58,7 @@ class Command(TerminalCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the verbs."""
         parser.prog = CALLED.get(parser.prog, parser.prog)
-        parser.add_argument("--as", dest="actor", default="", help="user name (default: the first superuser)")
+        parser.add_argument("--as", dest="actor", default="", metavar="USER", help=AS_WHOM)
         verbs = parser.add_subparsers(dest="verb", required=True, parser_class=argparse.ArgumentParser)
         _declare_submit(verbs.add_parser("submit", help="submit a task, and watch it with --watch"))
         _declare_fork(verbs.add_parser("fork", help="begin a new run with the history of another, up to a step"))
@@ -80,6 +81,7 @@ class Command(TerminalCommand):
         _declare_try(verbs.add_parser("try", help="run the commands of criteria once, before a task is submitted"))
         for name, verb in VERBS.items():
             verb.declare(verbs.add_parser(name, help=verb.help))
+        _also_behind_the_verb(verbs)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it, or say in one line why not."""
@@ -227,6 +229,15 @@ class Command(TerminalCommand):
                 self.stdout.write("".join(f"    {printable(line)}\n" for line in tried["output"].splitlines()))
         if any(tried["status"] not in ("passed", "failed") for tried in asked.results):
             raise CommandError("Not every command can judge something here.")
+
+
+def _also_behind_the_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """People type ``--as`` where they type the other options; what stands before the verb holds where it is not."""
+    for parser in verbs.choices.values():
+        parser.add_argument("--as", dest="actor", default=argparse.SUPPRESS, metavar="USER", help=AS_WHOM)
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                _also_behind_the_verb(action)
 
 
 def _why_it_rests(run: Run) -> str:

@@ -19,7 +19,6 @@ _RANKS = {
 _CALLS = ("assert", "check", "verify", "expect", "must_")
 _BROAD = frozenset({"Exception", "BaseException", "AssertionError"})
 _SKIPS = (".skip", ".skipif", ".skipIf", ".skipUnless", ".xfail", ".expectedFailure", ".skipTest", ".SkipTest")
-_SKIP_NAMES = frozenset({"skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "SkipTest"})
 Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from django.db import close_old_connections, connections
+from django.db import close_old_connections
 
 from loops.models import Run
 from loops.printable.text import printable
@@ -51,19 +50,6 @@ async def in_thread(work: Callable[[], T], threads: ThreadPoolExecutor = _asking
         return work()
 
     return await asyncio.get_running_loop().run_in_executor(threads, task)
-
-
-def let_go() -> None:
-    """Close the database connections of our threads, each in its own."""
-    for threads in (_asking, _telling):
-        together = threading.Barrier(THREADS)
-
-        def close(together: threading.Barrier = together) -> None:
-            together.wait(180)
-            connections.close_all()
-
-        for done in [threads.submit(close) for _ in range(THREADS)]:
-            done.result()
 
 
 async def read(run_id: uuid.UUID, after: int, audiences: Iterable[Audience]) -> Changes | None:

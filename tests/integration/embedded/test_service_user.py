@@ -242,6 +242,7 @@ def test_whatever_keeps_root_its_sentence_names_a_command_that_helps(place: Path
 @pytest.mark.parametrize(
     ("command", "kept"),
     [
+        ("anchor", False),
         ("backup", True),
         ("restore", True),
         ("prune", False),

@@ -26,7 +26,8 @@ def test_verbs_of_runs_need_no_second_name_and_hide_no_command() -> None:
     assert verbs_of_runs() <= OF_RUNS, "a verb that agentops.command_line does not know"
     assert verbs_of_runs().isdisjoint(get_commands())
     for verb in verbs_of_runs():
-        assert meant(["agentops", verb, "-x"]) == ["agentops", "agentops", verb, "-x"]
+        for first in ([verb], ["--as", "ada", verb], ["--as=ada", verb]):
+            assert meant(["agentops", *first, "-x"]) == ["agentops", "agentops", *first, "-x"]
     for verb in ("backup", "restore", "doctor", "prune", "up", "agentops", "help", "--version", "typing error"):
         assert meant(["agentops", verb]) == ["agentops", verb]
     assert meant(["agentops"]) == ["agentops"]

@@ -101,6 +101,13 @@ def test_what_the_readme_names_reaches_every_process() -> None:
         assert documented - reach == only_migrate, name
 
 
+@pytest.mark.spec("I7")
+def test_keys_of_any_provider_reach_workers_and_no_other_process() -> None:
+    found = composed.read({"SECRET_KEY": "s", "POSTGRES_PASSWORD": "s", "APP_PASSWORD": "s"})["services"]
+    assert found["worker"]["env_file"] == [{"path": "worker.env", "required": False}]
+    assert [name for name in found if "env_file" in found[name]] == ["worker"]
+
+
 @pytest.mark.spec("J4")
 def test_all_processes_share_one_state_folder() -> None:
     found = composed.read({"SECRET_KEY": "s", "POSTGRES_PASSWORD": "s", "APP_PASSWORD": "s"})

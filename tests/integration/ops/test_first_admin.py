@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command, load_command_class
 
 from agentops.embedded.paths import Paths
@@ -47,6 +47,20 @@ def test_with_a_password_it_is_made_from_it(monkeypatch: pytest.MonkeyPatch, cap
     assert "Made the admin grace" in said
     assert PASSWORD not in said + caplog.text
     assert "AGENTOPS_INIT_PASSWORD" not in os.environ, "processes that are started later would inherit it"
+
+
+def test_a_server_has_the_group_of_admins_and_what_was_taken_from_it_stays_taken() -> None:
+    """Without it nobody but superusers could open the admin of an installation that has no demo."""
+    migrate()
+    admins = Group.objects.get(name="admin")
+    ada = User.objects.create_user("ada", password="before", is_staff=True)
+    ada.groups.add(admins)
+    assert {"loops.change_policy", "loops.view_run"} <= ada.get_all_permissions()
+    admins.permissions.remove(admins.permissions.get(codename="change_policy"))
+    migrate()
+    after = User.objects.get(username="ada").get_all_permissions()
+    assert "loops.change_policy" not in after
+    assert "loops.view_run" in after
 
 
 def test_who_is_there_stays_as_they_are(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

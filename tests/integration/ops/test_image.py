@@ -39,8 +39,8 @@ def test_it_has_a_sandbox_and_git_and_the_runtime_packages_alone() -> None:
     assert "--require-hashes requirements.lock" in built
     assert "requirements-dev" not in str(stages())
     kept_out = (ROOT / ".dockerignore").read_text().split()
-    assert {".venv", ".venv-bench", ".git", ".agentops"} <= set(kept_out), (
-        "neither an environment of a developer nor a state of ours"
+    assert {".venv", ".venv-bench", ".git", ".agentops", ".env*", "*.env"} <= set(kept_out), (
+        "no environment of a developer, no state of ours and no passwords of a server"
     )
 
 

@@ -75,6 +75,13 @@ class Served(Story):
         assert row.state == "ready", row.why_not
         return row
 
+    def drive(self) -> str:
+        """What took long to fetch is too old for a task that was submitted after it: its run waits for another one."""
+        if (why := super().drive()) == "folder":
+            self.fetch()
+            why = super().drive()
+        return why
+
     def fresh(self) -> Run:
         """As another request finds it."""
         self.run = Run.objects.get(pk=self.run.pk)

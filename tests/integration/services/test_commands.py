@@ -41,6 +41,18 @@ def test_submit_with_a_key_is_idempotent(world):
     assert submit(world, "--key", "k") == submit(world, "--key", "k")
 
 
+@pytest.mark.spec("T3", "S4")
+def test_as_whom_may_stand_before_or_behind_the_verb(world):
+    words = ("submit", "Mend it", "--project", "invoices", "--agent", "Mender")
+    for typed in (("--as", "operator", *words), (*words, "--as", "operator")):
+        assert Run.objects.get(pk=agentops(*typed)).task.created_by == world.operator
+    assert Run.objects.get(pk=agentops(*words)).task.created_by.is_superuser
+    with pytest.raises(CommandError, match="operator or admin"):
+        agentops(*words, "--as", "reviewer")
+    with pytest.raises(CommandError, match="operator or admin"):
+        agentops("--as", "operator", *words, "--as", "reviewer")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

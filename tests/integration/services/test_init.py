@@ -131,6 +131,16 @@ def test_a_terminal_asks_three_questions_and_offers_what_it_found(
     assert Workspace.objects.get(path=str(shop)).allowed_by == world.root
 
 
+def test_at_a_terminal_too_yes_asks_nothing_and_allows_nothing(
+    world: World, server: WireServer, shop: Path, typed: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed("y", "y", "y")
+    with pytest.raises(CommandError, match=r"lies outside the workspace roots.*--allow"):
+        init(*options(server), "--yes")
+    assert "[y/N]" not in capsys.readouterr().out
+    assert not Workspace.objects.filter(path=str(shop)).exists()
+
+
 def test_a_terminal_offers_the_model_that_is_set_up_already(
     world: World, server: WireServer, shop: Path, typed: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib.resources import files
 
-from loops.engine.effects import CallModel, Effect
-from loops.engine.state.run import RunState
-from loops.engine.strategies.react import React
-from loops.engine.values import ModelRole
+from agentops.sdk import CallModel, Effect, ModelRole, React, RunState
 
 
 class PlannerFirst(React):

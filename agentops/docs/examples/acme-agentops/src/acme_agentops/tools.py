@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from loops.engine.values import Access, Danger, Reversibility, ToolResult, ToolSpec
-from loops.tools.arguments import schema, string
-from loops.tools.registry import Arguments, Tool, ToolRegistry, ToolRun
+from agentops.sdk import (
+    Access,
+    Arguments,
+    Danger,
+    Reversibility,
+    Tool,
+    ToolRegistry,
+    ToolResult,
+    ToolRun,
+    ToolSpec,
+    schema,
+    string,
+)
 
 _BALANCES = {"acme": 1200, "globex": -30}
 
