@@ -16,9 +16,9 @@ from agentops.edge.request_limits import UNDER_API, Refusal
 SAID = {
     400: "The request could not be understood. Check its address, its Host and its headers.",
     403: "Permission denied. Log in again, or ask somebody with the required role.",
-    404: "There is nothing at this address. /api/schema/ has those that there are.",
-    405: "This address does not take that method. The Allow header has those that it does.",
-    500: "Something went wrong here, and the log of the server has it. Nothing that was sent makes it right.",
+    404: "There is nothing at this address. /api/schema/ lists the addresses.",
+    405: "This address does not take that method. The Allow header lists those it takes.",
+    500: "AgentOps failed; the server's log says how. Changing the request does not help: tell whoever runs AgentOps.",
 }
 """By status, where a view has not said more."""
 KEPT = ("Allow", "Retry-After")

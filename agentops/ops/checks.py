@@ -236,8 +236,9 @@ def _clocks() -> Finding:
 def _dead_letters() -> Finding:
     count = Run.objects.dead_lettered().count()
     if count:
-        return WARNING, f"Dead-lettered runs: {count}", "open them under Runs (state: dead letters) and retry them"
-    return OK, "No dead-lettered runs"
+        todo = "open them under Runs (state: Given up by AgentOps) and try them again"
+        return WARNING, f"Runs that AgentOps gave up: {count}", todo
+    return OK, "AgentOps gave up no run"
 
 
 def _untaken() -> Finding:
@@ -275,7 +276,8 @@ def _retention() -> Finding:
         return OK, "No retention policy set"
     said = ", ".join(f"{project.name} after {project.keep_days} days" for project in keeping[:5])
     if not pruning.may_prune():
-        return WARNING, f"{said}: but nobody here may prune", "run `manage.py prune` where DATABASE_OWNER_URL is set"
+        todo = "run `manage.py prune` where DATABASE_OWNER_URL is set"
+        return WARNING, f"{said}: but AgentOps may not delete here", todo
     return OK, f"Old runs are pruned: {said}"
 
 

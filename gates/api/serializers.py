@@ -53,7 +53,7 @@ class GateSummary(serializers.ModelSerializer):
     task = serializers.CharField(source="run.task.title", read_only=True, help_text="Title of the task of its run.")
     claimed_by = serializers.CharField(source="claimed_by.username", default=None, allow_null=True, read_only=True)
     confidence = serializers.FloatField(
-        read_only=True, allow_null=True, help_text="An uncalibrated score from 0 to 1; no probability."
+        read_only=True, allow_null=True, help_text="An uncalibrated score from 0 to 1, not a probability."
     )
     confidence_band = serializers.CharField(read_only=True, help_text="low, medium or high; empty without a score.")
     confidence_calibrated = serializers.BooleanField(read_only=True, allow_null=True)
@@ -73,16 +73,18 @@ class ChangedFileOutput(serializers.Serializer):
 
     path = serializers.CharField(source="file.path")
     what = serializers.CharField(source="file.what", help_text="created, changed, deleted, moved or permissions")
-    moved_from = serializers.CharField(source="file.source", help_text="Where a moved one was.")
+    moved_from = serializers.CharField(source="file.source", help_text="Of a moved file: its former path.")
     permissions = serializers.CharField(
-        source="file.permissions", help_text="In words, where they are not as they were, or let a new file be run."
+        source="file.permissions", help_text="Changed permissions in words, or those that let a new file be run."
     )
     diff = serializers.CharField(source="file.diff")
     note = serializers.CharField(source="file.note", help_text="Why there is no diff.")
-    is_hidden = serializers.BooleanField(source="file.is_hidden", help_text="It can be shown to nobody.")
+    is_hidden = serializers.BooleanField(
+        source="file.is_hidden", help_text="It cannot be shown, so the result cannot be approved."
+    )
     shown = serializers.SerializerMethodField(
-        help_text="Belongs to the proof that is sent back; empty where nothing of it needs one, null where the diff is "
-        "too long for this answer."
+        help_text="Its part of the gate's `shown`; empty where it needs none, null where the diff is too long for this "
+        "answer: GET the gate's file/?path= has it."
     )
 
     def get_shown(self, one: disclosure.GivenOut) -> str | None:
@@ -93,9 +95,9 @@ class ChangedFileOutput(serializers.Serializer):
 class GateOutput(GateSummary):
     """A gate with what is shown, what is bound, and what was decided."""
 
-    subject = serializers.SerializerMethodField(help_text="Canonical JSON that the digest covers.")
+    subject = serializers.SerializerMethodField(help_text="The exact JSON that an approval is bound to.")
     decision = serializers.SerializerMethodField()
-    shown = serializers.SerializerMethodField(help_text="To send back with a verdict that lets something happen.")
+    shown = serializers.SerializerMethodField(help_text="Send it back with every verdict but reject and keep.")
     files = serializers.SerializerMethodField(help_text="The changed files that a final review is about.")
 
     class Meta(GateSummary.Meta):

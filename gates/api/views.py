@@ -142,7 +142,7 @@ def _translated(refusal: services.DecisionRefused) -> exceptions.APIException:
     if isinstance(refusal, services.InvalidDecision):
         return Unprocessable(_errors(refusal.errors))
     if isinstance(refusal, services.NotShown):
-        text = "Fetch this gate whole (GET its own address), and send the `shown` that comes with it."
+        text = "GET the whole gate from /api/v1/gates/{id}/, and send the `shown` that comes with it."
         return Unprocessable({"shown": [text]})
     return Refused(refusal.message, code=refusal.code)
 

@@ -42,7 +42,7 @@ class By(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Labels:
     """What the buttons of a card say: what will happen, not what the verdict is called. ``rejected`` says under the
-    reason what a rejection does."""
+    reason what a rejection does. ``approved``, ``declined`` and ``sent`` say that the button was pressed."""
 
     approve: str = "Approve"
     icon: str = "check"
@@ -50,6 +50,9 @@ class Labels:
     rejected: str = "The agent reads this and tries to do better."
     answer: str = "Guidance"
     send: str = "Send guidance"
+    approved: str = "Approved"
+    declined: str = "Rejected"
+    sent: str = "Guidance sent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class GateKind:
     shows: frozenset[str] = frozenset()
 
 
+_ENDED = "Ended the run"
 _ENDS = "The run ends here, with a report. Its changes are kept until somebody rolls them back."
 
 GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
@@ -94,6 +98,8 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
                 rejected="The agent reads this and continues without an answer.",
                 answer="Answer",
                 send="Send answer",
+                declined="Left unanswered",
+                sent="Answer sent",
             ),
             By.REQUESTER,
         ),
@@ -102,7 +108,11 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             "a review of its result",
             "flag",
             (Verdict.APPROVE, Verdict.REJECT),
-            Labels(reject="Ask for changes", rejected="The agent reads this and continues."),
+            Labels(
+                reject="Ask for changes",
+                rejected="The agent reads this and continues.",
+                declined="Asked for changes",
+            ),
             shows=frozenset(
                 {"changed", "more_changed", "unrecorded", "more_unrecorded", "by_others", "remarks"}
                 | {"workspace_tree", "workspace_why_not"}
@@ -113,7 +123,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             "a decision on a limit",
             "gauge",
             (Verdict.EXTEND, Verdict.REJECT),
-            Labels(reject="End the run", rejected=_ENDS),
+            Labels(reject="End the run", rejected=_ENDS, declined=_ENDED),
             extends=Verdict.EXTEND,
             shows=frozenset({"label"}),
         ),
@@ -122,7 +132,14 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             "a decision on a model without a price",
             "coins",
             (Verdict.APPROVE, Verdict.REJECT),
-            Labels(approve="Continue without a known price", icon="play", reject="End the run", rejected=_ENDS),
+            Labels(
+                approve="Continue without a known price",
+                icon="play",
+                reject="End the run",
+                rejected=_ENDS,
+                approved="Continued without a known price",
+                declined=_ENDED,
+            ),
             shows=frozenset({"label"}),
         ),
         Kind.LOOP_DETECTED: GateKind(
@@ -130,7 +147,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             "guidance out of a loop",
             "refresh-cw",
             (Verdict.RESPOND, Verdict.REJECT),
-            Labels(reject="End the run", rejected=_ENDS),
+            Labels(reject="End the run", rejected=_ENDS, declined=_ENDED),
             By.REQUESTER,
             extends=Verdict.RESPOND,
             shows=frozenset({"evidence", "method", "steps"}),
@@ -145,6 +162,9 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
                 icon="rotate-ccw",
                 reject="Outcome unknown",
                 rejected="The agent is informed that the outcome is unknown. The call is not run again.",
+                approved="Run again",
+                declined="Marked as outcome unknown",
+                sent="Marked as done",
             ),
             shows=frozenset({"evidence", "attempt", "begun_at", "again_after_s"}),
         ),
@@ -160,7 +180,14 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             "a decision on its low confidence",
             "gauge",
             (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
-            Labels(approve="Continue the run", icon="play", reject="End the run", rejected=_ENDS),
+            Labels(
+                approve="Continue the run",
+                icon="play",
+                reject="End the run",
+                rejected=_ENDS,
+                approved="Continued the run",
+                declined=_ENDED,
+            ),
             shows=frozenset(
                 {
                     "band",
@@ -177,7 +204,7 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             ),
         ),
         Kind.PERMISSION_BLOCKED: GateKind(
-            "Permission blocked",
+            "Blocked by policy",
             "a decision on a blocked call",
             "lock",
             (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
@@ -185,6 +212,8 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
                 approve="Allow once",
                 reject="Keep blocked",
                 rejected="The agent reads this and continues without the call.",
+                approved="Allowed once",
+                declined="Kept blocked",
             ),
             shows=frozenset({"alternatives", "specialist"}),
         ),
@@ -200,13 +229,16 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
                 rejected=_ENDS,
                 answer="What was fixed, or what to do instead",
                 send="Send and continue",
+                approved="Continued",
+                declined=_ENDED,
+                sent="Sent and continued",
             ),
             extends=Verdict.APPROVE,
             shows=frozenset({"failure", "rule", "tried", "files_changed"}),
         ),
         Kind.CHECKS_NOT_RUN: GateKind(
             "Checks could not run",
-            "a repair of what its checks lack",
+            "a fix, so that its checks can run",
             "triangle-alert",
             (Verdict.RESPOND, Verdict.APPROVE, Verdict.REJECT),
             Labels(
@@ -216,6 +248,9 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
                 rejected="The run ends here, with a report. It can be tried again later, when the checks can run.",
                 answer="What the agent is to do instead",
                 send="Send to the agent",
+                approved="Checks run again",
+                declined=_ENDED,
+                sent="Sent to the agent",
             ),
             extends=Verdict.APPROVE,
             shows=frozenset({"failure", "rule", "before_work"}),
@@ -228,8 +263,10 @@ GATE_KINDS: Mapping[Kind, GateKind] = MappingProxyType(
             Labels(
                 approve="Continue",
                 icon="play",
-                reject="Halt the run",
+                reject="Stop the run",
                 rejected="The run stops where it is. It can be resumed.",
+                approved="Continued",
+                declined="Stopped the run",
             ),
             shows=frozenset(
                 {"steps", "steps_since", "asks_again_after", "progress", "spent_usd", "tokens", "failures_in_row"}

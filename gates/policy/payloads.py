@@ -54,9 +54,9 @@ def cleaned(
     if verdict == Verdict.REJECT and not any(letter.isprintable() and not letter.isspace() for letter in reason):
         raise Invalid({"reason": ["Say why, so that the agent can do better."]})
     if verdict == Verdict.APPROVE_WITH_EDITS and is_of_criterion(view):
-        raise Invalid({"verdict": ["The command of a criterion is the task's own: let it run as it is, or reject it."]})
+        raise Invalid({"verdict": ["The task's own command cannot be edited: approve it as it is, or reject it."]})
     if kind == Kind.ROLLBACK_CHOICE and verdict not in (view.get("choices") or ()):
-        raise Invalid({"verdict": ["This run cannot be continued."]})
+        raise Invalid({"verdict": ["This run cannot be continued. Keep its changes or roll them back."]})
     if counts_as_extension(kind, verdict) and extensions_left(view) == 0:
         raise Invalid({"verdict": [none_left(view)]})
     read = _respond_reader(kind) if verdict == Verdict.RESPOND else _READERS.get(verdict, _nothing)
@@ -152,7 +152,7 @@ def _extension(payload: dict[str, Any], view: Mapping[str, Any]) -> dict[str, An
     ((name, value),) = given.items()
     about = limit_name(view)
     if about and name != about:
-        raise Invalid({name: [f"This gate is about {about}."]})
+        raise Invalid({name: [f"This gate can extend {about} only."]})
     bound, least = (limit_number(view, key) if about else None for key in ("bound", "least"))
     return {name: _new_limit(name, value, bound, least)}
 
@@ -167,7 +167,7 @@ def _new_limit(name: str, value: Any, bound: float | None, least: float | None) 
     if least is not None and value < least:
         raise Invalid({name: [f"Must be at least {least:.12g}: with less it would stop again at once."]})
     if not 0 < value <= LIMITS[name]:
-        raise Invalid({name: [f"Must be between 0 and {LIMITS[name]:,}."]})
+        raise Invalid({name: [f"Must be more than 0 and at most {LIMITS[name]:,}."]})
     return value if _scale(name) > 1 else int(value)
 
 

@@ -44,8 +44,8 @@ def objections(person: Person, kind: str, verdict: str = "", *, own_approval_all
         return [f"Deciding this needs the role {wanted} in the project."]
     own = (person.is_requester or person.has_shaped) and not own_approval_allowed
     if own and kind in APPROVING and (not verdict or lets(kind, verdict)):
-        did = "submitted this task" if person.is_requester else "shaped this run (a fork, message, edit or answer)"
-        return [f"You {did}, and the project's policy asks for another person's approval."]
+        did = "submitted this task" if person.is_requester else "forked, messaged, edited or answered this run"
+        return [f"You {did}, and the project's policy asks for another person's approval: ask another reviewer."]
     return []
 
 

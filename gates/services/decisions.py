@@ -119,7 +119,7 @@ def _decide(gate: Gate, asked: _Asked, payload: dict[str, Any], subject: bytes |
         raise GateExpired("The time for this decision has passed. It was not approved and not rejected.")
     begins_again = asked.verdict == Verdict.APPROVE or payload.get("outcome") == "not_done"
     if begins_again and (since := again_from(gate.kind, gate.view, gate.opened_at, now)) is not None:
-        text = f"Not before {since:%H:%M:%S} UTC: until then the worker that began it may still be at it."
+        text = f"Not before {since:%H:%M:%S} UTC: until then the lost worker may still be running the call."
         raise InvalidDecision({"verdict": [text]})
     decision = Decision.objects.create(
         gate=gate,
@@ -169,20 +169,21 @@ def _check(gate: Gate, asked: _Asked) -> None:
         raise NotAllowed(" ".join(reasons))
     if not gate.is_open:
         raise already_decided(gate)
-    if asked.verdict not in allowed(gate.kind, view_bytes(gate)):
-        raise InvalidDecision({"verdict": ["This verdict does not fit this kind of gate."]})
+    if asked.verdict not in (possible := allowed(gate.kind, view_bytes(gate))):
+        raise InvalidDecision({"verdict": [f"Not possible at this gate. Choose one of: {', '.join(possible)}."]})
     if len(asked.reason) > LONGEST_REASON:
         said = f"It has {len(asked.reason):,} characters; at most {LONGEST_REASON:,} are possible."
         raise InvalidDecision({"reason": [said]})
     if asked.digest != gate.digest:
         raise GateChanged("This changed since the page was loaded. Look at it again before you decide.")
     if asked.digest != _held(gate):
-        raise GateChanged("What is stored is not what this gate was opened for. It cannot be approved.")
+        raise GateChanged("This gate was changed in the database after it opened: it cannot be decided. Tell an admin.")
     if not lets(gate.kind, asked.verdict):
         return
     files = disclosure.outline(gate)
     if hidden := disclosure.unshowable(gate, files):
-        raise InvalidDecision({"verdict": [f"Nobody can be shown all that this would accept. {' '.join(hidden)}"]})
+        text = f"It cannot be approved, because not all of it can be shown. {' '.join(hidden)}"
+        raise InvalidDecision({"verdict": [text]})
     if not disclosure.was_shown(asked.actor, gate, asked.shown, files):
         raise NotShown
 

@@ -72,8 +72,7 @@ class NotShown(DecisionRefused):
 
     def __init__(self) -> None:
         super().__init__(
-            "Not decided: nothing proves that you were shown all of it. Read the gate on its own page, to its end, and "
-            "decide there."
+            "Not decided: you have not been shown all of it. Open its own page, scroll to the end, and decide there."
         )
 
 

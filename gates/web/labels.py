@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gates.policy.kinds import Labels, of
+from gates.policy.verdicts import SAID
 from loops.engine.values import Verdict
 
 
@@ -23,8 +24,8 @@ KEYS = (
     Key("u", "Take back an approval of high risk, for five seconds", ()),
     Key("e", "Edit, then approve", (Verdict.APPROVE_WITH_EDITS,)),
     Key("r", "Reject, or end the run: with a reason", (Verdict.REJECT,)),
-    Key("w", "Write an answer, guidance, or what came of it", (Verdict.RESPOND,)),
-    Key("p", "Keep what a run left", (Verdict.KEEP,)),
+    Key("w", "Write an answer, guidance, or the outcome", (Verdict.RESPOND,)),
+    Key("p", "Keep the changes of a run", (Verdict.KEEP,)),
     Key("c", "Continue a run that ended", (Verdict.CONTINUE,)),
     Key("b", "Roll back", (Verdict.ROLL_BACK,)),
 )
@@ -52,3 +53,17 @@ def advised(kind: str, verdict: str) -> str:
         Verdict.EXTEND: "Extend and continue",
     }
     return named.get(verdict, verdict)
+
+
+def pressed(kind: str, verdict: Verdict) -> str:
+    """What was done, in the verb of the button that did it."""
+    words = of_kind(kind)
+    named = {
+        Verdict.APPROVE: words.approved,
+        Verdict.REJECT: words.declined,
+        Verdict.RESPOND: words.sent,
+        Verdict.EXTEND: "Extended and continued",
+        Verdict.KEEP: "Changes kept",
+        Verdict.CONTINUE: "Continued the run",
+    }
+    return named.get(verdict) or SAID[verdict].capitalize()

@@ -20,9 +20,8 @@ from django.views.decorators.http import require_GET, require_POST
 from gates import export as exports
 from gates import services
 from gates.models import Decision, Gate
-from gates.policy.verdicts import SAID
 from gates.services.decisions import visible_gate
-from gates.web import changed_files, forms
+from gates.web import changed_files, forms, labels
 from gates.web import queue as web_queue
 from gates.web.queue import Filters, Queue
 from loops.engine.text.truncation import shortened
@@ -212,7 +211,7 @@ def _decided(request: HttpRequest, decision: Decision) -> HttpResponse:
     if request.POST.get("place") == "run" and is_fragment:
         gate.refresh_from_db()
         return _card(request, gate)
-    said = f"{SAID[Verdict(decision.verdict)].capitalize()}: {gate.headline}"
+    said = f"{labels.pressed(gate.kind, Verdict(decision.verdict))}: {gate.headline}"
     if seconds := services.seconds_left(gate):
         context = {"said": said, "gate": gate, "seconds": seconds, "place": "review"}
         messages.success(request, render_to_string("gates/_take_back.html", context, request), extra_tags="html")

@@ -114,7 +114,7 @@ class ProjectScopedAdmin(Unguessable):
             and any(error.code == "invalid_choice" for error in errors)
         }
         if named:
-            what = f"name rows of others in {self.model._meta.verbose_name_plural}"
+            what = f"choose rows of other projects in {self.model._meta.verbose_name_plural}"
             audit.record("access.refused", actor=request.user, detail={"what": what, "fields": named})
         return super().render_change_form(request, context, *args, **kwargs)
 

@@ -144,8 +144,8 @@ class ModelForm(Checked):
         required=False,
         label="Allow this address",
         widget=UnfoldBooleanWidget,
-        help_text="Tick it where the address is not the provider's own: the value of the variable is sent to it, or it "
-        "leads into your own network. Who allowed it is kept under Allowed addresses.",
+        help_text="Needed where the address is not the provider's own: the API key is sent to it, or it leads into "
+        "your own network. Who allowed it is listed under Allowed addresses.",
     )
 
     class Meta:

@@ -27,8 +27,8 @@ class WorkspaceForm(forms.ModelForm):
         required=False,
         widget=UnfoldBooleanSwitchWidget,
         label="Allow this folder",
-        help_text="Outside the workspace roots a superuser answers for it: agents read what lies there and, where runs "
-        "do not work on copies, change it. Recorded with your name.",
+        help_text="Needed outside the workspace roots. Agents will read what lies there and, where runs do not work on "
+        "copies, change it. Recorded with your name.",
     )
 
     class Meta:
@@ -38,9 +38,9 @@ class WorkspaceForm(forms.ModelForm):
             "path": "Its full path on the machine of the worker, such as /home/you/src/shop. Without one and without a "
             "repository each task begins in a fresh empty folder.",
             "git_url": "Instead of a folder: its address, such as https://example.com/shop.git, no password in it.",
-            "git_ref": "Of the repository on the server; empty: the branch that it names. With a folder that has a git "
-            "repository: runs work on copies of that commit as it is when their task is submitted, without what is not "
-            "committed; empty: the files as they lie.",
+            "git_ref": "A branch, tag or commit. With the address of a repository, empty means its default branch. "
+            "With a folder that has a git repository, runs work on copies of that commit, without uncommitted changes; "
+            "empty means the files as they are.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -110,7 +110,7 @@ class WorkspaceAdmin(ProjectScopedAdmin):
         """On to what comes next."""
         if {"_addanother", "_continue", "_popup"} & request.POST.keys():
             return super().response_add(request, obj, *args, **kwargs)
-        messages.success(request, f"The workspace {obj.name} is there. Say how it is set up and tested.")
+        messages.success(request, f"Workspace {obj.name} saved. Next: say how it is set up and tested.")
         return redirect("workspace", obj.pk)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:

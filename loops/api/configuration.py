@@ -157,7 +157,7 @@ class Models(Kept):
 
 @described(shapes.AccessRuleInput, shapes.AccessRuleChange, shapes.AccessRuleOutput)
 class AccessRules(Kept):
-    """The tool access matrix of your projects. Each change makes a version of the policy."""
+    """Access rules of your projects: who may use which tool. Each change makes a version of the policy."""
 
     kind = ACCESS_RULES
     serializer_class = one_class = shapes.AccessRuleOutput

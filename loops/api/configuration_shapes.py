@@ -130,7 +130,7 @@ class AgentInput(AgentChange):
 
 
 class AccessRuleChange(Strict, serializers.ModelSerializer):
-    """A cell of the tool access matrix; ``*`` matches any."""
+    """Which type of agent may use which tool for which operation; ``*`` matches any."""
 
     paths = serializers.ListField(
         child=RawText(), required=False, help_text="Globs inside the workspace; empty means any path."

@@ -68,7 +68,7 @@ class RunFilter(ScopedFilter):
     final_status = filters.MultipleChoiceFilter(choices=[(word, word) for word in FINAL_STATUSES])
     end_reason = filters.CharFilter(label=f"Reason code: {', '.join(EXPLANATIONS)}")
     live = filters.BooleanFilter(method="only_live", label="Not ended yet")
-    escalated = filters.BooleanFilter(method="only_escalated", label="Needed a person to continue")
+    escalated = filters.BooleanFilter(method="only_escalated", label="Escalated to a person, now or at its end")
     held = filters.BooleanFilter(method="only_held", label="Paused by AgentOps: somebody has to resume or stop it")
     started_after = filters.IsoDateTimeFilter(field_name="started_at", lookup_expr="gte")
     started_before = filters.IsoDateTimeFilter(field_name="started_at", lookup_expr="lt")

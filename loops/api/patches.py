@@ -57,7 +57,9 @@ class ApplicableOutput(serializers.Serializer):
     folder = serializers.CharField()
     files = PlannedFileOutput(many=True)
     conflicts = ConflictOutput(many=True)
-    obeyed = serializers.ListField(child=serializers.CharField(), help_text="What programs obey on sight.")
+    obeyed = serializers.ListField(
+        child=serializers.CharField(), help_text="Changed files that programs obey by themselves, such as git hooks."
+    )
     left_out = serializers.ListField(child=serializers.CharField())
     digest = serializers.CharField(allow_null=True)
     why_not = serializers.CharField()
@@ -105,7 +107,7 @@ class PullRequestText(OfRun):
 
     @extend_schema(responses={200: PullRequestOutput})
     def get(self, request: Request, pk: Any) -> Response:
-        """Goal, changes, and each criterion with what its check says. Only of a committed result."""
+        """Goal, changes, and each criterion with what its check says. Only of a completed run."""
         try:
             return Response(PullRequestOutput(pull_requests.of(self.run(pk))).data)
         except patch.NoPatch as refusal:

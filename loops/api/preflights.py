@@ -28,7 +28,7 @@ class PreflightInput(inputs.Strict):
 
 
 class CommandOutput(serializers.Serializer):
-    """``status`` is passed (it holds already), failed, error (it cannot judge anything here) or refused."""
+    """``status`` is passed (it passes now), failed, error (it cannot be checked here) or refused."""
 
     command = serializers.CharField()
     status = serializers.CharField()

@@ -108,7 +108,7 @@ class Runs(Endpoint, viewsets.ReadOnlyModelViewSet):
     @extend_schema(responses=outputs.DetectionOutput(many=True), filters=False)
     @action(detail=True, pagination_class=pagination.NewestFirst, filterset_class=None)
     def detections(self, request: Request, pk: Any = None) -> Response:
-        """What the monitor saw of it from outside: circles, stalls, a worker that hangs, spending too fast."""
+        """What the monitor noticed about it: loops, stalls, a worker that hangs, spending too fast."""
         return self._page(self.get_object().detections.all(), outputs.DetectionOutput)
 
     @extend_schema(responses={200: outputs.FactsOutput}, parameters=[AFTER, LIMIT], filters=False)
@@ -126,7 +126,7 @@ class Runs(Endpoint, viewsets.ReadOnlyModelViewSet):
     @extend_schema(responses={200: outputs.ProvenanceOutput}, filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None)
     def provenance(self, request: Request, pk: Any = None) -> Response:
-        """The lineage of a committed result."""
+        """Who and what made the result of a completed run, and with which evidence."""
         record = get_object_or_404(ProvenanceRecord, run=self.get_object())
         answer = {
             "number": record.number,

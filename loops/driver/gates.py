@@ -21,7 +21,7 @@ from loops.engine.values import Json, ToolCall
 from loops.masking import known
 
 ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action", "in_doubt", "permission_blocked"})
-TITLES = {"permission_blocked": "Permission denied: ", "in_doubt": "Did it take effect? "}
+TITLES = {"permission_blocked": "Blocked by policy: ", "in_doubt": "Did it take effect? "}
 """What stands before the deed, where it is not asked for as such."""
 TITLE_CHARS = 300
 REASONING_CHARS = 4000

@@ -22,12 +22,14 @@ _DONE = {_KIND.FOLDER: "Applied", _KIND.BRANCH: "Committed", _KIND.PUSH: "Pushed
 
 def declare(verbs: Any) -> None:
     """``apply``, ``commit``, ``push`` and ``pull-request``."""
-    applied = verbs.add_parser("apply", help="write what a run changed into the folder that it has a copy of")
-    committed = verbs.add_parser("commit", help="commit it there, on a branch of its own; nothing else is touched")
-    pushed = verbs.add_parser("push", help="push it as a new branch to the server that its repository came from")
+    applied = verbs.add_parser("apply", help="write what a run changed into the folder that it worked on a copy of")
+    committed = verbs.add_parser(
+        "commit", help="commit what a run changed there on a new branch, and touch nothing else"
+    )
+    pushed = verbs.add_parser("push", help="push what a run changed as a new branch to the server of its repository")
     for parser in (applied, committed, pushed):
         parser.add_argument("run", type=uuid.UUID)
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--yes", action="store_true", help="do it without a question")
     text: argparse.ArgumentParser = verbs.add_parser("pull-request", help="print title and text of a pull request")
     text.add_argument("run", type=uuid.UUID)
 
@@ -43,9 +45,9 @@ def take_over(command: BaseCommand, actor: Any, run: Run, kind: Delivery.Kind, *
         source = f" from {file.source}" if file.source else ""
         command.stdout.write(printable(f"{file.what + source:<8} {file.path}{'/' if file.is_folder else ''}"))
     for path in now.plan.obeyed:
-        command.stderr.write(f"programs obey it as soon as somebody uses the folder: {path}")
+        command.stderr.write(f"look at it first, programs run or obey it by themselves: {path}")
     if not yes and not _agrees(printable(_question(now))):
-        raise CommandError("Nothing was written. With --yes it is, without a question.")
+        raise CommandError("Nothing was written. To do it without a question, add --yes.")
     ended = delivery.apply_result(actor=actor, run=run, digest=now.plan.digest, kind=kind)
     wait(ended, ORDER_S)
     if ended.is_open:

@@ -54,7 +54,7 @@ class RunFollower:
     def follow(self) -> str:
         """Print facts until the run has ended; returns its last status."""
         if not self.as_json:
-            self.out.write(f"What it asks is decided on its page: {patch.link(self.run)}")
+            self.out.write(f"Its questions are decided on its page: {patch.link(self.run)}   (Ctrl+C stops the run)")
         while True:
             try:
                 if self.print_news():
@@ -85,7 +85,7 @@ class RunFollower:
         self.stopped = True
         try:
             steering.stop_run(actor=self.actor, run=self.run)
-            self.out.write("stop: asked. Ctrl+C again leaves the run alone.")
+            self.out.write("Stop requested. Ctrl+C again ends watching; the run stops all the same.")
         except (steering.NotPossible, access.NotAllowed) as error:
             self.out.write(str(error))
 

@@ -57,7 +57,7 @@ def do(command: TerminalCommand, options: dict[str, Any]) -> None:
         for line in service.state(actor=actor, workspace=row, stated=stated):
             command.stderr.write(line)
     if options["stop"]:
-        command.stdout.write("Stopped." if service.stop(actor=actor, workspace=row) else "None is under way.")
+        command.stdout.write("Stopped." if service.stop(actor=actor, workspace=row) else "No set-up is under way.")
     elif options["run"]:
         follow(command, service.run(actor=actor, workspace=row))
     else:

@@ -165,7 +165,7 @@ class Agent(models.Model):
     id = models.CharField(primary_key=True, max_length=100, default=new_key, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="agents")
     name = models.CharField(max_length=120)
-    agent_type = models.SlugField(default="general", help_text="Row of the tool access matrix that applies.")
+    agent_type = models.SlugField(default="general", help_text="The access rules of this type apply to the agent.")
     execution_loop = models.CharField(max_length=40, default="react", help_text="Name of a registered loop.")
     program = models.CharField(
         max_length=40,

@@ -13,8 +13,8 @@ class Detection(models.Model):
     worker hangs reads none: people see this row."""
 
     class Kind(models.TextChoices):
-        LOOP = "loop", "Going in circles"
-        STALL = "stall", "Does not get on"
+        LOOP = "loop", "Looping"
+        STALL = "stall", "Stalled"
         SPEND = "spend", "Spends too fast"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -20,8 +20,8 @@ class Project(models.Model):
         blank=True,
         validators=[MinValueValidator(1)],
         verbose_name="days to keep",
-        help_text="After so many days an ended run loses its folder and its long texts; facts, results, provenance and "
-        "audit stay. Empty: everything is kept for ever.",
+        help_text="After this many days an ended run loses its copy of the workspace and its long texts; facts, "
+        "results, provenance and audit stay. Empty: everything is kept for ever.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="projects")

@@ -28,11 +28,11 @@ class Run(models.Model):
         THINKING = "thinking", "Thinking"
         EXECUTING_TOOL = "executing_tool", "Using a tool"
         WAITING = "waiting", "Waiting for a person"
-        WAITING_FOR_RESOURCE = "waiting_for_resource", "Waiting for its folder, its turn or a model"
+        WAITING_FOR_RESOURCE = "waiting_for_resource", "Waiting for its workspace, its turn or a model"
         PAUSED = "paused", "Paused"
         COMPLETED = "completed", "Completed"
         FAILED = "failed", "Failed"
-        INTERRUPTED = "interrupted", "Interrupted"
+        INTERRUPTED = "interrupted", "Stopped"
         ESCALATED = "escalated", "Escalated"
 
     AT_WORK = (Status.INITIALIZING, Status.THINKING, Status.EXECUTING_TOOL)
@@ -49,7 +49,7 @@ class Run(models.Model):
         max_length=50,
         blank=True,
         default="",
-        help_text="success, finished (only claimed), contradicted, failed, interrupted, escalated",
+        help_text="success, finished (not proven), contradicted, failed, interrupted, escalated",
     )
     escalation_reason = models.TextField(
         blank=True, default="", help_text="Why a person is asked, or was at the end, because it could not go on."

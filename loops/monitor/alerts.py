@@ -16,7 +16,7 @@ from loops.storage import audit_rows, inbox
 log = logging.getLogger(__name__)
 BY = "monitor"
 EMBEDDINGS = "monitor.embeddings"
-INSTEAD = ": circles are found by word pairs alone"
+INSTEAD = ": loops are found by text similarity alone"
 
 
 def tell(run: RunSeen, noticed: Alert) -> bool:

@@ -26,7 +26,7 @@ class AccessRules(Kind):
         if said := _not_inside(row.paths):
             return {"paths": said}
         if row.access == Access.ALLOW and not may_allow(Rule(Access.ALLOW, tool=row.tool, operation=row.operation)):
-            return {"operation": "Name a tool or an operation: what no rule names is asked for."}
+            return {"operation": "Name a tool or an operation. What no rule names needs an approval anyway."}
         return {}
 
     def same(self, row: AccessRule, given: Mapping[str, Any]) -> AccessRule | None:

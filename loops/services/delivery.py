@@ -31,7 +31,7 @@ from loops.workspaces.git.repository import Unusable
 
 log = logging.getLogger(__name__)
 JOB = "loops.deliver"
-CHANGED = "The folder or the run changed since this was shown. Look at it again before you apply it."
+CHANGED = "The folder or the run changed since this was shown. Look at it again, then apply it."
 MOVED = "The workspace has another folder since the run began. Its patch can be downloaded."
 INHERITED = "This fork took over changes that its review did not show. Its patch has them: look at it and apply that."
 UNDER_WAY = "The result is being applied already."
@@ -42,7 +42,7 @@ COMMITTED = "Nothing is left to commit: the branch {branch}, or the last commit,
 NOTHING_TO_PUSH = "Nothing is left to push: the commit that the run began with has all of it."
 LEFT_OUT = "What this run changed cannot be applied to a folder: take it from the run's own."
 CONFLICTS = "Nothing was written, because the folder was changed since the run began: "
-OTHERWISE = "Nothing was committed, because the last commit is not what the run began with: "
+OTHERWISE = "Nothing was committed, because the last commit differs from what the run began with: "
 MOST_NAMED = 5
 MOST_TRIES = 20
 State, Kind = Delivery.State, Delivery.Kind
@@ -90,7 +90,7 @@ def obstacle(run: Run, kind: Delivery.Kind = Kind.FOLDER) -> str:
     if not place.source:
         return "The run began with an empty folder: there is none to apply its result to."
     if run.status != Run.Status.COMPLETED:
-        return "Only a committed result is applied. What this run changed can be downloaded as a patch."
+        return "Only the result of a completed run can be applied. Download what this run changed as a patch."
     return ""
 
 
@@ -174,7 +174,9 @@ def carry_out(delivery_id: uuid.UUID) -> str:
         raise  # the next one goes on from what is there
     except Exception as error:
         log.exception("delivery %s", row.pk)
-        return _leave(row, f"It cannot be done at the moment: {printable(str(error))}")
+        return _leave(
+            row, f"{type(error).__name__}: {printable(str(error))}. It could not be done now: order it again."
+        )
 
 
 def latest(run: Run) -> list[Delivery]:
@@ -307,7 +309,7 @@ def _begin(row: Delivery) -> bool:
 def _changed_since(row: Delivery) -> str:
     """Why the order does not stand any more; else its plan is set."""
     if not get_user_model()._default_manager.filter(pk=row.ordered_by_id, is_active=True).exists():
-        return "Whoever ordered it has no account any more."
+        return "The person who requested it no longer has an account."
     try:
         now = preview(row.ordered_by, row.run, Kind(row.kind))
     except (NotPossible, access.NotAllowed) as refusal:

@@ -125,7 +125,8 @@ def point_of(run: Run, step: int | None = None, seq: int | None = None) -> Point
     wanted = facts.filter(seq__lte=seq) if seq is not None else facts
     wanted = wanted.filter(step__lte=step) if step is not None else wanted
     if (seq is not None and not 1 <= seq <= run.head_seq) or (step is not None and not 0 <= step <= run.total_steps):
-        raise InvalidTask({"seq" if seq is not None else "step": "the run has no such point"})
+        field, first, most = ("seq", 1, run.head_seq) if seq is not None else ("step", 0, run.total_steps)
+        raise InvalidTask({field: f"the run has no such point: choose {first} to {most:,}"})
     last = wanted.order_by("-seq").values_list("seq", flat=True).first()
     if last is None:
         raise InvalidTask({"step": "the run has not begun, so there is nothing to take over"})
@@ -146,7 +147,7 @@ def _faults(message: str, instructions: str | None, model: str) -> dict[str, str
         elif fault := unstorable(text):
             faults[name] = fault
     if steering.is_command(message):
-        faults["message"] = "is a command; commands are for a run that is under way, and this is what the agent is told"
+        faults["message"] = "is a command: write a text for the agent; commands are for a run that is under way"
     if model and not ModelConfig.objects.filter(name=model.replace("\0", "")).exists():
         faults["model"] = "there is no model of that name"
     return faults

@@ -76,7 +76,7 @@ def order_test(*, actor: Any, row: ModelConfig) -> None:
     try:
         dispatch.dispatch("loops.test_model", model=str(row.pk))
     except Exception as error:  # any transport's error
-        raise NotPossible(f"No worker can be told to test it: {error}") from error
+        raise NotPossible(f"{error}. The test was not started: see System for the broker and the workers.") from error
 
 
 def begin_test(row: ModelConfig) -> None:
@@ -154,7 +154,7 @@ def _speed(reply: ModelReply) -> str:
 
 
 def _window(row: ModelConfig) -> tuple[str, ...]:
-    small = " Prompt and tools are told in their short form." if is_small(window_of(row)) else ""
+    small = " It is small, so prompt and tools are sent in a short form." if is_small(window_of(row)) else ""
     return (f"Window: {window_in_words(row)}.{small}",)
 
 

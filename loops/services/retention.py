@@ -89,11 +89,12 @@ def past_their_time() -> Any:
 
 _DAYS = "make_interval(days => %(expressions)s)"
 HELD = {
-    "can go on": Q(status=Run.Status.INTERRUPTED) | Q(status=Run.Status.FAILED, end_reason__in=[*RETRIABLE]),
+    "can be resumed or tried again": Q(status=Run.Status.INTERRUPTED)
+    | Q(status=Run.Status.FAILED, end_reason__in=[*RETRIABLE]),
     "waits for a person": Q(gates__status="open"),
     "was forked": Q(forks__isnull=False),
-    "is being applied to its folder": Q(deliveries__state__in=["waiting", "writing"]),
-    "has something to do": Q(runnable=True) | ~Q(owner="") | Q(mailbox__isnull=False, mailbox__consumed_seq=None),
+    "is being applied to its workspace": Q(deliveries__state__in=["waiting", "writing"]),
+    "still has work to do": Q(runnable=True) | ~Q(owner="") | Q(mailbox__isnull=False, mailbox__consumed_seq=None),
 }
 """Reasons to keep a run although its time is over."""
 

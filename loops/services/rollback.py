@@ -23,7 +23,7 @@ from loops.storage import facts_by_kind, inbox, journal, reader
 
 Status = Run.Status
 UNDOABLE = (Status.FAILED, Status.INTERRUPTED, Status.ESCALATED)
-CHANGED = "The workspace or the run changed since this was shown. Look at it again before you order it."
+CHANGED = "The workspace or the run changed since this was shown. Look at it again, then roll back."
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Preview:
 def obstacle(run: Run) -> str:
     """Why a rollback of ``run`` makes no sense; empty when it does. Pages ask this for their button."""
     if run.status == Status.COMPLETED:
-        return "This run was committed: what it did is its result."
+        return "This run completed: its changes are its result, and cannot be rolled back."
     if run.status not in UNDOABLE:
         return f"This run has not ended ({Status(run.status).label.lower()}). Stop it first."
     if not (run.state_snapshot or {}).get("effects"):
@@ -54,7 +54,7 @@ def preview(run: Run) -> Preview:
     if why := obstacle(run):
         raise NotPossible(why)
     if reader.is_pruned(run.pk):
-        raise NotPossible("What this run changed was pruned with its long texts, and cannot be undone any more.")
+        raise NotPossible("What this run changed was pruned with its long texts: it can no longer be rolled back.")
     connection = journal.raw_connection()
     history = [*facts_by_kind.read(connection, run.pk, rb.LEDGER), f.RollbackRequested()]
     context = p.CallContext(

@@ -21,12 +21,14 @@ from loops.workspaces import variables as environment
 
 LONGEST_COMMAND = 4_000
 LONGEST_TESTS = 2_000
-NOTHING_TO_FETCH = "Its source is no repository on a server and no branch, tag or commit of a folder: state one first."
+NOTHING_TO_FETCH = (
+    "Nothing to fetch: give the workspace the address of a repository, or a branch, tag or commit of its folder."
+)
 NOT_FETCHED = "Its repository was not fetched yet. Fetch it first."
 NOTHING_TO_RUN = "The workspace has no set-up command. State one first."
-UNDER_WAY = "It is under way already."
+UNDER_WAY = "It is under way already. Wait for its end, or stop it."
 GRANT = "say which hosts a set-up may reach and which secrets it gets"
-IN_PLACE = "A set-up is for copies of a folder. Where runs work in the folder itself, set it up there yourself."
+IN_PLACE = "A set-up is for copies of a folder. Runs work in this folder itself: set it up there yourself."
 ONLY_A_SUPERUSER = "Which hosts a set-up may reach, and which secrets it gets, is for a superuser to say."
 NAME_IT = "A superuser can name the variable of the worker that holds it, for the set-up alone."
 State = Setup.State

@@ -68,7 +68,8 @@ STEERING = {
 
 _COMMAND = re.compile(r"\s*/([A-Za-z_-]\w*)(?=\s|\Z)")
 KNOWN_COMMANDS = (
-    f"The commands are {', '.join(f'/{name}' for name in STEERING)}. Begin with another character to send text."
+    f"The commands are {', '.join(f'/{name}' for name in STEERING)}. "
+    "A message to the agent begins with another character."
 )
 
 
@@ -110,9 +111,10 @@ def obstacle(kind: str, status: str, end_reason: str = "") -> str:
     label = Status(status).label.lower()
     if kind == RETRY:
         possible = status == Status.FAILED and (end_reason in RETRIABLE or end_reason == UNREADABLE)
-        return "" if possible else f"This run ({label}) did not fail by a fault of AgentOps or its model."
+        only = "Only a run that failed because of AgentOps or its model can be tried again"
+        return "" if possible else f"{only}; this one is {label}. Fork it instead."
     if status in FINAL:
-        return f"This run has already ended ({label}). Submit a new task to continue."
+        return f"This run has already ended ({label}). Fork it, or submit a new task."
     if kind == Kind.RESUME and status not in RESUMABLE:
         return f"This run is not paused ({label}), so there is nothing to resume."
     if kind == Kind.STOP and status == Status.INTERRUPTED:

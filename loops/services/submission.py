@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ MAX_SCHEMA = 100_000
 MAX_DEPTH = 32
 FINAL_REVIEWS = ("", "always", "unless_verified", "never")
 MICRO = 1_000_000
+_OF_CRITERION = re.compile(r"criteria\[(\d+)\](?:\.(\w+))?")
 
 
 class InvalidTask(Exception):
@@ -81,6 +83,15 @@ def clean_criteria(raw: Any) -> list[dict[str, str]]:
     if faults:
         raise InvalidTask(faults)
     return found
+
+
+def called(field: str) -> str:
+    """A field of a task as people call it: the second criterion is "criterion 2", whatever its key is."""
+    found = _OF_CRITERION.fullmatch(field)
+    if not found:
+        return field
+    number = f"criterion {int(found[1]) + 1}"
+    return f"the command of {number}" if found[2] == "command" else number
 
 
 def clean_limits(raw: Mapping[str, Any] | None) -> dict[str, int]:
@@ -172,11 +183,16 @@ def _limits(value: Any, faults: dict[str, str]) -> dict[str, int]:
     if not isinstance(value, Mapping):
         faults["limits"] = "must be an object"
         return {}
-    given = dict(value)
+    given, scaled = dict(value), set()
     for shown, name in FIELD_OF.items():
         if shown != name and shown in given:
             given[name] = _scaled(given.pop(shown), LIMITS[name].scale)
-    return {name: amount for name, amount in given.items() if amount is not None and _within(name, amount, faults)}
+            scaled.add(name)
+    return {
+        name: amount
+        for name, amount in given.items()
+        if amount is not None and _within(name, amount, faults, in_dollars=name in scaled)
+    }
 
 
 def _scaled(amount: Any, scale: int) -> Any:
@@ -186,14 +202,16 @@ def _scaled(amount: Any, scale: int) -> Any:
         return amount
 
 
-def _within(name: str, amount: Any, faults: dict[str, str]) -> bool:
+def _within(name: str, amount: Any, faults: dict[str, str], *, in_dollars: bool) -> bool:
     if name not in LIMITS:
         faults[f"limits.{shortened(name, 40)}"] = f"no such limit; known are {', '.join({**LIMITS, **FIELD_OF})}"
         return False
     low, high = LIMITS[name].low, LIMITS[name].high
     if isinstance(amount, int) and not isinstance(amount, bool) and low <= amount <= high:
         return True
-    faults[f"limits.{name}"] = f"must be a whole number from {low:,} to {high:,}"
+    whole = f"must be a whole number from {low:,} to {high:,}"
+    dollars = f"must be an amount from ${low / MICRO:,.0f} to ${high / MICRO:,.0f}"
+    faults[f"limits.{name}"] = dollars if in_dollars else whole
     return False
 
 

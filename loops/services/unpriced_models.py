@@ -26,8 +26,8 @@ def require_prices(limits: Mapping[str, Any], models: Iterable[ModelConfig]) -> 
 def said(names: Iterable[str]) -> str:
     """In words for people."""
     return (
-        f"no price is known of {', '.join(names)}: this limit cannot bind what it costs. Give its prices in Admin, set "
-        f"no money limit, or confirm it ({CONFIRMED} = 1)"
+        f"cannot be capped: no price is known of {', '.join(names)}. Give its prices in Admin, leave this limit empty, "
+        f"or confirm it ({CONFIRMED} = 1)"
     )
 
 

@@ -35,7 +35,7 @@ def status(state: RunState) -> tuple[str, Need]:
 
 
 def waiting_for_folder(why: str) -> Need:
-    return Need(NeedKind.FOLDER, words=f"its folder: {why}")
+    return Need(NeedKind.FOLDER, words=f"its workspace: {why}")
 
 
 def _resource(state: RunState) -> Need:

@@ -68,7 +68,7 @@ def reset(request: HttpRequest) -> HttpResponse:
     except NotAllowed as refusal:
         messages.error(request, str(refusal))
         return redirect("breakers")
-    said = f"{name} is called again." if done else f"The breaker of {name} was closed already."
+    said = f"Reset: {name} is called again." if done else f"Nothing to reset: the breaker of {name} is closed already."
     messages.success(request, said)
     return redirect("breakers")
 

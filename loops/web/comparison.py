@@ -147,13 +147,13 @@ def _totals(one: Run, other: Run) -> list[Total]:
     took = _took(one), _took(other)
     return [
         Total("Progress", f"{one.progress * 100:.0f} %", f"{other.progress * 100:.0f} %"),
-        _number("Steps, those taken over included", one.total_steps, other.total_steps),
-        _number("Answers of models, own", answers[one.pk], answers[other.pk]),
-        _number("Tool calls, those taken over included", tools[one.pk], tools[other.pk]),
-        _number("Questions to people, own", gates[one.pk], gates[other.pk]),
-        _number("Tokens, own", one.total_tokens, other.total_tokens),
+        _number("Steps (incl. shared)", one.total_steps, other.total_steps),
+        _number("Model calls (this run only)", answers[one.pk], answers[other.pk]),
+        _number("Tool calls (incl. shared)", tools[one.pk], tools[other.pk]),
+        _number("Questions to people (this run only)", gates[one.pk], gates[other.pk]),
+        _number("Tokens (this run only)", one.total_tokens, other.total_tokens),
         Total(
-            "Cost, own",
+            "Cost (this run only)",
             formatting.usd(costs[0], unknown=one.cost_unknown),
             formatting.usd(costs[1], unknown=other.cost_unknown),
             "" if unknown else _gap(costs[1] - costs[0], formatting.usd),

@@ -28,6 +28,7 @@ from loops.web.tasks import LIMIT_FIELDS, as_limit
 
 _TOKENS = F("input_tokens") + F("output_tokens") + F("cache_read_tokens") + F("cache_write_tokens")
 TEXTS = ("message", "instructions", "model", "idempotency_key")
+SENT_OTHERWISE = "This form was already sent with other content, and made a fork. Submit again to make another fork."
 
 
 @dataclass(slots=True)
@@ -58,8 +59,8 @@ def fork(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
             return redirect("run", _fork(request, run, draft).pk)
         except InvalidTask as error:
             faults = error.errors
-        except ForkConflict as error:
-            faults = {"message": str(error)}
+        except ForkConflict:
+            faults, draft["idempotency_key"] = {"message": SENT_OTHERWISE}, uuid.uuid4().hex
     context = {"run": run, "draft": draft, "faults": faults, **_choices(request, run, draft), **_previewed(run, draft)}
     part = request.headers.get("HX-Target") == "fork-preview"
     template = "loops/_fork_preview.html" if part else "loops/fork.html"

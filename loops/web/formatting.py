@@ -35,12 +35,20 @@ LEVELS: dict[str, tuple[str, str, str]] = {
     Evidence.PROVED: (
         "good",
         "shield",
-        "Holds in a clean checkout, by the report of its tests, and fails without the work",
+        "Passes in a clean checkout, by the report of its tests, and fails without the work",
     ),
-    Evidence.ACCEPTED: ("good", "user-check", "A person says so"),
-    Evidence.SUPPORTED: ("idle", "circle-dot", "Holds in a clean checkout, but nothing shows that it could fail"),
-    Evidence.CLAIMED: ("idle", "circle-dashed", "The agent says so, or a check that the run could have influenced"),
-    Evidence.CONTRADICTED: ("bad", "triangle-alert", "Holds as well where the work is broken on purpose, or left out"),
+    Evidence.ACCEPTED: ("good", "user-check", "A person accepted it"),
+    Evidence.SUPPORTED: ("idle", "circle-dot", "Passes in a clean checkout, but nothing shows that it could fail"),
+    Evidence.CLAIMED: (
+        "idle",
+        "circle-dashed",
+        "Only the agent says so, or a check that the run could have influenced",
+    ),
+    Evidence.CONTRADICTED: (
+        "bad",
+        "triangle-alert",
+        "Also passes when the work is broken on purpose or left out, so it proves nothing",
+    ),
 }
 MARKS = {"good": "circle-check", "idle": "circle-dashed", "bad": "circle-x"}
 """Icon of a criterion, and of an end, by its look."""

@@ -29,8 +29,8 @@ METHODS = {  # five of them by older versions, whose runs are still looked at
     "nothing_new": "nothing new learned",
     "progress_stall": "no progress",
     "hung_worker": "its worker hangs",
-    "silent": "its worker is silent",
-    "untaken": "no worker takes it",
+    "silent": "its worker has stopped reporting",
+    "untaken": "no worker has taken it up",
     "runaway_spend": "it spends too fast",
 }
 RUNGS = {

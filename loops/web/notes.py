@@ -122,7 +122,7 @@ def _context_pruned(body: Body) -> dict[str, Any]:
     before, after = formatting.compact(body["before_tokens"]), formatting.compact(body["after_tokens"])
     if body.get("method", "none") == "none":
         return _say("bad", "gauge", "The conversation could not be made shorter", text=f"About {before} tokens remain.")
-    done = [f"{body['dropped_messages']} messages summed up"] if body.get("dropped_messages") else []
+    done = [f"{body['dropped_messages']} messages summarised"] if body.get("dropped_messages") else []
     done += [f"{body['shortened']} long results shortened"] if body.get("shortened") else []
     by = f" The summary is by {body['model']}." if body.get("method") == "summarised" else ""
     by = f" No summary by {body['model']}: {body['why_no_model']}." if body.get("why_no_model") else by
@@ -131,7 +131,7 @@ def _context_pruned(body: Body) -> dict[str, Any]:
 
 
 _TRIGGERS = {
-    "every_steps": "Judged every few steps",
+    "every_steps": "Checked every few steps",
     "uncertain": "The agent said that it is uncertain",
     "request": "Requested by a person",
 }
@@ -158,7 +158,9 @@ def _denied(body: Body) -> dict[str, Any]:
     instead = "; ".join(body.get("alternatives") or ())
     match body["rung"]:
         case "alternatives":
-            said = f"It was told which tools to use instead: {instead}" if instead else "Nothing else is open to it."
+            said = (
+                f"It was told which tools to use instead: {instead}" if instead else "No other tool may do this for it."
+            )
         case "specialist":
             who = text_of(body.get("specialist"))
             found = f"{who} may do it" if who else "nobody may do it"
@@ -236,7 +238,7 @@ def _turn_awaited(body: Body) -> dict[str, Any]:
 
 
 def _prompt_shortened(body: Body) -> dict[str, Any]:
-    title = f"The window has only {body.get('window', 0):,} tokens: prompt and tools in their short form from here on"
+    title = f"Small context window ({body.get('window', 0):,} tokens): prompt and tools are short from here on"
     return _say("idle", "book-open", title)
 
 

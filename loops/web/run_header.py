@@ -35,9 +35,9 @@ BUTTONS = (
         "Try again",
         "refresh-cw",
         "outline",
-        "Continues where the run was when AgentOps or its model failed it.",
+        "Continues where the run failed because of AgentOps or its model.",
     ),
-    ("check_confidence", "Check confidence", "gauge", "outline", "Judged before the next step: can it succeed?"),
+    ("check_confidence", "Check confidence", "gauge", "outline", "Rates how well the run does, before its next step."),
     ("stop", "Stop", "square", "destructive", "Ends the run now. What it has done stays; it can be resumed later."),
 )
 

@@ -94,7 +94,7 @@ def _measured(percent: int, method: str) -> str:
     """Empty while a step is under way: the score is then an earlier step's."""
     if method in METHODS:
         return f"by {METHODS[method]}"
-    return "" if percent else "nothing measured yet"
+    return "" if percent else "not measured yet"
 
 
 def _running(run: Run, latest: Step | None) -> str:

@@ -26,7 +26,7 @@ STATES = {
     "waiting": ("Waiting or paused", [Status.WAITING, Status.WAITING_FOR_RESOURCE, Status.PAUSED]),
     "completed": ("Completed", [Status.COMPLETED]),
     "failed": ("Failed or escalated", [Status.FAILED, Status.ESCALATED]),
-    "interrupted": ("Interrupted", [Status.INTERRUPTED]),
+    "interrupted": ("Stopped", [Status.INTERRUPTED]),
 }
 DEAD = "dead"
 """Given up by AgentOps itself: wait for a person to try again."""
@@ -36,9 +36,9 @@ HELD = "held"
 """Wait for a person to resume or stop them."""
 MORE_STATES = {
     HELD: "Paused by AgentOps",
-    STUCK: "Needed a person to continue",
-    DEAD: "Dead letters",
-    Evidence.CLAIMED.value: "Completed, only claimed",
+    STUCK: "Escalated to a person",
+    DEAD: "Given up by AgentOps",
+    Evidence.CLAIMED.value: "Completed, not proven",
     Evidence.CONTRADICTED.value: "Completed, contradicted",
 }
 PICKED = {HELD: RunQuerySet.held, STUCK: RunQuerySet.escalated, DEAD: RunQuerySet.dead_lettered}

@@ -70,7 +70,8 @@ def bulk(request: HttpRequest) -> HttpResponse:
         return HttpResponseBadRequest("Unknown action.")
     chosen = request.POST.getlist("run")
     if len(chosen) > MOST:
-        messages.warning(request, f"Only the first {MOST} of the {len(chosen)} selected runs were looked at.")
+        said = f"Only the first {MOST} of the {len(chosen)} selected runs were taken: select the others again."
+        messages.warning(request, said)
     ids = [run_id for run_id in map(_uuid, chosen[:MOST]) if run_id]
     done, refused = 0, []
     for run in Run.objects.visible_to(request.user, OPERATE).with_names().filter(pk__in=ids):
@@ -80,7 +81,8 @@ def bulk(request: HttpRequest) -> HttpResponse:
         except NotPossible as error:
             refused.append(f"{run.task.title}: {error}")
     if done:
-        messages.success(request, f"{action.capitalize()} asked for {done} run{'' if done == 1 else 's'}.")
+        verb = action.replace("_", " ").capitalize()
+        messages.success(request, f"{verb} requested for {done} run{'' if done == 1 else 's'}.")
     for line in refused:
         messages.warning(request, line)
     if not done and not refused:

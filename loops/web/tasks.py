@@ -22,7 +22,7 @@ from loops.querysets import OPERATE
 from loops.services import policy_floor, repository_files, sandbox
 from loops.services import preflight as service
 from loops.services.steering import NotPossible
-from loops.services.submission import MAX_CRITERIA, MAX_GOAL, MICRO, InvalidTask
+from loops.services.submission import MAX_CRITERIA, MAX_GOAL, MICRO, InvalidTask, called
 from loops.services.tasks import IdempotencyConflict, submit_task
 from loops.services.unpriced_models import CONFIRMED, models_of, unpriced
 from loops.web import command_limits
@@ -30,6 +30,8 @@ from loops.web.limit_ranges import ranges
 from loops.workspaces import copies
 
 BLANK_ROWS = 2
+ALREADY_SENT = "This was already sent. This is the run that it made."
+SENT_OTHERWISE = "This form was already sent with other content: see Runs. Submit again to make another run of this."
 TEXTS = ("title", "goal", "constraints_text", "complexity", "final_review", "execution_loop", "idempotency_key")
 CHOICES = ("project", "agent", "workspace", "complexity", "final_review", "execution_loop")
 """Looked up before anything judges them, so in these a NUL is a letter that nothing is named with."""
@@ -49,13 +51,15 @@ def new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and "more_criteria" not in request.POST:
         try:
             submission = _submit(request, draft)
+            if not submission.created:
+                messages.info(request, ALREADY_SENT)
             if submission.note:
                 messages.warning(request, submission.note)
             return redirect("run", submission.run.pk)
         except InvalidTask as error:
             faults = error.errors
-        except IdempotencyConflict as error:
-            faults = {"goal": str(error)}
+        except IdempotencyConflict:
+            faults, draft["idempotency_key"] = {"goal": SENT_OTHERWISE}, uuid.uuid4().hex
     context = {**_choices(request, draft), "draft": draft, "faults": faults, "fault_lines": _fault_lines(faults)}
     context["sandbox"] = sandbox.weak()
     return render(request, "loops/new_task.html", context, status=422 if faults else 200)
@@ -230,6 +234,7 @@ def _preview(request: HttpRequest, draft: dict[str, Any]) -> dict[str, Any]:
         "criterion_s": commands_of[0].commands_in(commands_of[1]).criterion_seconds,
         "commands": list(command_limits.lines(*commands_of)),
         "review": dict(Policy.FinalReview.choices).get(review, review),
+        "warn_percent": round((policy or Policy()).warn_at * 100),
         "with_command": sum(bool(row["command"].strip()) for row in draft["criteria"]),
         "criteria_count": len(stated),
         **workspace,
@@ -257,7 +262,7 @@ def _bounds(profile: ComplexityProfile, policy: Policy | None, limits: dict[str,
     amounts = held(policy_floor.floor_of(policy.project_id), amounts) if policy else amounts
     values = {**amounts, "max_cost_usd": amounts["max_cost_microusd"] / MICRO}
     own = {name: value.strip() for name, value in limits.items()}
-    return [(label, own[name] or f"{values[name]:,}", bool(own[name])) for name, label, _ in LIMIT_FIELDS]
+    return [(label, own[name] or f"{values[name]:,.12g}", bool(own[name])) for name, label, _ in LIMIT_FIELDS]
 
 
 def _own_projects(request: HttpRequest) -> QuerySet[Any]:
@@ -270,17 +275,16 @@ def _own_workspaces(request: HttpRequest) -> QuerySet[Any]:
 
 def _fault_lines(faults: dict[str, str]) -> list[str]:
     """Faults that belong to no visible field of their own, in words."""
-    names = {"limits.": "", "criteria": "Criterion"}
     known = {"goal", "project", "agent", "workspace", "constraints_text", "title"}
-    return [f"{_label(field, names)} {message}" for field, message in faults.items() if field not in known]
+    return [f"{_label(field)} {message}" for field, message in faults.items() if field not in known]
 
 
-def _label(field: str, names: dict[str, str]) -> str:
+def _label(field: str) -> str:
     if field.startswith("limits."):
         limit = field.removeprefix("limits.")
         labels = {name: label for name, label, _ in LIMIT_FIELDS} | {"max_cost_microusd": "Cost"}
         return labels.get(limit, limit if limit in LIMITS else "Limit")
-    return field.replace("_", " ").capitalize()
+    return called(field).replace("_", " ").capitalize()
 
 
 def _uuid(text: str) -> uuid.UUID | None:

@@ -49,7 +49,7 @@ IGNORED = ".gitignore leaves it out"
 MOST_NAMED = 20
 """Paths that .gitignore leaves out, in the message of the commit."""
 CHECKED_OUT = "HEAD stands for {}, which the commit would be on. Check out another branch first."
-ANOTHER = "Something else would be committed than was ordered: look at it again."
+ANOTHER = "The result changed since it was shown. Open the preview again."
 _LINKS_REFUSED = frozenset({".gitmodules", ".gitattributes", ".gitignore", ".mailmap"})
 _OURS = Limits()
 _EMAIL = re.compile(r"[^\s<>@]+@[^\s<>@]+")

@@ -74,7 +74,7 @@ async def _one(tools: LiveTools, asked: Preflight, folder: Path, number: int) ->
 
 
 def _counted(result: ToolResult) -> str:
-    return counted(result.data) or ("It holds already." if result.ok else f"Exit code {result.exit_code}.")
+    return counted(result.data) or f"Exit code {result.exit_code}."
 
 
 def _result(command: str, status: str, said: str, result: ToolResult | None = None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ MOST_WORDS = 4_000
 """Characters of the goal, and of what the agent says it did."""
 MOST_FILES, MOST_CHECKS = 100, 50
 LINE_CHARS = 300
-NOT_COMMITTED = "Only a committed result has a text for a pull request."
+NOT_COMMITTED = "Only a completed run has a text for a pull request."
 _STATUS = {
     "passed": "passed",
     "failed": "failed",

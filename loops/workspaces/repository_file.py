@@ -17,7 +17,7 @@ from typing import Any
 
 from loops.engine.text.truncation import quoted, shortened
 from loops.masking import known
-from loops.services.submission import InvalidTask, clean_criteria, unstorable
+from loops.services.submission import InvalidTask, called, clean_criteria, unstorable
 from loops.tools.sandbox.network.hosts import hosts
 from loops.tools.sandbox.safe_paths import PathRefused, relative
 from loops.tools.sandbox.workspace_guard.protected_files import PLACEHOLDER
@@ -152,7 +152,7 @@ class _Reader:
 
     def _check_table(self, table: str, value: Any) -> None:
         if table not in SHAPE:
-            what = f"{quoted(table, _SHOWN)} is nothing that it may state: the tables are {', '.join(SHAPE)}."
+            what = f"{quoted(table, _SHOWN)} is not a table that it may have: the tables are {', '.join(SHAPE)}."
             raise self._fault(table, "", what)
         wanted = "[[criteria]] for each of them" if table == MANY else f"a table: [{table}]"
         rows = value if table == MANY else [value]
@@ -165,7 +165,7 @@ class _Reader:
     def _check_key(self, table: str, key: str, given: Any, number: int) -> None:
         if key not in SHAPE[table]:
             keys = ", ".join(SHAPE[table])
-            what = f"{quoted(f'{table}.{key}', _SHOWN)} is nothing that it may state: {table} has {keys}."
+            what = f"{quoted(f'{table}.{key}', _SHOWN)} is not a key that it may have: {table} has {keys}."
             raise self._fault(table, key, what, number)
         texts, kind = given if isinstance(given, list) else [given], SHAPE[table][key]
         if isinstance(given, list) != (kind == TEXTS) or not all(isinstance(one, str) for one in texts):
@@ -185,7 +185,7 @@ class _Reader:
             field, why = next(iter(error.errors.items()))
             number = re.search(r"\d+", field)
             place = (int(number[0]) if number else 0, field.rpartition(".")[2] if "." in field else "")
-            raise self._fault(MANY, place[1], f"{field} {why}.", place[0]) from error
+            raise self._fault(MANY, place[1], f"{called(field)} {why}.", place[0]) from error
 
     def _protected(self, paths: list[str]) -> tuple[str, ...]:
         if len(paths) > MOST_PROTECTED:
@@ -197,9 +197,9 @@ class _Reader:
             path = relative(given)
         except PathRefused as error:
             raise self._fault("files", "protected", f"files.protected: {error}.") from error
-        why = "names no files by a pattern: write the path of a file or folder" if _PATTERN.search(path) else ""
+        why = "is a pattern: write the path of one file or folder" if _PATTERN.search(path) else ""
         if path == "." or path.split("/")[0].casefold() == ".git":
-            why = "is no path of a file or folder of its own"
+            why = "is not allowed: write the path of a file or folder inside the workspace"
         if why:
             raise self._fault("files", "protected", f"files.protected: {quoted(given, _SHOWN)} {why}.")
         return path

@@ -69,7 +69,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 document.addEventListener("htmx:responseError", (event) => {
   const status = event.detail.xhr.status;
   const said = decodeURIComponent(event.detail.xhr.getResponseHeader("X-Message") ?? "");
-  toast(said || (status === 403 ? "Permission denied." : status === 404 ? "That is gone, or not yours to see." : `The server answered ${status}. Try again.`), "error");
+  toast(said || (status === 403 ? "Permission denied. Reload the page; if that does not help, ask an admin of the project." : status === 404 ? "Not found, or you have no access to it. Reload the page." : `The server answered ${status}. Try again.`), "error");
 });
 document.addEventListener("htmx:sendError", () => toast("No connection. Nothing was changed; try again.", "error"));
 document.addEventListener("htmx:timeout", () => toast("The server took too long. Reload to see what happened.", "error"));
@@ -92,7 +92,7 @@ window.addEventListener("pageshow", (event) => {
 // Without https a browser offers no clipboard: then the text is at least selected by hand.
 function copy(text) {
   if (!navigator.clipboard) { toast("This browser copies only over https. Select the text and press Ctrl C.", "error"); return; }
-  navigator.clipboard.writeText(text).then(() => toast("Copied"), () => toast("The browser did not let it be copied.", "error"));
+  navigator.clipboard.writeText(text).then(() => toast("Copied"), () => toast("Not copied: the browser does not allow it. Select the text and press Ctrl C.", "error"));
 }
 
 export function toast(text, look = "info") {

@@ -128,7 +128,7 @@ function tellSelection() {
   const bar = one("[data-bulk]");
   if (!bar) return;
   bar.hidden = chosen.length === 0;
-  one("[data-bulk-said]", bar).textContent = `${chosen.length} selected, of one kind and risk`;
+  one("[data-bulk-said]", bar).textContent = `${chosen.length} selected (same kind and risk)`;
   one("[value=approve]", bar).hidden = !/^tool_approval\//.test(group ?? "");
 }
 

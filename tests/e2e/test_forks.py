@@ -29,7 +29,7 @@ def test_a_run_is_forked_from_a_step_by_keyboard_and_compared(house: House, ente
     page.get_by_role("heading", name="Fork this run").wait_for()
     assert page.input_value("#step") == "1"
     preview = page.locator("#fork-preview")
-    assert "1 step: 1 recorded answer of models and 1 result of tools" in preview.inner_text()
+    assert "1 step: 1 recorded model answer and 1 tool result" in preview.inner_text()
     page.fill("#step", "0")
     preview.get_by_text("Nothing but the task").wait_for()
     page.fill("#step", "1")
@@ -39,7 +39,7 @@ def test_a_run_is_forked_from_a_step_by_keyboard_and_compared(house: House, ente
 
     page.locator("#run-end .end-card").wait_for()
     assert page.locator("#run-head .state").inner_text().strip() == "Completed"
-    assert page.locator("#step-1").get_by_text("taken over", exact=True).count() == 1
+    assert page.locator("#step-1").get_by_text("reused", exact=True).count() == 1
     assert page.get_by_text("Forked here from another run, after its step 1").count() == 1
     fork = Fork.objects.get()
     assert fork.message == "Say it in one line."

@@ -118,7 +118,7 @@ class TestFrozenBetweenIntentAndEffect:
         wait_until(lambda: crews.latest(run) == "ToolIntended", "the intent")
         crew.start("new")
         sweeping(lambda: Gate.objects.filter(run=run, status="open", kind="in_doubt").exists(), "the question")
-        with pytest.raises(InvalidDecision, match="may still be at it"):
+        with pytest.raises(InvalidDecision, match="may still be running the call"):
             crews.decide(run, "approve", crew)
         monkeypatch.setattr(decisions, "again_from", lambda *words: None)  # a person who is wrong
         crews.decide(run, "approve", crew)

@@ -99,7 +99,7 @@ def test_stop_and_resume_from_the_page_of_the_run(house: House, enter: Enter) ->
     page.locator(".streamed[data-kind=thinking]").wait_for()
     page.get_by_role("button", name="Stop").click()
     page.locator("#run-end .end-card").wait_for()
-    assert page.locator("#run-head .state").inner_text().strip() == "Interrupted"
+    assert page.locator("#run-head .state").inner_text().strip() == "Stopped"
     assert "A person stopped the run" in page.locator("#run-end").inner_text()
     asked = Fact.objects.filter(run=run, kind="ModelRequested").count()
     page.get_by_role("button", name="Resume").click()

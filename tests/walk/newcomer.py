@@ -171,7 +171,7 @@ class Newcomer:
         page.locator("#say-text").press("Enter")
         page.locator("#run-end .end-card").wait_for()
         state = page.locator("#run-head .state").inner_text().strip()
-        _expect(state == "Interrupted", f"after /stop the fork is {state}")
+        _expect(state == "Stopped", f"after /stop the fork is {state}")
         page.goto(f"{self.installation.url}/runs/{self.figures.run_id}/compare/{fork}/")
         page.get_by_role("heading", name="Results").wait_for()
 

@@ -70,7 +70,7 @@ def test_an_open_breaker_says_why_since_when_until_when_and_who_waits(house: Any
     page = page_of(house, name=name)
     assert "fetch_url" in page
     assert "overloaded_error (HTTP 529)" in page
-    assert "2 tries failed" in page
+    assert "2 trial calls failed" in page
     assert "1 run waiting" in page
     assert "A trial call is under way" in page
     assert "1 run waiting" not in page_of(house, "outsider", name)

@@ -80,7 +80,7 @@ def test_what_was_left_out_is_marked_and_can_be_read(house):
     dropped = [(seq, fact) for seq, fact in prunings if fact.dropped_messages]
     page = shown(house)
     total = sum(fact.dropped_messages for _, fact in dropped)
-    assert f"{total} earlier messages are summed up here" in page
+    assert f"{total} earlier messages are summarised here" in page
     client = house.client("viewer")
     for seq, fact in dropped:
         address = reverse("run-left-out", args=[house.run.pk, seq])

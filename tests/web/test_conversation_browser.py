@@ -20,7 +20,7 @@ def test_what_was_left_out_unfolds(desk):
     stored(Run.objects.select_related("task", "agent", "project").get(pk=run.pk), facts)
     desk.goto(f"{desk.site}/runs/{run.pk}/conversation/?request=20")
     expect(desk.get_by_text("Exactly what was sent.")).to_be_visible()
-    expect(desk.get_by_text("earlier messages are summed up here")).to_be_visible()
+    expect(desk.get_by_text("earlier messages are summarised here")).to_be_visible()
     desk.locator("summary", has_text="messages left out").first.click()
     expect(desk.locator("#gone-1")).to_be_visible()
     desk.get_by_role("link", name="Next").click()

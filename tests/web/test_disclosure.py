@@ -259,7 +259,7 @@ def test_a_list_of_the_api_proves_nothing_and_the_whole_gate_does(world: World) 
     assert "shown" not in listed
     refused = by_api(client, gate, listed["digest"])
     assert refused.status_code == 422
-    assert "Fetch this gate whole" in refused.json()["errors"]["shown"]
+    assert "GET the whole gate" in refused.json()["errors"]["shown"]
     whole = client.get(f"/api/v1/gates/{gate.pk}/").json()
     assert by_api(client, gate, whole["shown"]).status_code == 201
     assert client.get(f"/api/v1/gates/{gate.pk}/").json()["shown"] == ""

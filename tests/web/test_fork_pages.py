@@ -88,7 +88,7 @@ class TestWho:
 class TestForm:
     def test_says_what_is_reused_and_what_is_asked_again(self, house: Any, parent: owned.Owned) -> None:
         page = text_of(house.client("operator").get(form(parent.run), {"step": 2}))
-        assert "2 steps: 2 recorded answers of models and 2 results of tools" in page
+        assert "2 steps: 2 recorded model answers and 2 tool results" in page
         assert "240 tokens and $0.0001 stay with this run" in page
         assert "no approval is inherited" in page
         assert "checked again" not in page
@@ -114,7 +114,7 @@ class TestForm:
         assert (fork.message, fork.limits, fork.instructions) == ("Look\ntwice", {"max_steps": 7}, None)
         other = client.post(form(parent.run), {**wish, "step": 1})
         assert other.status_code == 422
-        assert "already used for another fork" in text_of(other)
+        assert "already sent with other content" in text_of(other)
 
     def test_keeps_what_was_typed_when_it_is_faulty(self, house: Any, parent: owned.Owned) -> None:
         answer = house.client("operator").post(
@@ -131,7 +131,7 @@ class TestForm:
     def test_is_calm_about_steps_that_are_none(self, house: Any, parent: owned.Owned, step: str) -> None:
         answer = house.client("operator").get(form(parent.run), {"step": step}, headers={"HX-Target": "fork-preview"})
         assert answer.status_code == 200
-        assert "Not possible there" in text_of(answer)
+        assert "You cannot fork after this step" in text_of(answer)
 
     def test_of_a_run_that_has_not_begun_says_so(self, house: Any) -> None:
         assert "has not begun" in text_of(house.client("operator").get(form(house.run)))
@@ -166,7 +166,7 @@ class TestLineage:
 
     def test_a_fork_says_what_it_took_over(self, house: Any, pair: tuple[Run, Run]) -> None:
         page = text_of(house.client("viewer").get(reverse("run", args=[pair[1].pk])))
-        assert page.count(">taken over</span>") == 2
+        assert page.count(">reused</span>") == 2
         assert "Forked here from another run, after its step 2" in page
         assert "Look twice" in page
 

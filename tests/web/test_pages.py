@@ -260,7 +260,7 @@ def test_verify_tells_a_whole_record_from_a_damaged_one(house):
         said = text_of(answer)
         assert "Verified: " in said
         assert "match their own hashes" in said
-        assert f"<code>manage.py verify_chain {house.run.pk}</code> says: it compares with the anchor" in said
+        assert f"<code>agentops verify_chain {house.run.pk}</code>: it compares with the anchor" in said
     Run.objects.filter(pk=house.run.pk).update(head_seq=99)
     assert "Hash mismatch." in text_of(client.post(address, headers={"HX-Request": "true"}))
 

@@ -88,7 +88,7 @@ def test_what_the_server_refused_is_read_and_can_be_ordered_again(
     page.set_viewport_size({"width": 390, "height": 844})
     page.reload()
     page.get_by_role("button", name="Push", exact=True).click()
-    expect(page.get_by_role("button", name="Take the order back")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel this request")).to_be_visible()
     assert carried_out() == "refused"
     expect(page.get_by_text("It says: “Branches of agentops are protected”.")).to_be_visible()
     expect(page.get_by_role("button", name="Push", exact=True)).to_be_visible()

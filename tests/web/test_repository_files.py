@@ -113,7 +113,7 @@ def test_words_of_a_repository_are_text(house: Any, shop: Workspace) -> None:
 def test_a_malformed_one_is_named_with_its_line(house: Any, shop: Workspace) -> None:
     Path(shop.path, "agentops.toml").write_text("[setup]\ncomand = 'make'\n")
     page = page_of(house, shop)
-    assert "Line 2: &#x27;setup.comand&#x27; is nothing that it may state" in page
+    assert "Line 2: &#x27;setup.comand&#x27; is not a key that it may have" in page
     assert 'name="sha256"' not in page
 
 

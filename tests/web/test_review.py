@@ -91,6 +91,22 @@ def test_approving_leads_to_the_next_gate_and_says_what_happened(world: World) -
     assert Decision.objects.get().gate_id == first.pk
 
 
+@pytest.mark.parametrize(
+    ("kind", "verdict", "said"),
+    [
+        ("tool_approval", "reject", "Rejected: Thing"),
+        ("question", "respond", "Answer sent: Thing"),
+        ("final_review", "reject", "Asked for changes: Thing"),
+    ],
+)
+def test_what_is_said_afterwards_has_the_verb_of_the_button(world: World, kind: str, verdict: str, said: str) -> None:
+    gate = open_gate(world, kind=kind, title="Thing")
+    sent = {"verdict": verdict, "digest": gate.digest, "reason": "Not yet", "answer": "Yes", "sure": "1"}
+    sent["shown"] = whole_proof(world.reviewer, gate)
+    page = text(browser(world.reviewer).post(f"/review/{gate.pk}/decide/", sent, follow=True))
+    assert said in page
+
+
 ROLLBACK = {"kind": "rollback_choice", "view": {"choices": ["roll_back"]}}
 
 
@@ -99,7 +115,7 @@ ROLLBACK = {"kind": "rollback_choice", "view": {"choices": ["roll_back"]}}
     ("more", "verdict", "asks"),
     [
         ({"risk": "high"}, "approve", "High risk: are you sure?"),
-        (ROLLBACK, "roll_back", "Undo all that is listed above?"),
+        (ROLLBACK, "roll_back", "Roll back all that is listed above?"),
     ],
     ids=["approve", "roll back"],
 )
@@ -378,7 +394,7 @@ def test_a_providers_own_words_are_on_the_card_of_a_rollback_and_no_markup(world
     [
         ("tool_approval", "Reject", "tries to do better"),
         ("limit_reached", "End the run", "The run ends here"),
-        ("long_task", "Halt the run", "can be resumed"),
+        ("long_task", "Stop the run", "can be resumed"),
         ("permission_blocked", "Keep blocked", "continues without the call"),
         ("question", "Do not answer", "continues without an answer"),
     ],

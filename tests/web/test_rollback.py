@@ -158,7 +158,7 @@ def test_a_person_rolls_back_from_the_card_and_reads_what_came_of_it(
     page = open_page(f"/review/{story.gate().pk}/")
     expect(page.get_by_role("heading", name="Roll back")).to_be_visible()
     expect(page.get_by_text("by_command").first).to_be_visible()
-    sure = page.get_by_text("Undo all that is listed above?")
+    sure = page.get_by_text("Roll back all that is listed above?")
     while not sure.is_visible():  # what was not on the screen comes first
         page.get_by_role("button", name="Roll back").click()
         page.wait_for_timeout(600)

@@ -59,7 +59,7 @@ def test_the_reason_is_the_models_own_words_cut_to_a_line():
 def test_progress_says_how_it_was_measured():
     said = outlook(run(progress=0.625), step(validation={"progress": 0.625, "method": "tests"}), [STEPS])
     assert (said.percent, said.measured) == (62, "by tests")
-    assert outlook(run(), step(validation={"method": "none"}), [STEPS]).measured == "nothing measured yet"
+    assert outlook(run(), step(validation={"method": "none"}), [STEPS]).measured == "not measured yet"
     reported = step(validation={"progress": 0.9, "method": REPORTED})
     assert outlook(run(progress=0.9), reported, [STEPS]).measured == "by tests that a command reported"
 

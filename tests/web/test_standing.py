@@ -30,7 +30,7 @@ from tests.web.feed import publish
 ELSEWHERE = "/srv/repo is not on worker two"
 LATER = "model sonnet: next try at 12:30:00 UTC"
 WAITS = {
-    "folder": (f"its folder: {ELSEWHERE}", "Waiting for its folder", f"Waiting for its folder: {ELSEWHERE}"),
+    "folder": (f"its workspace: {ELSEWHERE}", "Waiting for its workspace", f"Waiting for its workspace: {ELSEWHERE}"),
     "turn": (waiting_at("own", 3), "Queued for a model", "Queued for model own (3 ahead)"),
     "model": (LATER, "Waiting for a model", f"Waiting for {LATER}"),
     "newer_worker": (NEWER.words, "Waiting for a newer worker", "Waiting for a worker of a newer version"),

@@ -2,12 +2,13 @@
 
 import html
 import os
+import re
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from loops.models import ModelConfig, Run, Task, Workspace
+from loops.models import ModelConfig, Policy, Run, Task, Workspace
 from loops.services.models import ensure_script
 from tests import factories as make
 
@@ -50,9 +51,40 @@ def test_a_second_press_submits_nothing_new(house, agent):
     assert Task.objects.filter(goal="Fix the failing test.").count() == 1
 
 
+def test_a_second_press_is_told_so(house, agent):
+    client = house.client("operator")
+    first, second = (client.post(FORM, form(house, agent), follow=True).content.decode() for _ in range(2))
+    assert "This was already sent. This is the run that it made." in second
+    assert "already sent" not in first
+
+
+@pytest.mark.spec("J6")
+def test_a_form_that_was_sent_with_other_content_can_be_sent_again(house, agent):
+    """After the browser's Back, say: the form still has the key of its run."""
+    client = house.client("operator")
+    client.post(FORM, form(house, agent))
+    changed = form(house, agent, goal="Fix the other test.")
+    refused = client.post(FORM, changed)
+    page = refused.content.decode()
+    assert (refused.status_code, Task.objects.filter(goal="Fix the other test.").count()) == (422, 0)
+    assert "This form was already sent with other content" in page
+    key = re.search(r'name="idempotency_key" value="(\w+)"', page)[1]
+    assert client.post(FORM, {**changed, "idempotency_key": key}).status_code == 302
+    assert Task.objects.filter(goal__in=["Fix the failing test.", "Fix the other test."]).count() == 2
+
+
+def test_the_preview_names_the_share_at_which_the_agent_is_warned(house, agent):
+    Policy.objects.filter(project=house.project).update(warn_at=0.6)
+    page = house.client("operator").post(f"{FORM}preview/", form(house, agent)).content.decode()
+    assert "The agent is warned at 60 %." in page
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"max_cost_usd": "-1"}, "Cost must be an amount from $0 to $100,000"),
+        ({"criterion": ["fine", "x" * 3_000], "command": ["", ""]}, "Criterion 2 "),
+        ({"criterion": ["fine"], "command": ["x" * 5_000]}, "The command of criterion 1 "),
         ({"goal": "  "}, "Say what is to be done"),
         ({"goal": "x" * 200_001}, "200,001 characters; at most 200,000 are possible"),
         ({"goal": "a\0b"}, "NUL character"),

@@ -103,7 +103,7 @@ def test_what_nobody_can_be_shown_is_accepted_by_nobody(world: World, more: dict
     assert refused.status_code == 422
     assert says in refused.content.decode()
     page = client.get(f"/review/{gate.pk}/").content.decode()
-    assert "This cannot be approved: nobody can be shown all of it." in page
+    assert "This cannot be approved: parts of it cannot be shown." in page
     assert says in page
     assert 'class="approve"' not in page
     assert "Ask for changes" in page
@@ -185,7 +185,7 @@ def test_a_written_file_of_five_thousand_lines_is_read_once_and_can_be_approved(
     gate, client = open_gate(world, view=view), browser(world.reviewer)
     page = client.get(f"/review/{gate.pk}/").content.decode()
     assert page.count(f"{LONG_LINE} 4999") == 2  # the change, and the form for edits
-    assert "All of it is in the change above." in page
+    assert "Shown in full in the change above." in page
     assert by_api(client, gate, whole_proof(world.reviewer, gate)).status_code == 201
 
 
@@ -193,7 +193,7 @@ def test_a_written_file_of_five_thousand_lines_is_read_once_and_can_be_approved(
 def test_an_argument_that_the_change_does_not_hold_is_shown(world: World, content: str) -> None:
     view = tool_view(arguments={"path": "a.py", "content": content}, diff="--- a\n+++ a\n@@\n-gone\n+one\n+two\n")
     page = browser(world.reviewer).get(f"/review/{open_gate(world, view=view).pk}/").content.decode()
-    assert "All of it is in the change above." not in page
+    assert "Shown in full in the change above." not in page
 
 
 # --- in a browser ---------------------------------------------------------------------------------------------------

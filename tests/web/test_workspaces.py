@@ -89,13 +89,13 @@ def test_refused_variables_come_back_with_every_word(
     page.get_by_label("Set-up command").fill("make all")
     page.get_by_label("Variables").fill(variables)
     page.get_by_label("Secrets for the set-up").fill("SHOP_TOKEN")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text(why)).to_be_visible()
     expect(page.get_by_label("Variables")).to_have_value(variables)
     expect(page.get_by_label("Set-up command")).to_have_value("make all")
     expect(page.get_by_label("Secrets for the set-up")).to_have_value("SHOP_TOKEN")
     page.get_by_label("Variables").fill("CI=1")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Saved.")).to_be_visible()
     expect(page.get_by_label("Variables")).to_have_value("CI=1")
     shop.refresh_from_db()
@@ -138,7 +138,7 @@ def test_what_its_files_suggest_is_proposed_until_something_is_stated(
     expect(page.get_by_label("Hosts that the set-up may reach")).to_have_value("pypi.org\nfiles.pythonhosted.org")
     shop.refresh_from_db()
     assert (shop.setup_command, shop.test_command, shop.granted_hosts) == ("", "", [])
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Saved.")).to_be_visible()
     expect(page.get_by_text("Nothing is saved yet")).to_have_count(0)
     shop.refresh_from_db()
@@ -172,7 +172,7 @@ def test_a_new_workspace_leads_to_what_comes_next(house: Any, shop: Workspace) -
     row = Workspace.objects.get(name="web")
     assert answer.redirect_chain == [(reverse("workspace", args=[row.pk]), 302)]
     page = answer.content.decode()
-    assert ("The workspace web is there." in page, f"?workspace={row.pk}" in page) == (True, True)
+    assert ("Workspace web saved." in page, f"?workspace={row.pk}" in page) == (True, True)
     answer = browser.post(address, {**given, "name": "again", "_addanother": "1"})
     assert answer["Location"] == address
 
@@ -238,7 +238,7 @@ def test_from_the_command_to_the_log(house: Any, shop: Workspace, open_page: Any
     page.get_by_label("Set-up command").fill("python3 -m venv .venv && .venv/bin/pip install six")
     page.get_by_label("Test command").fill("python3 -m pytest -q")
     page.get_by_label("Hosts that the set-up may reach").fill("pypi.org\nfiles.pythonhosted.org")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Saved.")).to_be_visible()
     expect(page.locator("#setup")).to_contain_text("It has not run yet")
     page.get_by_role("button", name="Run it now").click()
@@ -289,7 +289,7 @@ def test_it_has_no_accessibility_faults_and_fits(shop: Workspace, open_page: Any
     made(shop, state="stopped", why_not="Stopped by olga.", ended_at=timezone.now())
     made(shop, state="failed", log=LOG * 40, requests=REQUESTS, why_not="The command ended with exit code 1.")
     page = open_page(reverse("workspace", args=[shop.pk]), theme=theme, width=width)
-    page.get_by_text("Earlier ones").click()
+    page.get_by_text("Earlier set-ups").click()
     assert faults(page) == []
     address = f"https://example.com/{'team/' * 30}shop.git"
     Workspace.objects.filter(pk=shop.pk).update(path="", git_url=address, git_ref="main")

@@ -37,7 +37,13 @@ PAGES = {
         "What proved means": f"{HERE}/evidence",
         "Progress": f"{HERE}/progress",
     },
-    "Operate": {"Operations": f"{HERE}/operations", "Security": "SECURITY", "Changelog": "CHANGELOG"},
+    "Operate": {
+        "Operations": f"{HERE}/operations",
+        "People, roles and decisions": f"{HERE}/people",
+        "Commands": f"{HERE}/commands",
+        "Security": "SECURITY",
+        "Changelog": "CHANGELOG",
+    },
     "Reference": {
         "Requirements": f"{HERE}/requirements",
         "Glossary": f"{HERE}/glossary",

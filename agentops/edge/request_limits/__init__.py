@@ -109,10 +109,10 @@ def refusal_of(method: str, path: str, query: bytes, headers: Headers) -> Refusa
     if sum(len(name) + len(value) for name, value in held) > HEADERS:
         return Refusal(431, f"The headers are larger than {HEADERS:,} bytes. Clearing this site's cookies may help.")
     if len(query) > QUERY:
-        return Refusal(414, f"The address is longer than the {QUERY:,} bytes of a query that are read.")
+        return Refusal(414, f"The query in the address is longer than {QUERY:,} bytes. Shorten it.")
     said = {name.lower(): value for name, value in held}
     if said.get(b"content-type", b"").lstrip().lower().startswith(b"multipart/"):
-        return Refusal(415, "Nothing is uploaded here: send a form urlencoded, and JSON to the API.")
+        return Refusal(415, "Uploads (multipart) are not accepted: send forms URL-encoded, and JSON to the API.")
     length = said.get(b"content-length", b"0")
     if not length.isdigit() or len(length) > 15 or int(length) > longest_body(method, path):
         return too_long(method, path)

@@ -18,7 +18,7 @@ from loops.services.models import model_configs
 class Command(TerminalCommand):
     """A process of its own: no worker and no broker is needed for it to see."""
 
-    help = "Watch live runs for circles, stalls, silence and runaway spend. A second one stands by."
+    help = "Watch live runs for loops, stalls, silence and runaway spend. A second one stands by."
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:

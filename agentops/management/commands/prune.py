@@ -14,7 +14,7 @@ from loops.services import retention
 class Command(TerminalCommand):
     """What goes is set for each project in admin ("days to keep"). Facts, results, provenance and audit always stay."""
 
-    help = "Prune old runs, or with --dry-run say what would go, and why other runs stay."
+    help = "Prune old runs, or with --dry-run say what would be pruned, and why other runs stay."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the flag."""
@@ -33,7 +33,7 @@ class Command(TerminalCommand):
     def _prune(self, dry_run: bool) -> None:
         projects = retention.keeping()
         if not projects:
-            self.stdout.write("No project lets go of anything: set days to keep for one in admin.")
+            self.stdout.write("Nothing to prune: set “days to keep” for a project in Admin.")
             return
         for project in projects:
             self.stdout.write(f"{project.name}: ended runs are kept for {project.keep_days} days")
@@ -44,12 +44,12 @@ class Command(TerminalCommand):
         if dry_run:
             for old in found.old:
                 sizes = f"{len(old.blobs)} bodies with {old.blob_bytes:,} bytes, folder with {old.folder_bytes:,} bytes"
-                self.stdout.write(f"would go: {old.run.pk}, ended {old.run.completed_at:%Y-%m-%d}: {sizes}")
+                self.stdout.write(f"would be pruned: {old.run.pk}, ended {old.run.completed_at:%Y-%m-%d}: {sizes}")
             more = " (and perhaps more after these)" if len(found.old) == retention.AT_ONCE else ""
-            self.stdout.write(f"{len(found.old)} runs, {found.bytes:,} bytes would go{more}.")
+            self.stdout.write(f"{len(found.old)} runs, {found.bytes:,} bytes would be pruned{more}.")
             return
         done = pruning.prune(say=self.stdout.write)
-        self.stdout.write(f"{done.runs} runs went, {done.bytes:,} bytes are free.", self.style.SUCCESS)
+        self.stdout.write(f"Pruned {done.runs} runs, {done.bytes:,} bytes freed.", self.style.SUCCESS)
         if done.marked:
             later = f"{retention.GRACE_S // 60} minutes or more from now"
-            self.stdout.write(f"{done.marked} more are marked and go with the next prune, {later}.")
+            self.stdout.write(f"{done.marked} more are marked and pruned next time, {later}.")

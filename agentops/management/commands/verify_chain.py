@@ -17,8 +17,9 @@ class Command(TerminalCommand):
     """Ends with an error when anything does not fit, so that a schedule notices."""
 
     help = (
-        "Verify the journals, blobs and provenance records of one run or of all, against their seals, and these by "
-        "the anchor outside the database; of all, whatever else only grows too: decisions, audit events and the others."
+        "Verify that nothing recorded was changed or removed: journals, stored bodies and provenance records of one "
+        "run, or of all; then also decisions, audit events and every other append-only table, up to the anchor that "
+        "is kept outside the database."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -9,7 +9,7 @@ from loops.engine.measures.limits import LimitHit
 from loops.engine.state.run import RunState
 from loops.engine.values import Json
 
-UNPRICED = "a model without a known price was asked: the money limit cannot bind what it costs"
+UNPRICED = "a model without a known price was asked: the cost limit cannot cap what it costs"
 ROOM_FOR_WORDS = 1_024
 """Tokens: what a decision and the warnings after it add to the conversation."""
 _SUGGESTED_FACTOR = 1.5
@@ -21,7 +21,9 @@ def limit_gate(state: RunState) -> OpenGate:
         return _price_gate(state)
     used, bound = limits.usage(state)[state.reached]
     hit = LimitHit(state.reached, used, bound)
-    scale = 1_000_000 if state.reached == "max_cost_usd" else 1
+    is_money = state.reached == "max_cost_usd"
+    scale = 1_000_000 if is_money else 1
+    reached = f"{_usd(used)} of {_usd(bound)}" if is_money else f"{used:,} of {bound:,}"
     shown = {
         "used": used,
         "bound": bound,
@@ -32,7 +34,7 @@ def limit_gate(state: RunState) -> OpenGate:
     label = limits.LABELS[state.reached]
     return OpenGate(
         kind="limit_reached",
-        title=f"Limit reached: {used / scale:,.12g} of {bound / scale:,.12g} {label}",
+        title=f"Limit reached: {reached} {label}",
         reasons=(
             f"{state.reached}: {used / scale:.12g} used, {bound / scale:.12g} allowed",
             *(() if left else (f"all {state.limits.max_extensions} extensions that its limits allow are used",)),
@@ -49,14 +51,21 @@ def limit_gate(state: RunState) -> OpenGate:
 
 def _price_gate(state: RunState) -> OpenGate:
     """The question whether to go on although nothing bounds the cost. It is asked once, and is no extension."""
+    spent = " of ".join(map(_usd, limits.usage(state)["max_cost_usd"]))
     used, bound = (amount / 1_000_000 for amount in limits.usage(state)["max_cost_usd"])
     label = limits.LABELS["max_cost_usd"]
     return OpenGate(
         kind="no_price",
-        title=f"No price known: at least {used:,.12g} of {bound:,.12g} {label}",
+        title=f"No price known: at least {spent} {label}",
         reasons=(UNPRICED,),
         view={"limit": "max_cost_usd", "label": label, "used": used, "bound": bound},
     )
+
+
+def _usd(micro: int) -> str:
+    """Millionths of a dollar for a title: cents, and more digits of less than one dollar."""
+    amount = micro / 1_000_000
+    return f"${amount:,.{2 if amount >= 1 or not micro % 10_000 else 4}f}"
 
 
 def suggested(state: RunState, hit: LimitHit) -> int:

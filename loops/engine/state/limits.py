@@ -71,7 +71,7 @@ class Limits:
             "Cost",
             0,
             100_000_000_000,
-            "spend",
+            "spent",
             "US dollars",
             shown_as="max_cost_usd",
             scale=1_000_000,
@@ -84,7 +84,7 @@ class Limits:
             "Without a known price",
             0,
             1,
-            help="1: a money limit is set although a model has no known price, and cannot bind it.",
+            help="1: a cost limit is set although a model has no known price, so it cannot cap the cost.",
             is_switch=True,
         ),
     )

@@ -21,7 +21,7 @@ class NeedKind(StrEnum):
 
 
 STANDSTILLS: dict[str, str] = {
-    NeedKind.FOLDER: "Waiting for its folder",
+    NeedKind.FOLDER: "Waiting for its workspace",
     NeedKind.TURN: "Queued for a model",
     NeedKind.MODEL: "Waiting for a model",
     NeedKind.NEWER_WORKER: "Waiting for a newer worker",

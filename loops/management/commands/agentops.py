@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import uuid
@@ -23,6 +24,7 @@ from loops.models import Agent, Delivery, Preflight, Project, Run, Workspace
 from loops.printable.text import printable
 from loops.services import access, forks, people, preflight, steering, tasks
 from loops.services.configuration import Unfit
+from loops.services.submission import called
 from loops.storage.status import weakness
 from loops.web import formatting, open_gates
 from loops.workspaces import patch
@@ -45,6 +47,8 @@ VERBS = {
     **set_up.VERBS,
 }
 """Those that stand in a module of their own."""
+OF_LIMITS = "a limit of the run, such as max_steps 50 or max_cost_usd 2.50; once for each"
+HELP = {"retry": "try again", "check_confidence": "check the confidence of"}
 AS_WHOM = "do it as this user (default: the first superuser)"
 CALLED = {"agentops agentops": "agentops", "__main__.py agentops": "python -m agentops"}
 """What people typed, where `agentops.command_line` put the name of this command before the verb."""
@@ -62,12 +66,12 @@ class Command(TerminalCommand):
         verbs = parser.add_subparsers(dest="verb", required=True, parser_class=argparse.ArgumentParser)
         _declare_submit(verbs.add_parser("submit", help="submit a task, and watch it with --watch"))
         _declare_fork(verbs.add_parser("fork", help="begin a new run with the history of another, up to a step"))
-        watch = verbs.add_parser("watch", help="follow a run to its end; Ctrl+C stops the run, twice leaves it alone")
+        watch = verbs.add_parser("watch", help="follow a run to its end; Ctrl+C stops the run, again ends watching")
         watch.add_argument("run", type=uuid.UUID)
-        watch.add_argument("--json", action="store_true", help="one JSON line a fact")
+        watch.add_argument("--json", action="store_true", help="JSON, one line for each fact")
         for verb in steering.STEERING:
-            verbs.add_parser(verb, help=f"{verb} a run").add_argument("run", type=uuid.UUID)
-        message = verbs.add_parser("message", help="tell a run something")
+            verbs.add_parser(verb, help=f"{HELP.get(verb, verb)} a run").add_argument("run", type=uuid.UUID)
+        message = verbs.add_parser("message", help="send the agent of a run a message, or a command such as /stop")
         message.add_argument("run", type=uuid.UUID)
         message.add_argument("text")
         listing = verbs.add_parser("runs", help="list runs, newest first")
@@ -94,7 +98,8 @@ class Command(TerminalCommand):
             else:
                 getattr(self, f"_{verb.replace('-', '_')}")(options)
         except (tasks.InvalidTask, Unfit) as error:
-            raise CommandError("\n".join(f"{field}: {fault}" for field, fault in error.errors.items())) from error
+            said = "\n".join(f"{called(field)}: {fault}" for field, fault in error.errors.items())
+            raise CommandError(said) from error
         except REFUSALS as error:
             raise CommandError(str(error)) from error
 
@@ -111,7 +116,7 @@ class Command(TerminalCommand):
             workspace=workspace,
             goal=sys.stdin.read() if options["goal"] == "-" else options["goal"],
             criteria=self._criteria(options, workspace),
-            limits={name: int(amount) for name, amount in options["limit"]},
+            limits={name: _amount(text) for name, text in options["limit"]},
             complexity=options["complexity"],
             output_schema=_schema(options["schema"]) if options["schema"] else None,
             idempotency_key=options["key"],
@@ -139,7 +144,7 @@ class Command(TerminalCommand):
             step=options["step"],
             message=options["message"],
             model=options["model"],
-            limits={name: int(amount) for name, amount in options["limit"]},
+            limits={name: _amount(text) for name, text in options["limit"]},
             idempotency_key=options["key"],
         )
         self.stdout.write(str(made.run.pk))
@@ -153,14 +158,14 @@ class Command(TerminalCommand):
     def _steer(self, verb: str, options: dict[str, Any]) -> None:
         actor = user(options["actor"])
         steering.STEERING[verb](actor=actor, run=run_of(actor, options["run"]))
-        self.stdout.write(f"{verb}: asked")
+        self.stdout.write(f"{verb}: requested")
 
     def _message(self, options: dict[str, Any]) -> None:
         actor = user(options["actor"])
         item = steering.send_message(actor=actor, run=run_of(actor, options["run"]), text=options["text"])
         continues = item.kind == steering.Kind.MESSAGE and sounds_like_stop(options["text"])
         self.stdout.write(
-            f"{item.kind}: asked{'; the run continues: `agentops stop` or /stop stops it' if continues else ''}"
+            f"{item.kind}: requested{'; the run continues: `agentops stop` or /stop stops it' if continues else ''}"
         )
 
     def _runs(self, options: dict[str, Any]) -> None:
@@ -186,7 +191,9 @@ class Command(TerminalCommand):
 
     def _patch(self, options: dict[str, Any]) -> None:
         if sys.stdout.isatty():
-            raise CommandError("The patch is for git: agentops patch RUN | git am, or > FILE. `diff` shows it here.")
+            raise CommandError(
+                "The patch is for git: agentops patch RUN | git am, or > FILE. To read it: agentops diff RUN."
+            )
         result = patch.of(run_of(user(options["actor"]), options["run"]))
         for line in result.left_out:
             self.stderr.write(f"not in the patch: {line}")
@@ -222,13 +229,13 @@ class Command(TerminalCommand):
         )
         wait(asked, (asked.until - asked.asked_at).total_seconds())
         if asked.state != Preflight.State.DONE:
-            raise CommandError("The worker that ran them was lost, or none runs. Try them again.")
+            raise CommandError("The commands were not run: their worker was lost, or none runs. Start one, try again.")
         for tried in asked.results:
             self.stdout.write(printable(f"{tried['status']:<7} {tried['command']}: {tried['said']}"))
             if tried["status"] != "passed" and tried["output"]:
                 self.stdout.write("".join(f"    {printable(line)}\n" for line in tried["output"].splitlines()))
         if any(tried["status"] not in ("passed", "failed") for tried in asked.results):
-            raise CommandError("Not every command can judge something here.")
+            raise CommandError("Some commands cannot run here: see above. As criteria they would prove nothing.")
 
 
 def _also_behind_the_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -251,9 +258,9 @@ def _why_it_rests(run: Run) -> str:
 
 
 def _declare_try(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("command", nargs="+", help="as in a criterion, in quotes")
+    parser.add_argument("command", nargs="+", help="a command as in a criterion, in quotes")
     parser.add_argument("--project", default="demo", help="slug or id (default: %(default)s)")
-    parser.add_argument("--agent", required=True, help="name or id: whose access rules hold")
+    parser.add_argument("--agent", required=True, help="name or id: its access rules apply")
     parser.add_argument("--workspace", default="", help="name or id (default: an empty folder)")
 
 
@@ -266,12 +273,12 @@ def _declare_submit(parser: argparse.ArgumentParser) -> None:
         "--criterion", action="append", default=[], help='acceptance criterion, as "text" or "text :: command"'
     )
     parser.add_argument("--no-criteria", action="store_true", help="take none from the workspace's agentops.toml")
-    parser.add_argument("--limit", nargs=2, action="append", default=[], metavar=("NAME", "AMOUNT"))
+    parser.add_argument("--limit", nargs=2, action="append", default=[], metavar=("NAME", "AMOUNT"), help=OF_LIMITS)
     parser.add_argument("--complexity", default="", choices=["", "simple", "moderate", "complex"])
     parser.add_argument("--schema", default="", help="file with the JSON Schema of the result")
     parser.add_argument("--key", default=None, help="idempotency key: the same key never makes two runs")
     parser.add_argument("--watch", action="store_true", help="follow the run to its end")
-    parser.add_argument("--json", action="store_true", help="with --watch: one JSON line a fact")
+    parser.add_argument("--json", action="store_true", help="with --watch: JSON, one line for each fact")
 
 
 def _declare_fork(parser: argparse.ArgumentParser) -> None:
@@ -279,10 +286,18 @@ def _declare_fork(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=int, default=None, help="the last step to take over (default: where it stands)")
     parser.add_argument("--message", default="", help="what the agent is told next")
     parser.add_argument("--model", default="", help="name of another model")
-    parser.add_argument("--limit", nargs=2, action="append", default=[], metavar=("NAME", "AMOUNT"))
+    parser.add_argument("--limit", nargs=2, action="append", default=[], metavar=("NAME", "AMOUNT"), help=OF_LIMITS)
     parser.add_argument("--key", default=None, help="idempotency key: the same key never makes two forks of a run")
     parser.add_argument("--watch", action="store_true", help="follow the fork to its end")
-    parser.add_argument("--json", action="store_true", help="with --watch: one JSON line a fact")
+    parser.add_argument("--json", action="store_true", help="with --watch: JSON, one line for each fact")
+
+
+def _amount(text: str) -> Any:
+    """A number where it is one; else the text, so that the service says what is wrong with it."""
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return text
 
 
 def _schema(path: str) -> Any:

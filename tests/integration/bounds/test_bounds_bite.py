@@ -121,7 +121,7 @@ def test_lists_say_that_there_is_more(root: Client) -> None:
 def test_whoever_states_a_criterion_reads_how_long_it_may_take(root: Client) -> None:
     make.task(make.project())
     page = root.get(reverse("new-task")).content.decode()
-    assert "Each may take 2 min" in re.sub(r"<[^>]*>", "", page)
+    assert "Each command may take 2 min" in re.sub(r"<[^>]*>", "", page)
 
 
 def test_a_reviewer_reads_that_reasoning_was_cut() -> None:

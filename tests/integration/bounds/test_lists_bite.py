@@ -130,7 +130,7 @@ def test_results_that_were_compared_in_part_say_so(root: Client, pair: tuple[Run
     long = "same line\n" * (comparison.LONGEST_RESULT // 10)
     results |= {one.pk: f"{long}A", other.pk: f"{long}BB"}
     page = page_of(root, "run-compare", one.pk, other.pk)
-    assert "Only the first 20,000 characters of each are compared: A left 20,001, B left 20,002." in page
+    assert "Only the first 20,000 characters of each are compared: A has 20,001, B has 20,002." in page
     assert "word by word" not in page
     assert "The compared part is identical; the rest differs." in page
     results |= {one.pk: f"{long}A", other.pk: f"{long}A"}
@@ -154,10 +154,10 @@ def test_a_drawing_of_a_long_run_says_what_it_leaves_out(root: Client, project: 
         make.fact(run, judged, step=1)
     page = page_of(root, "run-curve", run.pk)
     assert "to step 400, one step in 2" in page
-    assert "Every judgement" in page
+    assert "All confidence checks" in page
     make.fact(run, judged, step=1)
     page = page_of(root, "run-curve", run.pk)
-    assert "The latest 200 judgements" in page
+    assert "The latest 200 confidence checks" in page
     assert "Older ones are in the raw view" in page
     found = root.get(f"/api/v1/runs/{run.pk}/curve/").json()
     assert (found["every"], found["confidence_has_older"], len(found["confidence"])) == (2, True, POINTS)
@@ -170,6 +170,6 @@ def test_a_loop_of_many_steps_names_those_that_are_not_shown(root: Client) -> No
     view = {"method": "repeated_result", "steps": list(range(1, 15)), "evidence": "the same"}
     gate = open_gate(world, "loop_detected", call_id="", tool="", view=view, step=14)
     page = page_of(root, "gate", gate.pk)
-    assert "Before these, steps 1, 2, 3, 4 as well." in page
+    assert "Earlier steps of the same loop: 1, 2, 3, 4." in page
     few = open_gate(make_world(), "loop_detected", call_id="", tool="", view={**view, "steps": [12, 13, 14]}, step=14)
-    assert "Before these" not in page_of(root, "gate", few.pk)
+    assert "of the same loop" not in page_of(root, "gate", few.pk)

@@ -145,7 +145,7 @@ def test_a_denied_call_climbs_the_ladder_and_the_agent_adapts(boss: Any) -> None
     assert "move_file (allowed)" in denied[0].alternatives
     assert "general" in denied[1].specialist
     run.refresh_from_db()
-    assert run.escalation_reason == "Permission denied: Delete ./invoices/printing.py"
+    assert run.escalation_reason == "Blocked by policy: Delete ./invoices/printing.py"
     gate = Gate.objects.get(run=run)
     assert (gate.tool, gate.view["arguments"]) == ("delete_file", {"path": "./invoices/printing.py"})
     assert "-" in gate.view["diff"]

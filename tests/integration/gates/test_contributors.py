@@ -85,7 +85,7 @@ WAYS = [wrote, answered, guided, extended, edited, forked, forked_what_they_wrot
 def test_whoever_shaped_a_run_approves_nothing_of_it(world: World, shape: Callable[[World], None]) -> None:
     shape(world)
     gate = open_gate(world, run=world.run)
-    with pytest.raises(services.NotAllowed, match="You shaped this run"):
+    with pytest.raises(services.NotAllowed, match="You forked, messaged, edited or answered this run"):
         decisions.decide(actor=world.reviewer, gate_id=gate.pk, verdict="approve", digest=gate.digest)
     assert AuditEvent.objects.filter(kind="gate.refused", actor=world.reviewer).count() == 1
     assert str(gate.pk) not in asked_of(world.reviewer)

@@ -100,7 +100,7 @@ def test_withdrawn_gate_needs_no_decision(world: World) -> None:
 @pytest.mark.parametrize(("kind", "verdict"), [("question", "approve"), ("tool_approval", "extend")])
 def test_a_verdict_that_does_not_fit_the_kind_is_refused(world: World, kind: str, verdict: str) -> None:
     gate = open_gate(world, kind)
-    with pytest.raises(services.InvalidDecision, match="does not fit"):
+    with pytest.raises(services.InvalidDecision, match="Not possible at this gate"):
         decide(world, gate, verdict, payload={"max_steps": 50} if verdict == "extend" else {})
     assert not Decision.objects.exists()
 
@@ -146,7 +146,7 @@ def test_digest_of_another_view_is_refused(world: World) -> None:
 def test_rewriting_the_row_voids_it(world: World, change: dict[str, Any]) -> None:
     gate = open_gate(world)
     Gate.objects.filter(pk=gate.pk).update(**change)
-    with pytest.raises(services.GateChanged, match="not what this gate was opened for"):
+    with pytest.raises(services.GateChanged, match="changed in the database"):
         decide(world, gate)
 
 
@@ -381,7 +381,7 @@ def test_queue_holds_exactly_what_a_person_may_decide(db: Any) -> None:
 def test_what_is_shown_in_part_only_cannot_be_approved(view: dict[str, Any], named: str) -> None:
     world = make_world()
     gate = open_gate(world, view=tool_view(**view))
-    with pytest.raises(services.InvalidDecision, match="Nobody can be shown all") as refusal:
+    with pytest.raises(services.InvalidDecision, match="not all of it can be shown") as refusal:
         decide(world, gate)
     assert named in str(refusal.value.errors)
     assert decide(world, gate, "reject", reason="In parts, please").verdict == "reject"
@@ -393,7 +393,7 @@ def test_what_nobody_reads_to_its_end_cannot_be_approved(more: int, may: bool) -
     world = make_world()
     rest = REVIEWABLE_BYTES - len(json.dumps(tool_view(reasoning=""), ensure_ascii=False))
     gate = open_gate(world, view=tool_view(reasoning="x" * (rest + more)))
-    with nullcontext() if may else pytest.raises(services.InvalidDecision, match="does not fit"):
+    with nullcontext() if may else pytest.raises(services.InvalidDecision, match="Not possible at this gate"):
         decide(world, gate)
     assert Decision.objects.exists() is may
 

@@ -138,7 +138,7 @@ def test_while_it_cannot_be_asked_circles_are_found_by_words_and_that_is_said_on
     assert len(server.seen) == 1  # left alone for a while
     assert said() == [False]
     assert shown().status == "warning"
-    assert "by word pairs alone" in shown().said
+    assert "by text similarity alone" in shown().said
 
     clock.now = AGAIN_S + 1
     assert monitor.look() == 1

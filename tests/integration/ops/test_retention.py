@@ -323,12 +323,12 @@ def test_the_command_says_what_would_go_and_why_the_rest_stays(project: Project,
     call_command("prune", "--dry-run", stdout=out)
     lines = out.getvalue().splitlines()
     assert "1 older runs stay: waits for a person" in lines
-    assert any(line.startswith(f"would go: {old.pk}") and "folder with 1,000 bytes" in line for line in lines)
+    assert any(line.startswith(f"would be pruned: {old.pk}") and "folder with 1,000 bytes" in line for line in lines)
     assert lines[-1].startswith("1 runs, 11,")
     assert stored(LONG)
     out = StringIO()
     call_command("prune", stdout=out)
-    assert "1 runs went, 11," in out.getvalue()
+    assert "Pruned 1 runs, 11," in out.getvalue()
     assert not stored(LONG)
     assert stored(LONG + "held")
 

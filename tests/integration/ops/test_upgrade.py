@@ -106,7 +106,7 @@ def token_lets_in_and_gates_can_be_decided(rows: before.Rows) -> None:
     address = f"/api/v1/gates/{gate.pk}/"
     sent = {"verdict": "approve", "digest": gate.digest}
     refused = client.post(f"{address}decide/", sent, content_type="application/json")
-    assert (refused.status_code, b"Fetch this gate whole" in refused.content) == (422, True), refused.content
+    assert (refused.status_code, b"GET the whole gate" in refused.content) == (422, True), refused.content
     whole = client.get(address).json()
     decided = client.post(f"{address}decide/", {**sent, "shown": whole["shown"]}, content_type="application/json")
     assert decided.status_code == 201, decided.content
@@ -114,7 +114,7 @@ def token_lets_in_and_gates_can_be_decided(rows: before.Rows) -> None:
     sent = {"verdict": "approve", "digest": held["digest"], "shown": held["shown"]}
     refused = client.post(f"/api/v1/gates/{rows.held.pk}/decide/", sent, content_type="application/json")
     assert refused.status_code == 403
-    assert "You shaped this run" in refused.content.decode()
+    assert "You forked, messaged, edited or answered this run" in refused.content.decode()
 
 
 def what_is_over_is_not_named_any_more() -> None:

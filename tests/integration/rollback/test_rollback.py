@@ -304,7 +304,7 @@ def test_a_committed_run_is_not_undone(story: Story) -> None:
     story.begin()
     Run.objects.filter(pk=story.run.pk).update(status="completed")
     story.run.refresh_from_db()
-    with pytest.raises(NotPossible, match="committed"):
+    with pytest.raises(NotPossible, match="completed"):
         preview(story.run)
 
 

@@ -319,7 +319,7 @@ def test_what_was_allowed_when_it_was_ordered_is_asked_again(
 
 def test_only_a_committed_result_of_a_copy_is_applied(story: Story) -> None:
     story.begin()
-    with pytest.raises(NotPossible, match="Only a committed result"):
+    with pytest.raises(NotPossible, match="Only the result of a completed run"):
         service.preview(story.boss, story.run)
     client = client_of(story.boss)
     assert b"Apply to folder" not in client.get(f"/runs/{story.run.pk}/files/").content
@@ -556,7 +556,7 @@ def test_a_disk_that_is_full_on_the_way_back_too_is_waited_for(story: Story, mon
     monkeypatch.setattr(Assertion, "make", make)
     assert service.carry_out(made.pk) == "writing"
     page = client_of(story.boss).get(f"/runs/{story.run.pk}/apply/").content.decode()
-    assert "Being put back" in page
+    assert "Undoing what was written" in page
     assert look(story.origin) != story.was
     full.clear()
     assert service.carry_out(made.pk) == "refused"
@@ -588,7 +588,7 @@ def test_an_order_that_nobody_began_can_be_taken_back(story: Story, monkeypatch:
     nobody_hears(monkeypatch)
     made, client = order(story), client_of(story.boss)
     name = f"/runs/{story.run.pk}/apply/"
-    assert "Take the order back" in client.get(name).content.decode()
+    assert "Cancel this request" in client.get(name).content.decode()
     client.post(name, {"cancel": "1"})
     made.refresh_from_db()
     assert (made.state, made.why_not) == ("refused", "Taken back by ana.")
@@ -631,7 +631,7 @@ def test_retention_waits_for_an_open_order(story: Story, monkeypatch: pytest.Mon
     commit(story)
     nobody_hears(monkeypatch)
     order(story)
-    held = retention.HELD["is being applied to its folder"]
+    held = retention.HELD["is being applied to its workspace"]
     assert Run.objects.filter(held, pk=story.run.pk).exists()
 
 

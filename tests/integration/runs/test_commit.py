@@ -708,7 +708,7 @@ def test_a_result_can_be_applied_and_committed_one_after_the_other(
         with pytest.raises(NotPossible, match="being committed already"):
             service.apply_result(actor=story.boss, run=story.run, digest=digest)
         page = client_of(story.boss).get(f"/runs/{story.run.pk}/apply/").content.decode()
-        assert "Take the order back" in page
+        assert "Cancel this request" in page
     assert service.carry_out(first.pk) == "applied"
     first.refresh_from_db()
     second = service.apply_result(actor=story.boss, run=story.run, digest=digest)

@@ -71,9 +71,9 @@ def test_it_is_given_back_and_says_so(answered: Run) -> None:
     answered.refresh_from_db()
     assert answered.owner == ""
     assert answered.status == "waiting_for_resource"
-    assert answered.waiting_on.startswith("its folder: ")
+    assert answered.waiting_on.startswith("its workspace: ")
     said = outlook(answered, None, []).doing
-    assert said.startswith("Waiting for its folder: ")
+    assert said.startswith("Waiting for its workspace: ")
     assert str(folder)[-60:] in said
     assert "is not on worker" in said
     assert before + timedelta(seconds=3) < answered.wake_at < timezone.now() + timedelta(seconds=61)
@@ -131,7 +131,7 @@ def test_a_run_whose_workspace_is_on_another_machine_begins_there(
     assert drive(submitted.pk, "one") == "folder"
     submitted.refresh_from_db()
     assert (submitted.status, submitted.owner) == ("waiting_for_resource", "")
-    assert outlook(submitted, None, []).doing.startswith("Waiting for its folder: ")
+    assert outlook(submitted, None, []).doing.startswith("Waiting for its workspace: ")
     assert str(home)[-60:] in submitted.waiting_on
     assert not Fact.objects.filter(run=submitted).exists()
     assert drive(submitted.pk, "two") == "taken", "not before some time has passed"

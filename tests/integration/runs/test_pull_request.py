@@ -108,7 +108,7 @@ def test_page_api_and_terminal_have_the_same(story: Story) -> None:
 
 def test_a_result_that_was_not_committed_has_none(story: Story) -> None:
     story.begin()
-    with pytest.raises(CommandError, match="Only a committed result"):
+    with pytest.raises(CommandError, match="Only a completed run"):
         call_command("agentops", "pull-request", str(story.run.pk))
     client = client_of(story.boss)
     assert client.get(f"/api/v1/runs/{story.run.pk}/pull-request/").status_code == 404

@@ -123,7 +123,7 @@ def test_what_is_too_large_to_be_named_is_said_and_accepted_as_it_is(
     assert "too many" in gate.view["workspace_why_not"]
     assert "workspace_tree" not in gate.view
     page = client_of(story.boss).get(reverse("gate", args=[gate.pk])).content.decode()
-    assert "A change of the workspace after this review is not noticed" in page
+    assert "Changes to the workspace after this review will not be noticed" in page
     (story.folder / "late.txt").write_text("x")
     assert accept(story) == "ended"
 

@@ -282,7 +282,7 @@ def test_the_page_of_a_run_shows_what_its_commands_may_use(played: Played) -> No
     Policy.objects.filter(project=played.project).update(criterion_seconds=1_200, command_memory_mib=6_144)
     played.begin(TESTS)
     page = played.page()
-    assert "What a command may use" in page
+    assert "Command limits" in page
     for amount in ("20 min", "6 GiB", "100,000", "10 MiB"):
         assert f'<dd class="num">{amount}</dd>' in page
 

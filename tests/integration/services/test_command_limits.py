@@ -156,4 +156,4 @@ def test_whoever_writes_a_task_reads_what_the_project_gives(teams: tuple[Team, T
     assert 'id="criterion-time" hx-swap-oob="true">2 min<' in elsewhere
     assert "6 GiB" not in elsewhere
     other.sets(criterion_seconds=1_200)
-    assert 'Each may take <span id="criterion-time">20 min</span>' in page(one, "new-task")
+    assert 'Each command may take <span id="criterion-time">20 min</span>' in page(one, "new-task")

@@ -41,6 +41,18 @@ def test_submit_with_a_key_is_idempotent(world):
     assert submit(world, "--key", "k") == submit(world, "--key", "k")
 
 
+@pytest.mark.spec("T3")
+def test_an_amount_of_money_is_typed_in_dollars_and_what_is_no_number_is_refused(world):
+    models.ModelConfig.objects.update(input_usd_per_mtok=1, output_usd_per_mtok=2)
+    task = Run.objects.get(pk=submit(world, "--limit", "max_cost_usd", "2.50")).task
+    assert task.limits == {"max_cost_microusd": 2_500_000}
+    for typed in ("much", "nan", "inf", "-1"):
+        with pytest.raises(CommandError, match=r"must be an amount from \$0 to \$100,000"):
+            submit(world, "--limit", "max_cost_usd", typed)
+    with pytest.raises(CommandError, match="criterion 2"):
+        submit(world, "--criterion", "a", "--criterion", "b" * 3_000)
+
+
 @pytest.mark.spec("T3", "S4")
 def test_as_whom_may_stand_before_or_behind_the_verb(world):
     words = ("submit", "Mend it", "--project", "invoices", "--agent", "Mender")
@@ -143,11 +155,11 @@ def test_watch_follows_to_the_end(world):
     shown = agentops("--as", "viewer", "watch", run.pk)
     assert "Paused, by operator" in shown
     assert "Stop requested, by operator" in shown
-    assert shown.endswith("Interrupted (no reason given)")
+    assert shown.endswith("Stopped (no reason given)")
     Run.objects.filter(pk=run.pk).update(status=Run.Status.COMPLETED, end_reason="unproven")
     shown = agentops("--as", "viewer", "watch", run.pk)
     assert "Completed (unproven: Finished, not proven" in shown
-    assert shown.startswith(f"What it asks is decided on its page: {patch.link(run)}")
+    assert shown.startswith(f"Its questions are decided on its page: {patch.link(run)}   (Ctrl+C stops the run)")
     assert "take it over" not in shown, "it changed nothing"
     lines = agentops("--as", "viewer", "watch", run.pk, "--json").splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3]
@@ -162,7 +174,7 @@ def test_the_first_interrupt_stops_the_run_and_the_second_leaves(world, monkeypa
     run, out = world.run(), StringIO()
     run_follower.RunFollower(run, world.operator, out, as_json=False).follow()
     assert MailboxItem.objects.get(run=run).kind == "stop"
-    assert "leaves the run alone" in out.getvalue()
+    assert "again ends watching" in out.getvalue()
 
 
 @pytest.mark.spec("K1", "S4")

@@ -374,5 +374,5 @@ def test_one_that_cannot_be_used_is_named_and_keeps_nothing_else(
 ) -> None:
     (stating / "agentops.toml").write_text("[tests]\ncomand = 'x'\n")
     _, told = init(*options(server), "--yes", "--toml")
-    assert "Line 2: 'tests.comand' is nothing that it may state" in told
+    assert "Line 2: 'tests.comand' is not a key that it may have" in told
     assert Workspace.objects.get(path=str(stating)).test_command == "python3 -m unittest"

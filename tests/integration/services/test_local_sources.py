@@ -228,7 +228,7 @@ class TestWhen:
         run = shop.submit(row)
         assert drive(run.pk, "one") == "folder"
         run.refresh_from_db()
-        assert run.waiting_on == "its folder: The fetch of shop is under way"
+        assert run.waiting_on == "its workspace: The fetch of shop is under way"
         shop.fetched(row)
         assert Path(copies.prepare(run), "shop.py").read_text() == "first\n"
 

@@ -98,7 +98,7 @@ def test_who_sets_no_money_limit_is_told_and_not_asked(world: worlds.World, loca
     run = world.submit(agent=local).run
     assert run_spec(run)["limits"]["allow_unknown_cost"] == 1
     shown = page(world, local, goal="", max_cost_usd="").content.decode()
-    assert "No price is known of local" in shown
+    assert "No price is known for local" in shown
 
 
 def test_a_known_price_binds_and_needs_no_question(world: worlds.World) -> None:

@@ -274,7 +274,7 @@ def test_a_malformed_one_applies_nothing_and_the_run_has_it_in_its_log(shop: Sho
     held = shop.holds
     shop.file.write_text(MALFORMED)
     made = shop.submit()
-    assert "Line 2: 'setup.comand' is nothing that it may state" in made.note
+    assert "Line 2: 'setup.comand' is not a key that it may have" in made.note
     assert made.note.endswith("What ada accepted holds.")
     assert AuditEvent.objects.get(kind="workspace.toml_unused").detail["why"] == made.note
     with pytest.raises(NotPossible, match="Line 2"):
@@ -289,8 +289,8 @@ WRONG = {
     "coding": "Line 2: it is not UTF-8",
     "toml": "Line 2: it is no valid TOML",
     "dots": "Line 1: it has more than 100 dots",
-    "table": "Line 4: 'limits' is nothing that it may state",
-    "key": "Line 2: 'setup.comand' is nothing that it may state",
+    "table": "Line 4: 'limits' is not a table that it may have",
+    "key": "Line 2: 'setup.comand' is not a key that it may have",
     "type": "Line 2: tests.command is a text in quotes",
 }
 

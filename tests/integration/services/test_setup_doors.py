@@ -159,7 +159,7 @@ def test_at_a_terminal(shop: Shop) -> None:
     out, _ = shop.type("operator", "--run")
     assert out.startswith("installed\nready: 1 files in ")
     assert "latest: ready: 1 files" in shop.type("operator")[0]
-    assert shop.type("operator", "--stop")[0] == "None is under way.\n"
+    assert shop.type("operator", "--stop")[0] == "No set-up is under way.\n"
 
 
 def test_variables_and_names_of_secrets_at_a_terminal(shop: Shop) -> None:

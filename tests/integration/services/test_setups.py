@@ -136,7 +136,7 @@ def test_a_run_waits_for_it_and_goes_on(shop: Shop) -> None:
     run = shop.submit()
     assert drive(run.pk, "one") == "folder"
     run.refresh_from_db()
-    assert run.waiting_on == "its folder: The set-up of shop begins"
+    assert run.waiting_on == "its workspace: The set-up of shop begins"
     jobs.set_up(str(Setup.objects.get().pk))
     run.refresh_from_db()
     assert run.wake_at <= timezone.now(), "it is not kept waiting"

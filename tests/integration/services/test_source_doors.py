@@ -165,7 +165,7 @@ def test_in_admin(shop: Shop) -> None:
     assert (row.git_push_token_env, row.may_be_fetched) == ("", True)
     answer = _fill(shop, "boss", git_url="https://ana:word@example.com/x", git_ref="..")
     assert answer.status_code == 200
-    for said in ("No name, password or token in the address", "no name of a branch"):
+    for said in ("No name, password or token in the address", "not the name of a branch"):
         assert said in answer.content.decode()
     page = shop.browser("boss").get(reverse("admin:loops_workspace_changelist")).content.decode()
     assert shop.server.url in page

@@ -339,7 +339,7 @@ class TestWhen:
         run = shop.submit(row)
         assert drive(run.pk, "one") == "folder"
         run.refresh_from_db()
-        assert run.waiting_on == "its folder: The fetch of shop is under way"
+        assert run.waiting_on == "its workspace: The fetch of shop is under way"
         shop.fetched(row)
         run.refresh_from_db()
         assert run.wake_at <= timezone.now()
@@ -488,7 +488,7 @@ class TestWhoMay:
         with pytest.raises(NotAllowed):
             setups.fetch(actor=make.user("vera", viewer=shop.project), workspace=row)
         folder = Workspace.objects.create(project=shop.project, name="empty")
-        with pytest.raises(NotPossible, match="no repository on a server"):
+        with pytest.raises(NotPossible, match="Nothing to fetch"):
             setups.fetch(actor=shop.operator, workspace=folder)
 
     def test_a_grant_of_a_set_up_ends_with_the_repository(self, shop: Shop) -> None:

@@ -229,6 +229,6 @@ def test_pages_say_which_figures_come_from_the_workspace(shop: Shop) -> None:
         assert page.count(tag) == times
     mine = client.get(reverse("workspace", args=[shop.large.pk])).content.decode()
     assert 'max="7200" value="1200"' in mine
-    assert "The project gives 2 min. From 1 to 7,200." in mine
+    assert "Project's policy: 2 min. From 1 to 7,200." in mine
     hers = _client(make.user("vera", viewer=shop.project)).get(reverse("workspace", args=[shop.large.pk]))
     assert 'name="criterion_seconds"' not in hers.content.decode()
