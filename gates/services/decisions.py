@@ -169,7 +169,8 @@ def _check(gate: Gate, asked: _Asked) -> None:
         raise NotAllowed(" ".join(reasons))
     if not gate.is_open:
         raise already_decided(gate)
-    if asked.verdict not in (possible := allowed(gate.kind, view_bytes(gate))):
+    possible = allowed(gate.kind, view_bytes(gate))
+    if asked.verdict not in possible:
         raise InvalidDecision({"verdict": [f"Not possible at this gate. Choose one of: {', '.join(possible)}."]})
     if len(asked.reason) > LONGEST_REASON:
         said = f"It has {len(asked.reason):,} characters; at most {LONGEST_REASON:,} are possible."
