@@ -25,7 +25,7 @@ def roots() -> Finding:
         if fixed in SHARED:
             said = f"{root} lets project admins open all that lies below {fixed}"
             return WARNING, said, "name a folder of its own in AGENTOPS_WORKSPACE_ROOTS"
-        if said := places.unreachable(fixed) or places.forbidden(fixed):
+        if said := places.why_never(fixed):
             return ERROR, said, "correct AGENTOPS_WORKSPACE_ROOTS"
     if not named:
         return OK, "Only superusers open folders of this machine to agents"
@@ -36,8 +36,12 @@ def refused() -> Finding:
     """Those that tasks may not name, and for which runs wait, and those that change each other."""
     rows = list(Workspace.objects.exclude(path="").select_related("project"))
     kinds = [
-        ("Workspaces refused", copies.closed, ALLOW),
-        ("Workspaces that lie in each other", lambda row: "" if copies.closed(row) else copies.beside(row), COPY),
+        ("Workspaces refused", copies.why_closed, ALLOW),
+        (
+            "Workspaces that lie in each other",
+            lambda row: "" if copies.why_closed(row) else copies.why_overlapping(row),
+            COPY,
+        ),
     ]
     said, todo, shown = [], [], []
     for title, why, what in kinds:

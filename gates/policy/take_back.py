@@ -8,10 +8,8 @@ from typing import Any
 from gates.policy.kinds import Kind
 from gates.policy.payloads import confirmation_word
 from gates.policy.queue import RISK_RANK, risk_rank
+from loops.engine.effects import ABOUT_A_CALL
 from loops.engine.values import Verdict
-
-OF_CALLS = frozenset({Kind.TOOL_APPROVAL, Kind.IRREVERSIBLE_ACTION, Kind.PERMISSION_BLOCKED, Kind.IN_DOUBT})
-"""Kinds whose approval is used up by the call that it lets run: until then it can be taken back."""
 
 APPROVALS = (Verdict.APPROVE, Verdict.APPROVE_WITH_EDITS)
 
@@ -35,7 +33,7 @@ def is_partly_recorded(view: Mapping[str, Any]) -> bool:
 
 def can_be(kind: str, verdict: str) -> bool:
     """Is ``verdict`` on a gate of ``kind`` an approval that a call uses up?"""
-    return kind in OF_CALLS and verdict in APPROVALS
+    return kind in ABOUT_A_CALL and verdict in APPROVALS
 
 
 def held(kind: str, risk: str, verdict: str, seconds: float) -> float:

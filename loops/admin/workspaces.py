@@ -79,9 +79,9 @@ class WorkspaceForm(forms.ModelForm):
             access.require_limits(self.actor, draft)
         except NotAllowed as refusal:
             self.add_error(None, str(refusal))
-        if said := access.refusal_to_fetch(self.actor, draft):
+        if said := access.why_not_fetched(self.actor, draft):
             self.add_error("git_url", said)
-        if said := access.refusal_to_save(self.actor, draft, allow=bool(given.get("allow"))):
+        if said := access.why_not_saved(self.actor, draft, allow=bool(given.get("allow"))):
             self.add_error("path", said)
         elif not self.errors:
             for field, fault in access.faults_here(draft).items():
@@ -132,7 +132,7 @@ class WorkspaceAdmin(ProjectScopedAdmin):
     @admin.display(description="may it be used?")
     def standing(self, row: m.Workspace) -> str:
         """As of now, on this machine."""
-        if said := copies.refusal(row):
+        if said := copies.why_refused(row):
             return f"Refused: {said}"
         if row.git_url:
             return f"Yes, allowed by {row.git_by} on {row.git_at:%Y-%m-%d}"
@@ -157,7 +157,7 @@ class WorkspaceAdmin(ProjectScopedAdmin):
             access.record(request.user, obj, form.changed_data, open_to_agents=opened, fetch=fetch)
         elif opened and obj.path:
             access.allow(request.user, obj)
-        if said := copies.obstacle(obj):
+        if said := copies.why_unusable(obj):
             messages.warning(request, said)
 
     def delete_model(self, request: HttpRequest, obj: m.Workspace) -> None:

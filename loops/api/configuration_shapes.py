@@ -92,7 +92,7 @@ class OneWorkspaceOutput(WorkspaceOutput):
 
     def get_refused(self, workspace: Workspace) -> str:
         """As of now, on this machine."""
-        return copies.refusal(workspace)
+        return copies.why_refused(workspace)
 
 
 class ModelsByRole(Strict):

@@ -20,7 +20,6 @@ from loops.engine.tool_calls.titles import deed
 from loops.engine.values import Json, ToolCall
 from loops.masking import known
 
-ABOUT_AN_ACTION = frozenset({"tool_approval", "irreversible_action", "in_doubt", "permission_blocked"})
 TITLES = {"permission_blocked": "Blocked by policy: ", "in_doubt": "Did it take effect? "}
 """What stands before the deed, where it is not asked for as such."""
 TITLE_CHARS = 300
@@ -39,7 +38,7 @@ async def open_gate(session: RunSession, calls: ToolCalls, effect: e.OpenGate) -
         "seq": session.state.seq,
     }
     view = dict(effect.view)
-    if call is not None and effect.kind in ABOUT_AN_ACTION:
+    if call is not None and effect.kind in e.ABOUT_A_CALL:
         judgement = await calls.judgement_of(call)
         command = str(judgement.view.get("command") or "")
         title = title or TITLES.get(effect.kind, "") + deed(call, judgement.deed, command)

@@ -47,6 +47,10 @@ class RecoverTool:
     attempt: int = 1
 
 
+ABOUT_A_CALL = frozenset({"tool_approval", "irreversible_action", "in_doubt", "permission_blocked"})
+"""Kinds of gates that show a call and what it would do. Who approves it can take that back until it begins."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenGate:
     kind: str

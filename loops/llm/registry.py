@@ -32,8 +32,8 @@ class ModelService:
     async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
         """Answer one request with the model it names, and price the answer."""
         config = self.config(request.model)
-        if request.thinking == "off" and config.thinking != "off":
-            request = replace(request, thinking=config.thinking)
+        thinking = config.thinking if request.thinking == "off" else request.thinking
+        request = replace(request, thinking=thinking, xml_tools=request.xml_tools or config.xml_tools)
         adapter = await self._adapter(config)
         reply = await adapter.call(request, on_event)
         cost = cost_microusd(reply.usage, reply.model_id, config)

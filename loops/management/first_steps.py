@@ -173,7 +173,7 @@ def _workspace(
         later = f"{program()} workspace NAME FOLDER"
         command.stdout.write(f"No workspace: tasks begin in an empty folder. {later} makes one.")
         return None
-    if fault := copies.missing(folder):
+    if fault := copies.why_missing(folder):
         raise CommandError(f"{fault}. Name a folder that is there: --folder FOLDER")
     try:
         workspace = first_set_up.workspace_of(Path(folder), actor=actor, project=project, allow=allow)
@@ -182,7 +182,7 @@ def _workspace(
             raise _refusal(error) from error
         workspace = first_set_up.workspace_of(Path(folder), actor=actor, project=project, allow=True)
     command.stdout.write(f"Workspace {_state(workspace)}: {described(workspace.row)}")
-    if obstacle := copies.obstacle(workspace.row):
+    if obstacle := copies.why_unusable(workspace.row):
         command.stderr.write(obstacle)
     return workspace.row
 

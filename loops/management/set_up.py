@@ -269,7 +269,7 @@ def workspace(command: TerminalCommand, options: Options) -> None:
     command.stdout.write(described(row))
     if row.is_fetched and FETCHED & set(given):
         command.stdout.write(f"A worker fetches it; agentops setup {row.name} says what came of that.")
-    if obstacle := copies.obstacle(row) or copies.missing(row.path):
+    if obstacle := copies.why_unusable(row) or copies.why_missing(row.path):
         command.stderr.write(obstacle)
 
 

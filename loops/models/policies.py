@@ -50,7 +50,7 @@ def _within(row: Limit, default: int) -> models.PositiveIntegerField[int, int]:
 
 
 def _bounds(row: Limit) -> list[BaseValidator]:
-    return [MinValueValidator(row.low), MaxValueValidator(row.high)]
+    return [MinValueValidator(row.low // row.scale), MaxValueValidator(row.high // row.scale)]
 
 
 class ComplexityProfile(models.Model):
@@ -63,7 +63,7 @@ class ComplexityProfile(models.Model):
     max_failures = _amount("max_failures")
     max_tokens = _amount("max_tokens")
     max_cost_usd = models.DecimalField(
-        max_digits=8, decimal_places=2, default=5, validators=[MinValueValidator(0), MaxValueValidator(100_000)]
+        max_digits=8, decimal_places=2, default=5, validators=_bounds(LIMITS["max_cost_microusd"])
     )
     max_repairs = _amount("max_repairs")
     max_attempts = _amount("max_attempts")

@@ -38,7 +38,7 @@ from loops.tools.policy import AccessRule
 from loops.tools.registry import ToolRegistry
 from loops.tools.sandbox.capability import SandboxLevel, probe
 from loops.tools.seals import Seal
-from loops.tools.workspace_roots import Folders, Roots, lies_in, nested, plain
+from loops.tools.workspace_roots import Folders, Roots, lies_in, plain, why_nested
 
 log = logging.getLogger(__name__)
 LONGEST_SHOWN = 60
@@ -89,18 +89,18 @@ def roots() -> Roots:
 ONLY_A_SUPERUSER = "a superuser can allow it in Admin > Workspaces"
 
 
-def folder_refusal(slug: str, path: str, *, in_place: bool, allowed: bool) -> str:
+def why_folder_refused(slug: str, path: str, *, in_place: bool, allowed: bool) -> str:
     """Why agents of the project ``slug`` may not work in the folder ``path``, or in a copy of it; "" when they may.
 
     ``allowed`` says that a superuser opened it to the project. Asked where a task names the folder, and again wherever
     a worker or a page is about to use it.
     """
     places, path = roots(), plain(path)
-    if said := places.forbidden(path):
+    if said := places.why_forbidden(path):
         return said
     if not allowed and not places.covers(path, slug, in_place=in_place):
         return f"{shortened(path)} lies outside the workspace roots; {ONLY_A_SUPERUSER}"
-    return places.unreachable(path)
+    return places.why_unreachable(path)
 
 
 def shortened(path: str) -> str:
@@ -321,8 +321,8 @@ def refusing(run: Run, connection: Any) -> Refused:
         rows = connection.execute(_IN_PLACE, {"path": here, "project": project.pk}).fetchall()
         others = [(its_name, its_path) for its_name, its_path, in_place, _ in rows if in_place]
         mine = next((its_name for its_name, its_path in others if plain(its_path) == here), shortened(here))
-        said = folder_refusal(project.slug, path, in_place=True, allowed=any(allowed for *_, allowed in rows))
-        return said or nested(mine, here, others)
+        said = why_folder_refused(project.slug, path, in_place=True, allowed=any(allowed for *_, allowed in rows))
+        return said or why_nested(mine, here, others)
 
     return refused
 

@@ -60,7 +60,7 @@ from loops.storage.feed import RunFeed
 from loops.storage.provenance import PgArchive
 from loops.storage.turns import PgTurns
 from loops.workspaces.checkouts import RunCheckouts, installed_for
-from loops.workspaces.copies import missing, prepare, where
+from loops.workspaces.copies import prepare, where, why_missing
 from loops.workspaces.folder_copy import WorkspaceElsewhere, WorkspaceUnusable, meanwhile
 
 log = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ async def _drive(
         learnt=partial(learn_window, store.connection),
         short_prompt=short_prompt,
         fallbacks=models.chain,
-        folder_missing=lambda path: refused(path) or missing(path),
+        folder_missing=lambda path: refused(path) or why_missing(path),
     )
     level, program = sandbox_level().level, state.spec.agent.program
     try:

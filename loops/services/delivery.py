@@ -18,7 +18,7 @@ from django.utils import timezone
 from loops.models import Delivery, Fork, Run
 from loops.printable.text import printable
 from loops.querysets import OPERATE
-from loops.runs.composition import folder_refusal
+from loops.runs.composition import why_folder_refused
 from loops.services import access, audit
 from loops.services.steering import NotPossible
 from loops.storage.dispatch import hand_over
@@ -77,13 +77,13 @@ NAMES = {
 _UNDER_WAY = {Kind.FOLDER: UNDER_WAY, Kind.BRANCH: BEING_COMMITTED, Kind.PUSH: BEING_PUSHED}
 
 
-def obstacle(run: Run, kind: Delivery.Kind = Kind.FOLDER) -> str:
+def why_impossible(run: Run, kind: Delivery.Kind = Kind.FOLDER) -> str:
     """Why nobody can have the result of ``run`` taken over so; empty when it can be. Pages ask this for their
     buttons."""
     place = copies.where(run)
     if not place.own:
         return "The run worked in the folder itself: its changes are there."
-    if kind == Kind.PUSH and (why := push.refusal(run)):
+    if kind == Kind.PUSH and (why := push.why_not(run)):
         return why
     if place.is_of_a_server and kind != Kind.PUSH:
         return sources.TAKE_THE_PATCH
@@ -98,7 +98,7 @@ def preview(actor: Any, run: Run, kind: Delivery.Kind = Kind.FOLDER) -> Preview:
     """What it would do now. Raises NotAllowed or NotPossible."""
     access.require(actor, run.project, OPERATE, what=NAMES[kind].what, run=run)
     folder = copies.where(run).source
-    if why := obstacle(run, kind) or ("" if kind == Kind.PUSH else _refusal(actor, run, folder)):
+    if why := why_impossible(run, kind) or ("" if kind == Kind.PUSH else _why_not_into(actor, run, folder)):
         raise NotPossible(why)
     try:
         found = patch.portable(run)
@@ -111,7 +111,7 @@ def preview(actor: Any, run: Run, kind: Delivery.Kind = Kind.FOLDER) -> Preview:
             return Preview(kind, plan, plan.left_out)
         plan = commits.plan(found, folder, run)
         for place in commits.WRITTEN_TO:
-            if why := permissions.lacking(Path(folder, place), change=True):
+            if why := permissions.why_no_access(Path(folder, place), change=True):
                 raise NotPossible(why)
         return Preview(kind, plan, plan.left_out)
     except (patch.NoPatch, Unusable, PathRefused, OSError) as refusal:
@@ -199,12 +199,12 @@ def done(run: Run) -> set[str]:
 
 def can_be_written(run: Run) -> bool:
     """Into the folder that it came from, or on a branch there?"""
-    return not obstacle(run)
+    return not why_impossible(run)
 
 
 def can_be_pushed(run: Run) -> bool:
     """To the server that it came from?"""
-    return not obstacle(run, Kind.PUSH)
+    return not why_impossible(run, Kind.PUSH)
 
 
 def undelivered(run: Run) -> int:
@@ -215,16 +215,16 @@ def undelivered(run: Run) -> int:
     return len(changed_files.described(changed_files.recorded(run).net))
 
 
-def _refusal(actor: Any, run: Run, folder: str) -> str:
+def _why_not_into(actor: Any, run: Run, folder: str) -> str:
     """Whoever may change the folder through a run that works in place may apply a result to it; superusers may always,
     where the path is not forbidden to all."""
     workspace = run.task.workspace
     if workspace is None or plain(workspace.path) != folder:
         return MOVED
     opened = bool(workspace.allowed_by_id) and workspace.allowed_in_place and workspace.allowed_path == folder
-    if why := folder_refusal(run.project.slug, folder, in_place=True, allowed=opened or actor.is_superuser):
+    if why := why_folder_refused(run.project.slug, folder, in_place=True, allowed=opened or actor.is_superuser):
         return why
-    return copies.missing(folder) or permissions.lacking(Path(folder), change=True)
+    return copies.why_missing(folder) or permissions.why_no_access(Path(folder), change=True)
 
 
 def _took_over(run: Run, found: patch.Portable) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from loops.llm import config
 from loops.llm.endpoints.context_window_discovery import ask_models
 from loops.llm.endpoints.keys import OF_PROVIDERS
+from loops.llm.providers import OURS
 from loops.models import Agent, ModelConfig, Project, Workspace
 from loops.services import models
 from loops.services.agents import AGENTS
@@ -94,13 +95,13 @@ def engineer(*, actor: Any, project: Project, model: ModelConfig) -> Made:
 
 
 def _of_provider(variable: str) -> dict[str, str]:
-    if variable == "ANTHROPIC_API_KEY":
-        return {"provider": "anthropic", "api_key_env": variable, "base_url": ""}
     if variable not in OF_PROVIDERS:
         known = ", ".join(OF_PROVIDERS)
         raise Unfit({"model": f"Nobody knows which server takes {variable}. Give its address, or one of {known}."})
-    own = "" if variable == "OPENAI_API_KEY" else f"{OF_PROVIDERS[variable]}{PATHS.get(variable, '/v1')}"
-    return {"provider": "openai", "api_key_env": variable, "base_url": own}
+    address = OF_PROVIDERS[variable]
+    if own := next((each.name for each in OURS.values() if each.address == address), ""):
+        return {"provider": own, "api_key_env": variable, "base_url": ""}
+    return {"provider": "openai", "api_key_env": variable, "base_url": f"{address}{PATHS.get(variable, '/v1')}"}
 
 
 PATHS = {

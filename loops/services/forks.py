@@ -74,7 +74,7 @@ def fork_run(  # noqa: PLR0913 - what a person may change
     found, faults = point_of(run, step, seq), _faults(message, instructions, model)
     if not run.agent.is_active:
         faults["agent"] = f"{run.agent.name} is switched off"
-    if said := copies.refusal_of(run):
+    if said := copies.why_run_refused(run):
         audit.record(copies.REFUSED, actor=actor, run=run, detail={"path": run.workspace_path, "why": said})
         faults["workspace"] = said
     try:

@@ -33,7 +33,7 @@ def ask(
     commands = [row["command"] for row in clean_criteria(criteria) if row["command"]]
     if not commands:
         raise NotPossible(NO_COMMAND)
-    if why := copies.refusal(workspace) if workspace is not None else "":
+    if why := copies.why_refused(workspace) if workspace is not None else "":
         raise NotPossible(why)
     now, mine = timezone.now(), Preflight.objects.filter(asked_by=actor)
     with transaction.atomic():

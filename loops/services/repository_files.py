@@ -109,7 +109,7 @@ class RepositoryFile:
 def look(workspace: Workspace) -> RepositoryFile:
     """How it stands now. Raises nothing, and changes nothing."""
     folder = sources.looked_at(workspace)
-    if not folder or copies.closed(workspace):
+    if not folder or copies.why_closed(workspace):
         return RepositoryFile(workspace, is_here=False)
     try:
         with roots().opened(folder) as top:

@@ -38,7 +38,7 @@ class Preview:
         return not self.view["files"] and not self.view["others"]
 
 
-def obstacle(run: Run) -> str:
+def why_impossible(run: Run) -> str:
     """Why a rollback of ``run`` makes no sense; empty when it does. Pages ask this for their button."""
     if run.status == Status.COMPLETED:
         return "This run completed: its changes are its result, and cannot be rolled back."
@@ -51,7 +51,7 @@ def obstacle(run: Run) -> str:
 
 def preview(run: Run) -> Preview:
     """What a rollback would do now. Raises NotPossible."""
-    if why := obstacle(run):
+    if why := why_impossible(run):
         raise NotPossible(why)
     if reader.is_pruned(run.pk):
         raise NotPossible("What this run changed was pruned with its long texts: it can no longer be rolled back.")

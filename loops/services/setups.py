@@ -139,7 +139,7 @@ def run(*, actor: Any, workspace: Workspace) -> Setup:
         raise NotPossible(NOTHING_TO_RUN)
     if workspace.is_fetched and sources.fetched(workspace) is None:
         raise NotPossible(NOT_FETCHED)
-    if why := copies.refusal(workspace):
+    if why := copies.why_refused(workspace):
         raise NotPossible(why)
     ordered = None if setups.under_way(workspace) else setups.order(workspace, actor=actor)
     if ordered is None:
@@ -152,7 +152,7 @@ def fetch(*, actor: Any, workspace: Workspace) -> Setup:
     require(actor, workspace.project, OPERATE, what="fetch the repository of a workspace")
     if not workspace.is_fetched:
         raise NotPossible(NOTHING_TO_FETCH)
-    if why := copies.refusal(workspace):
+    if why := copies.why_refused(workspace):
         raise NotPossible(why)
     if (ordered := sources.order(workspace, actor)) is None:
         raise NotPossible(UNDER_WAY)

@@ -106,7 +106,7 @@ def is_command(text: str) -> bool:
     return _COMMAND.match(text) is not None
 
 
-def obstacle(kind: str, status: str, end_reason: str = "") -> str:
+def why_impossible(kind: str, status: str, end_reason: str = "") -> str:
     """Why ``kind`` makes no sense for a run in ``status``; empty when it does. Pages ask this for their buttons."""
     label = Status(status).label.lower()
     if kind == RETRY:
@@ -132,7 +132,7 @@ def _steer(actor: Any, run: Run, kind: str, payload: dict[str, Any] | None = Non
     verb = "send messages" if kind == Kind.MESSAGE else f"{kind} runs"
     access.require(actor, run.project, OPERATE, what=verb, run=run)
     status, end_reason = Run.objects.values_list("status", "end_reason").get(pk=run.pk)
-    why_not = obstacle(kind, status, end_reason)
+    why_not = why_impossible(kind, status, end_reason)
     if why_not:
         audit.record(f"run.{kind}_refused", actor=actor, run=run, detail={"status": status, "why": why_not})
         raise NotPossible(why_not)

@@ -225,7 +225,7 @@ def _must_belong(project: Project, agent: Agent, workspace: Workspace | None) ->
 
 def _must_be_open(actor: Any, project: Project, workspace: Workspace | None) -> None:
     """Refused here with the reason, not by a worker, which would let the run wait."""
-    if workspace is None or not (said := copies.refusal(workspace)):
+    if workspace is None or not (said := copies.why_refused(workspace)):
         return
     detail = {"path": workspace.path, "workspace": workspace.name, "why": said}
     audit.record(copies.REFUSED, actor=actor, project=project, detail=detail)

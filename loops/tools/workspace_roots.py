@@ -40,7 +40,7 @@ class Roots:
     runs: str
     """Where AgentOps makes the folders of runs."""
 
-    def misspelt(self, path: str) -> str:
+    def why_misspelt(self, path: str) -> str:
         """Why ``path`` is not the one spelling of a folder; "" when it is."""
         if not path.startswith("/") or ".." in path.split("/"):
             return f"{path} is not an absolute path without '..'"
@@ -48,9 +48,9 @@ class Roots:
             return "a path has no control characters and no broken text"
         return ""
 
-    def forbidden(self, path: str) -> str:
+    def why_forbidden(self, path: str) -> str:
         """Why nobody may open ``path`` to agents, not even a superuser; "" where somebody may."""
-        if said := self.misspelt(path):
+        if said := self.why_misspelt(path):
             return said
         if any(_below(path, made) for made in self.made):
             return ""
@@ -64,6 +64,10 @@ class Roots:
             return f"{path} is shared by too much: choose a folder in it"
         return ""
 
+    def why_never(self, path: str) -> str:
+        """Why it can be opened to nobody as things stand on this machine; "" where it can."""
+        return self.why_forbidden(path) or self.why_unreachable(path)
+
     def covers(self, path: str, project: str, *, in_place: bool) -> bool:
         """Does it lie below a root, not hidden, or is it a copy of what AgentOps made? The project's admins choose."""
         if any(_below(path, made) for made in self.made):
@@ -73,11 +77,11 @@ class Roots:
                 return True
         return False
 
-    def unreachable(self, path: str) -> str:
+    def why_unreachable(self, path: str) -> str:
         """What stands in the way to ``path`` on this machine; "" when nothing does, or when it is not here."""
         try:
             with self.opened(path) as folder:
-                return self._same_as_ours(folder, path)
+                return self._why_ours(folder, path)
         except ThroughALink as error:
             return str(error)
         except OSError:
@@ -101,7 +105,7 @@ class Roots:
         finally:
             os.close(folder)
 
-    def _same_as_ours(self, folder: int, path: str) -> str:
+    def _why_ours(self, folder: int, path: str) -> str:
         """By another name: a mount of it elsewhere."""
         if any(_below(path, made) for made in self.made):
             return ""
@@ -138,7 +142,7 @@ def overlap(path: str, other: str) -> bool:
     return path.startswith("/") and other.startswith("/") and (_within(path, other) or _within(other, path))
 
 
-def nested(name: str, path: str, others: Iterable[tuple[str, str]]) -> str:
+def why_nested(name: str, path: str, others: Iterable[tuple[str, str]]) -> str:
     """Why the workspace ``name`` at ``path`` and one of ``others``, (name, path), may not both be used in place, or "".
 
     A run in the outer one could change the folder of the inner one under those who work there, and commands take turns

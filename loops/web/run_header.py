@@ -56,8 +56,10 @@ def heading(run: Run, audience: Audience, granted: Granted | None = None, latest
         "meters": [*meters, *context_meter(run, latest)],
         "decide": open_gates.decidable(asked, audience),
         "outlook": outlook(run, latest, meters, is_asked=bool(asked)),
-        "buttons": [Button(*one, why_not=steering.obstacle(one[0], run.status, run.end_reason)) for one in BUTTONS],
-        "can_roll_back": audience.operate and not rollback.obstacle(run),
-        "can_talk": audience.operate and not steering.obstacle("message", run.status),
+        "buttons": [
+            Button(*one, why_not=steering.why_impossible(one[0], run.status, run.end_reason)) for one in BUTTONS
+        ],
+        "can_roll_back": audience.operate and not rollback.why_impossible(run),
+        "can_talk": audience.operate and not steering.why_impossible("message", run.status),
         "seconds": ((run.completed_at or timezone.now()) - run.started_at).total_seconds(),
     }

@@ -248,7 +248,7 @@ def _about_workspace(request: HttpRequest, draft: dict[str, Any]) -> dict[str, A
     chosen = mine.filter(pk=_uuid(draft["workspace"])).first()
     if chosen is None:
         return {}
-    return {"chosen": chosen, "obstacle": copies.obstacle(chosen), "toml": repository_files.unused(chosen)}
+    return {"chosen": chosen, "obstacle": copies.why_unusable(chosen), "toml": repository_files.unused(chosen)}
 
 
 def _agent(request: HttpRequest, draft: dict[str, Any]) -> Agent | None:

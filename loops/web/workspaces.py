@@ -51,7 +51,7 @@ def workspace(request: HttpRequest, workspace_id: uuid.UUID) -> HttpResponse:
     """GET shows it, with what its files suggest while nothing is stated; POST keeps what its set-up is, and a refused
     one comes back with every word kept."""
     row = _row(request, workspace_id)
-    status, may_change, refused = 200, access.roles(request).may(row.project_id, ADMINISTER), copies.refusal(row)
+    status, may_change, refused = 200, access.roles(request).may(row.project_id, ADMINISTER), copies.why_refused(row)
     draft, found = _draft(row), detection.Found()
     if request.method == "POST":
         posted = {name: request.POST[name].replace("\r\n", "\n") for name in draft if name in request.POST}
@@ -85,7 +85,7 @@ def _page(
     """With what was typed into its forms and is not saved."""
     may_change = access.roles(request).may(row.project_id, ADMINISTER)
     context = {**_live(request, row), "draft": draft, "found": found, "may_change": may_change}
-    context["refused"] = copies.refusal(row)
+    context["refused"] = copies.why_refused(row)
     context["fetch"] = _live(request, row, Setup.Kind.FETCH) if row.is_fetched else None
     policy = Policy.objects.filter(project=row.project_id).first() or Policy()
     context["limits"] = list(command_limits.fields(policy, row, limits or {}))

@@ -14,26 +14,26 @@ from loops.services import audit
 from loops.services.policy_settings import POLICIES
 from loops.tools.workspace_roots import overlap, plain
 from loops.workspaces import sources
-from loops.workspaces.copies import REFUSED, beside, refusal
+from loops.workspaces.copies import REFUSED, why_overlapping, why_refused
 
 SAY_SO = (
     "lies outside the workspace roots, or another project has it too: tick “Allow this folder” if agents may have it"
 )
 
 
-def refusal_to_save(actor: Any, draft: Workspace, *, allow: bool) -> str:
+def why_not_saved(actor: Any, draft: Workspace, *, allow: bool) -> str:
     """Why ``actor`` may not save ``draft`` as it is, with an audit event; "" when they may.
 
     What is in a root is free to the admins of a project unless another project has it, or what holds it, or lies in it.
     """
-    said = _said(actor, draft, allow and actor.is_superuser)
+    said = _why_not_free(actor, draft, allow and actor.is_superuser)
     if said:
         refused = {"path": draft.path, "in_place": not draft.copy_for_each_run, "why": said}
         audit.record(REFUSED, actor=actor, project=draft.project, detail=refused)
     return said
 
 
-def refusal_to_fetch(actor: Any, draft: Workspace) -> str:
+def why_not_fetched(actor: Any, draft: Workspace) -> str:
     """Why ``actor`` may not save the repository that ``draft`` names, with an audit event; "" when they may."""
     if not draft.git_url or draft.may_be_fetched or actor.is_superuser:
         return ""
@@ -88,7 +88,7 @@ def allow(actor: Any, workspace: Workspace) -> str:
     """Open the folder, in the use that the row states, to its project. Superusers only. Returns why not, or ""."""
     if not actor.is_superuser:
         raise PermissionError("only a superuser opens folders to agents")
-    if said := _never(workspace.path) or beside(workspace):
+    if said := roots().why_never(workspace.path) or why_overlapping(workspace):
         return said
     workspace.allowed_path, workspace.allowed_in_place = plain(workspace.path), not workspace.copy_for_each_run
     workspace.allowed_by, workspace.allowed_at = actor, timezone.now()
@@ -98,20 +98,15 @@ def allow(actor: Any, workspace: Workspace) -> str:
     return ""
 
 
-def _said(actor: Any, draft: Workspace, allowed: bool) -> str:
+def _why_not_free(actor: Any, draft: Workspace, allowed: bool) -> str:
     if not draft.path:
         return ""
-    if said := _never(draft.path) or beside(draft):
+    if said := roots().why_never(draft.path) or why_overlapping(draft):
         return said
     shared = _is_also_anothers(draft.project, draft.path)
-    if allowed or (not refusal(draft) and (not shared or draft.allowed_path == draft.path)):
+    if allowed or (not why_refused(draft) and (not shared or draft.allowed_path == draft.path)):
         return ""
     return f"{draft.path} {SAY_SO}" if actor.is_superuser else f"{draft.path} is not free: {ONLY_A_SUPERUSER}"
-
-
-def _never(path: str) -> str:
-    places = roots()
-    return places.forbidden(path) or places.unreachable(path)
 
 
 def _is_also_anothers(project: Project, path: str) -> bool:

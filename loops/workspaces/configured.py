@@ -25,9 +25,9 @@ class Workspaces(Kind):
     def permit(self, actor: Any, row: Workspace, *, allow: bool) -> bool:
         """Where its folder may lie, which repository may be fetched, and what commands may use there."""
         access.require_limits(actor, row)
-        if why := access.refusal_to_fetch(actor, row):
+        if why := access.why_not_fetched(actor, row):
             raise Unfit({"git_url": why})
-        if refused := access.refusal_to_save(actor, row, allow=allow):
+        if refused := access.why_not_saved(actor, row, allow=allow):
             raise Unfit({"path": refused})
         if faults := access.faults_here(row):
             raise Unfit(faults)

@@ -15,18 +15,18 @@ from pathlib import Path
 from django.conf import settings
 
 from loops.models import AuditEvent, Fact, Fork, Run, Workspace
-from loops.runs.composition import folder_refusal, refusing, run_folders, shortened
+from loops.runs.composition import refusing, run_folders, shortened, why_folder_refused
 from loops.services import audit
 from loops.storage import journal
 from loops.tools.workspace import SKIPPED
-from loops.tools.workspace_roots import nested, plain
+from loops.tools.workspace_roots import plain, why_nested
 from loops.workspaces import permissions, setups, snapshots, sources
 from loops.workspaces.folder_copy import Copy, WorkspaceElsewhere, WorkspaceUnusable
 
 REFUSED = "workspace.refused"
 
 
-def missing(path: str) -> str:
+def why_missing(path: str) -> str:
     """Why a worker here cannot go on in the folder at ``path``, for people; "" where it is here."""
     return "" if not path or Path(path).is_dir() else _not_here(path)
 
@@ -35,44 +35,44 @@ def _not_here(path: str) -> str:
     return f"{shortened(path)} is not on worker {socket.gethostname()[:40]}"
 
 
-def refusal(workspace: Workspace) -> str:
+def why_refused(workspace: Workspace) -> str:
     """Why no task may name the workspace, for people; "" when one may."""
-    return closed(workspace) or beside(workspace)
+    return why_closed(workspace) or why_overlapping(workspace)
 
 
-def beside(workspace: Workspace) -> str:
+def why_overlapping(workspace: Workspace) -> str:
     """Why a workspace that is used in place waits for another of its project, which lies in it or around it, or ""."""
     if workspace.copy_for_each_run or not workspace.path:
         return ""
     rows = Workspace.objects.filter(project=workspace.project_id, copy_for_each_run=False).exclude(pk=workspace.pk)
-    return nested(workspace.name, workspace.path, rows.values_list("name", "path"))
+    return why_nested(workspace.name, workspace.path, rows.values_list("name", "path"))
 
 
-def closed(workspace: Workspace) -> str:
+def why_closed(workspace: Workspace) -> str:
     """Why the folder is not open to the project, whatever else it uses; "" when it is."""
-    if workspace.git_url or (workspace.git_ref and sources.closed(workspace)):
-        return sources.closed(workspace)
+    if workspace.git_url or (workspace.git_ref and sources.why_closed(workspace)):
+        return sources.why_closed(workspace)
     if not workspace.path:
         return ""
     path, in_place = plain(workspace.path), not workspace.copy_for_each_run
     allowed = bool(workspace.allowed_by_id) and workspace.allowed_path == path
     allowed = allowed and (workspace.allowed_in_place or not in_place)
-    return folder_refusal(workspace.project.slug, path, in_place=in_place, allowed=allowed)
+    return why_folder_refused(workspace.project.slug, path, in_place=in_place, allowed=allowed)
 
 
-def refusal_of(run: Run) -> str:
+def why_run_refused(run: Run) -> str:
     """Why the run may not go on in the folder that it has; "" when it may."""
     return refusing(run, journal.raw_connection())(run.workspace_path)
 
 
-def obstacle(workspace: Workspace) -> str:
+def why_unusable(workspace: Workspace) -> str:
     """What keeps runs out of a workspace that lies on this machine, for people; "" when nothing is known to."""
     path = Path(workspace.path)
     if not path.is_absolute():
         return ""
     in_place = not workspace.copy_for_each_run
-    said = refusal(workspace) or permissions.lacking(path, change=in_place)
-    return said or (permissions.commands_lacking(path) if in_place else "")
+    said = why_refused(workspace) or permissions.why_no_access(path, change=in_place)
+    return said or (permissions.why_no_access_for_commands(path) if in_place else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def _present(run: Run) -> Path:
     path = Path(run.workspace_path)
     if not path.is_absolute():
         raise WorkspaceUnusable(f"The folder of run {run.pk} is not known.")
-    if said := refusal_of(run):
+    if said := why_run_refused(run):
         raise WorkspaceElsewhere(said)
     if not path.is_dir():
         raise WorkspaceElsewhere(_not_here(str(path)))
@@ -238,7 +238,7 @@ def existing(workspace: Workspace, run: Run | None = None) -> Path:
     """The folder that ``run`` gets a copy of, or works in. Raises WorkspaceUnusable or -Elsewhere."""
     if not workspace.git_url and not Path(workspace.path).is_absolute():
         raise WorkspaceUnusable(f"The path of workspace {workspace.name} is not absolute: {workspace.path}")
-    if said := refusal(workspace):
+    if said := why_refused(workspace):
         if run is not None:
             _record_refusal(run, workspace, said)
         raise WorkspaceElsewhere(said)
@@ -249,7 +249,7 @@ def existing(workspace: Workspace, run: Run | None = None) -> Path:
 def folder_here(workspace: Workspace) -> Path:
     """The folder at its path, if AgentOps can use it on this machine. Raises WorkspaceUnusable or -Elsewhere."""
     path = Path(workspace.path)
-    if said := permissions.lacking(path, change=not workspace.copy_for_each_run):
+    if said := permissions.why_no_access(path, change=not workspace.copy_for_each_run):
         raise WorkspaceUnusable(said)
     try:
         found = path.lstat()

@@ -85,7 +85,7 @@ class Copy:
         except ThroughALink as error:
             raise WorkspaceUnusable(str(error)) from error
         except PermissionError as error:
-            raise WorkspaceUnusable(permissions.unreadable(self.source, str(error.filename))) from error
+            raise WorkspaceUnusable(permissions.why_unreadable(self.source, str(error.filename))) from error
 
     def _walk(self) -> None:
         with roots().opened(str(self.source)) as top:

@@ -122,7 +122,7 @@ def _build(setup: Setup, work: Path, log: Log) -> None:
 
 def _fetch(setup: Setup, work: Path, log: Log) -> None:
     workspace = setup.workspace
-    if why := copies.closed(workspace):
+    if why := copies.why_closed(workspace):
         raise Failed(f"It is not fetched: {why}.")
     setup.command = setups.words_of_fetch(workspace)
     setup.hosts = [str(sources.host_of(workspace.git_url))] if workspace.git_url else []

@@ -11,7 +11,7 @@ from shlex import quote
 from loops.tools.sandbox.namespaces.user import file_owner
 
 
-def lacking(folder: Path, *, change: bool) -> str:
+def why_no_access(folder: Path, *, change: bool) -> str:
     """Why we cannot work in ``folder``, with what to type as its owner; "" when we can, or when it is not here."""
     for above in reversed(folder.parents):
         if above.is_dir() and not os.access(above, os.X_OK):
@@ -24,12 +24,12 @@ def lacking(folder: Path, *, change: bool) -> str:
     return _refused(folder, "write in", change) if change and not os.access(folder, os.W_OK) else ""
 
 
-def unreadable(folder: Path, name: str) -> str:
+def why_unreadable(folder: Path, name: str) -> str:
     """The same for something inside that could not be copied."""
     return _refused(folder, f"read {name} in", change=False)
 
 
-def commands_lacking(folder: Path) -> str:
+def why_no_access_for_commands(folder: Path) -> str:
     """The same for the commands of a worker that is root, who are somebody else: the folder is never given to them."""
     if (owner := file_owner()) is None or not folder.is_dir():
         return ""

@@ -48,10 +48,10 @@ def source(run: Run) -> tuple[str, str]:
     return (url, commit) if "://" in url and sources.COMMIT.fullmatch(commit) else ("", "")
 
 
-def refusal(run: Run) -> str:
+def why_not(run: Run) -> str:
     """Why its result is not pushed anywhere, for people; "" when it may be."""
     url, _ = source(run)
-    return sources.closed_to_results(run.task.workspace, url) if url else "Its source is no repository on a server."
+    return sources.why_not_pushed_to(run.task.workspace, url) if url else "Its source is no repository on a server."
 
 
 def plan(found: patch.Portable, run: Run) -> commits.Plan:
@@ -146,7 +146,7 @@ def send(order: Delivery, name: str) -> tuple[str, str]:
     """(the commit that the branch is on the server, why it is not or ""). Done again it comes to the same. It is
     ``name``, or one that the same result was pushed as before."""
     run, rows, workspace = order.run, order.plan or {}, order.run.task.workspace
-    if workspace is None or (why := refusal(run)):
+    if workspace is None or (why := why_not(run)):
         return "", why if workspace is not None else sources.ANOTHER_SOURCE
     if sandbox_level().level < FULL:
         return "", f"A push reaches the server, but {NO_NETWORK}."

@@ -129,7 +129,7 @@ def host_of(url: str) -> Host:
     return host(f"[{name}]:{port}" if ":" in name else f"{name}:{port}")
 
 
-def closed(workspace: Workspace) -> str:
+def why_closed(workspace: Workspace) -> str:
     """Why it is not fetched, for people; "" when it may be. Asked again right before: rows come by other doors too. Who
     may use a folder is asked elsewhere."""
     if workspace.git_url and not workspace.may_be_fetched:
@@ -137,7 +137,7 @@ def closed(workspace: Workspace) -> str:
     return " ".join(faults(workspace).values())
 
 
-def closed_to_results(workspace: Workspace | None, url: str) -> str:
+def why_not_pushed_to(workspace: Workspace | None, url: str) -> str:
     """Why no result of a run that began with ``url`` is pushed, for people; "" when one may be."""
     if workspace is None or workspace.git_url != url:
         return ANOTHER_SOURCE

@@ -13,9 +13,11 @@ from tests.controls import switch
 from tests.controls.doors import is_door
 from tests.controls.guards import ROOT, Guard
 from tests.controls.switch import Stale, off
+from tests.stack import PATIENCE_S
 from tests.suite import seed
 
-HANGS_AFTER_S = 120
+HANGS_AFTER_S = 2 * PATIENCE_S
+"""What a test waits for in vain has to end before, and says so: that is no time-out."""
 HUNG = "from pytest-timeout"
 CRASHES = (TypeError, AttributeError, NameError)
 """A test that ends in one of these has met broken code, and not a guard that is missing."""
@@ -96,7 +98,7 @@ def prove(guards: Sequence[Guard], tell: Callable[[Row], None]) -> list[Row]:
     """One row for each guard. Raises RuntimeError, with what pytest says, when the tests cannot be run."""
     tests = sorted({test for guard in guards for test in guard.tests})
     controls, said = Controls(guards, tell), io.StringIO()
-    arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-q", f"--timeout={HANGS_AFTER_S}"]
+    arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-q", f"--timeout={HANGS_AFTER_S:.0f}"]
     arguments += [
         f"--randomly-seed={seed()}",
         "--randomly-dont-reorganize",

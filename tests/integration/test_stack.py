@@ -144,7 +144,11 @@ def test_root_starts_it_and_another_user_runs_it_or_one_sentence_says_why_not(st
     files = {path.lstat().st_uid for path in (stack.state, *stack.state.iterdir())}
     known = next((entry.pw_uid for entry in pwd.getpwall() if entry.pw_name == service_user.NAME), None)
     other = User(service_user.NAME, *nobody())
-    why = (user_access.lacking(other, stack.state) or user_access.weaker_sandbox(other)) if os.geteuid() == 0 else ""
+    why = (
+        (user_access.why_no_access(other, stack.state) or user_access.weaker_sandbox(other))
+        if os.geteuid() == 0
+        else ""
+    )
     if why:
         printed = stack.state.with_suffix(".err").read_text().splitlines()
         assert f"AgentOps runs as root: {why}." in printed

@@ -73,9 +73,9 @@ def test_what_has_another_name_is_never_given_away(folder: Path) -> None:
 
 
 def test_a_folder_in_which_commands_may_not_write_is_said_with_what_lets_them(alices: Desk) -> None:
-    said = permissions.commands_lacking(alices.workspace)
+    said = permissions.why_no_access_for_commands(alices.workspace)
     assert f"may not write in {alices.workspace}" in said
     assert f"setfacl -R -m u:{OUTSIDE_UID}:rwX" in said
     alices.workspace.chmod(0o777)
-    assert permissions.commands_lacking(alices.workspace) == ""
+    assert permissions.why_no_access_for_commands(alices.workspace) == ""
     assert alices.shell("touch made && rm made").ok

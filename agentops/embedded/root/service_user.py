@@ -94,7 +94,7 @@ def _for_good(argv: Sequence[str]) -> None:
 
 def _for_a_command(state: Path, verb: str) -> None:
     owner = _owner(state)
-    if owner is None or user_access.lacking(owner, state):
+    if owner is None or user_access.why_no_access(owner, state):
         return
     os.environ["AGENTOPS_STATE"] = str(state)  # the default of root, who we are not from here on
     if verb not in NAMING_FILES:
@@ -155,7 +155,7 @@ def _check(user: User, state: Path, argv: Sequence[str]) -> None:
     if 0 < port < (first := _first_free_port()):
         another = user_access.starting(f"PORT={max(first, UNPRIVILEGED)}")
         raise StaysRoot(f"port {port} is for root alone; {another} runs as {user.name}")
-    if said := user_access.lacking(user, state) or user_access.weaker_sandbox(user):
+    if said := user_access.why_no_access(user, state) or user_access.weaker_sandbox(user):
         raise StaysRoot(said)
 
 

@@ -55,7 +55,7 @@ def starting(setting: str) -> str:
     return f"`{setting} {'make run' if _IS_CHECKOUT else 'agentops up'}`"
 
 
-def lacking(user: User, state: Path) -> str:
+def why_no_access(user: User, state: Path) -> str:
     """Why the user cannot start this installation, with what to do; "" when everything can be read."""
     another = f"{starting(OWN_STATE)} takes a folder that it may enter"
     return _asked_as(user, lambda: _not_readable(user.name) or _not_enterable(user.name, state.parent, state, another))

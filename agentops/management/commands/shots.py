@@ -25,6 +25,7 @@ PAGES = {
     "runs": "/runs/",
     "runs-none": "/runs/?q=there-is-no-such-task",
     "new-task": "/tasks/new/",
+    "workspaces": "/workspaces/",
     "tools": "/tools/",
     "system": "/system/",
     "breakers": "/system/breakers/",

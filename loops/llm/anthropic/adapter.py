@@ -67,7 +67,7 @@ class AnthropicModel:
         return await self._ask(request, on_event)
 
     async def _ask(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
-        xml = request.xml_tools or self._config.xml_tools
+        xml = request.xml_tools
         decoder = MessageDecoder(request, self._config.model_id, xml=xml)
         made = self._memos.setdefault((request.role, xml), memo(self._config.name, xml=xml))
         body = request_body(request, self._config, xml=xml, made=made, without=self._stale)

@@ -47,7 +47,7 @@ class OpenAIModel:
 
     async def call(self, request: ModelRequest, on_event: OnEvent) -> ModelReply:
         """One answer, streamed. Raises ModelError for every failure."""
-        xml = request.xml_tools or self._config.xml_tools
+        xml = request.xml_tools
         decoder = ChunkDecoder(request, self._config.model_id, xml=xml)
         made = self._memos.setdefault((request.role, xml), memo(self._config, xml=xml))
         body = request_body(request, self._config, xml=xml, made=made)

@@ -276,5 +276,5 @@ def test_who_cannot_be_asked_lacks_something(tmp_path: Path) -> None:
     """No process can become somebody with such a group."""
     nobody_else = User("x", *nobody(), groups=(2**40,))
     said = "what x may do could not be tried; `AGENTOPS_USER=NAME make run` tries another"
-    assert user_access.lacking(nobody_else, tmp_path) == said
-    assert "could not be tried" not in user_access.lacking(User("x", *nobody()), tmp_path)
+    assert user_access.why_no_access(nobody_else, tmp_path) == said
+    assert "could not be tried" not in user_access.why_no_access(User("x", *nobody()), tmp_path)

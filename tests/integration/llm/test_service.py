@@ -59,6 +59,20 @@ def test_the_configured_thinking_is_the_default() -> None:
     assert server.seen[0].body["thinking"] == {"type": "adaptive", "display": "summarized"}
 
 
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_model_without_native_tools_is_asked_for_them_as_text(provider: Provider) -> None:
+    with WireServer(lambda seen: Say(text="ok")) as server:
+        service = ModelService({"m": config(server, provider, xml_tools=True)})
+
+        async def once() -> None:
+            await service.call(request(), lambda event: None)
+            await service.close()
+
+        asyncio.run(once())
+    assert "tools" not in server.seen[0].body
+    assert "<tool_call" in str(server.seen[0].body)
+
+
 def test_importing_the_package_imports_no_sdk() -> None:
     code = (
         "import sys, loops.llm.registry, loops.llm.scripted.scripts, loops.llm.replay, loops.llm.prompts\n"

@@ -1,5 +1,7 @@
 """Models without native tool use, over both providers: the rest of the system sees calls like any other."""
 
+from dataclasses import replace
+
 import pytest
 
 from loops.engine.values import CallDetected, ModelEvent, StopReason, TextDelta
@@ -78,7 +80,7 @@ def test_native_history_is_written_out_for_a_model_without_tools() -> None:
     with WireServer(lambda seen: Say(calls=[("read_file", {"path": "<a>"})])) as server:
         asked = request()
         reply = ask(config(server), asked)
-        ask(config(server, xml_tools=True), continued(asked, reply, ["text"]))
+        ask(config(server), replace(continued(asked, reply, ["text"]), xml_tools=True))
     assert server.seen[1].messages[1]["content"][0]["text"] == (
         '<tool_call name="read_file">\n<argument name="path"><![CDATA[<a>]]></argument>\n</tool_call>'
     )

@@ -34,17 +34,17 @@ def folder() -> Iterator[Path]:
 @as_root
 @pytest.mark.spec("I7")
 def test_what_may_be_read_may_be_copied_and_to_be_changed_it_must_be_writable(folder: Path) -> None:
-    assert asked(lambda: permissions.lacking(folder, change=False)) == ""
-    assert asked(lambda: permissions.lacking(folder, change=True)) == (
+    assert asked(lambda: permissions.why_no_access(folder, change=False)) == ""
+    assert asked(lambda: permissions.why_no_access(folder, change=True)) == (
         f"AgentOps runs as nobody, who may not write in {folder}: `chown -R nobody {folder}` lets them, and so does "
         f"`setfacl -R -m u:nobody:rwX,d:u:nobody:rwX {folder}` where it stays somebody else's."
     )
     os.chown(folder, *nobody())
-    assert asked(lambda: permissions.lacking(folder, change=True)) == ""
+    assert asked(lambda: permissions.why_no_access(folder, change=True)) == ""
     os.chown(folder, 0, 0)
     folder.chmod(0o700)
     assert f"may not read {folder}: `chown -R nobody {folder}`" in asked(
-        lambda: permissions.lacking(folder, change=False)
+        lambda: permissions.why_no_access(folder, change=False)
     )
 
 
@@ -52,15 +52,15 @@ def test_what_may_be_read_may_be_copied_and_to_be_changed_it_must_be_writable(fo
 @pytest.mark.spec("I7")
 def test_a_folder_above_that_lets_nobody_pass_is_named(folder: Path) -> None:
     folder.parent.chmod(0o700)
-    assert asked(lambda: permissions.lacking(folder, change=False)) == (
+    assert asked(lambda: permissions.why_no_access(folder, change=False)) == (
         f"AgentOps runs as nobody, who may not enter {folder.parent}, where {folder} lies: "
         f"`setfacl -m u:nobody:x {folder.parent}` lets them pass."
     )
 
 
 def test_a_folder_that_is_not_here_lacks_nothing(folder: Path) -> None:
-    assert permissions.lacking(folder / "elsewhere", change=True) == ""
-    assert permissions.lacking(folder, change=True) == ""
+    assert permissions.why_no_access(folder / "elsewhere", change=True) == ""
+    assert permissions.why_no_access(folder, change=True) == ""
 
 
 @as_root

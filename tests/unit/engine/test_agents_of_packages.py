@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
-import uuid
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from loops import agents, jobs
+from loops import agents
 from loops.agents import BaseAgent, ExecutionResult, packages
 from loops.driver import drain
 from loops.engine import effects as e
@@ -92,19 +90,6 @@ def test_an_agent_of_a_package_gives_its_worker_back(monkeypatch: pytest.MonkeyP
     finally:
         drain.forget()
     assert setting.journal.released == [(0, True)]
-
-
-@pytest.mark.spec("J4")
-@pytest.mark.parametrize(("error", "kept"), [(SystemExit(3), True), (KeyboardInterrupt(), False)])
-def test_what_ends_the_process_anywhere_else_ends_no_worker(
-    monkeypatch: pytest.MonkeyPatch, error: BaseException, kept: bool
-) -> None:
-    def drive(*_: Any) -> str:
-        raise error
-
-    monkeypatch.setattr("loops.runs.drive.drive", drive)
-    with contextlib.nullcontext() if kept else pytest.raises(KeyboardInterrupt):
-        assert jobs.advance(str(uuid.uuid4())) == "error"
 
 
 def led(setting: Setting, kind: type[BaseAgent], monkeypatch: pytest.MonkeyPatch) -> str:

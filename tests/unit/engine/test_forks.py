@@ -18,8 +18,10 @@ from loops.engine.decide import decide
 from loops.engine.effects import CallModel, End, JudgeCall, OpenGate, RecoverTool, Rest, RunTool, Wait
 from loops.engine.forks.prefix import point, unfinished
 from loops.engine.forks.reducers import forked as as_forked
+from loops.engine.measures.limits import usage
 from loops.engine.state.lifecycle import Event, Phase
 from loops.engine.state.limits import Limits
+from loops.engine.state.recovery import RecoveryState
 from loops.engine.state.run import RunState
 from loops.engine.values import Access, FailureKind, StopReason, ToolCall, ToolResult, Usage
 from tests import fakes
@@ -125,6 +127,27 @@ def test_wherever_the_other_run_was_the_fork_acts(facts: tuple[f.Fact, ...]) -> 
     assert all(call.status in {"proposed", "done"} for call in state.calls)
     assert not isinstance(decide(state), End | OpenGate | Rest | Wait)
     assert state.step == replay(history(*facts)).step
+
+
+@pytest.mark.spec("D1")
+def test_of_no_limit_is_anything_used_up() -> None:
+    """All limits that runs are measured by, those to come as well."""
+    full = RunState(
+        spec=fakes.spec(),
+        limits=Limits(),
+        reusing=PARENT,
+        step=9,
+        failures_in_row=9,
+        tokens=9,
+        cost_microusd=9,
+        repairs=9,
+        recovering=RecoveryState(backtracks=9),
+    )
+    assert [name for name, (used, _) in usage(full).items() if not used] == ["max_seconds"], (
+        "what is taken over costs no time"
+    )
+    fork = as_forked(full, f.Forked(run_id=PARENT, seq=1, step=9))
+    assert {used for used, _ in usage(fork).values()} == {0}
 
 
 @pytest.mark.parametrize("name", ["a gate open", "a gate approved", "a gate rejected", "a call judged"])

@@ -45,7 +45,8 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[C
         monkeypatch.setattr("builtins.acme_answers", answers, raising=False)
 
         async def once() -> ModelReply:
-            service = ModelService({"m": ModelConfig(name="m", provider="odd", model_id="x", api_key="key-123456")})
+            configured = ModelConfig(name="m", provider="odd", model_id="x", api_key="key-123456", xml_tools=True)
+            service = ModelService({"m": configured})
             try:
                 return await service.call(REQUEST, lambda event: None)
             finally:
@@ -83,6 +84,12 @@ def test_an_answer_in_one_piece_names_its_provider(ask: Any) -> None:
     assert (reply.provider, reply.text, reply.stop) == ("odd", "Hi \ufffd", StopReason.TOOL_USE)
     assert [call.arguments for call in reply.calls] == [{"at": "it"}, {}]
     assert len({call.id for call in reply.calls}) == 2
+
+
+def test_calls_are_read_from_the_text_of_a_model_that_was_set_up_so(ask: Any) -> None:
+    end = Ending(stop=StopReason.END_TURN, usage=Usage(), provider="odd", model_id="x")
+    reply = ask(lambda request: without_sdk.answer(request, print, end, text='<tool_call name="look"></tool_call>'))
+    assert [call.name for call in reply.calls] == ["look"]
 
 
 @pytest.mark.parametrize(
