@@ -15,16 +15,24 @@ OF_RUNS = {
 }
 """Written down: knowing them from the command itself would load the application before its settings are chosen."""
 
+NO_VERB: tuple[list[str], ...] = ([], ["help"], ["--help"], ["-h"])
+
 
 def main() -> None:
     """Run one command."""
-    run(meant(sys.argv))
+    run(meant(sys.argv), lists_verbs=True)
 
 
-def run(argv: Sequence[str]) -> None:
-    """Run a management command; what it lacks in order to work is one sentence, with ``--traceback`` all of it."""
+def run(argv: Sequence[str], *, lists_verbs: bool = False) -> None:
+    """Run a management command; what it lacks in order to work is one sentence, with ``--traceback`` all of it.
+
+    ``lists_verbs``: without a verb print those for people, and not every command that Django finds.
+    """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "agentops.settings")
     try:
+        if lists_verbs and list(argv[1:]) in NO_VERB:
+            _list_verbs()
+            return
         service_user.give_up_root(argv)
         from django.core.management import execute_from_command_line
 
@@ -34,6 +42,15 @@ def run(argv: Sequence[str]) -> None:
         if said is None or "--traceback" in argv:
             raise
         sys.exit(said)
+
+
+def _list_verbs() -> None:
+    import django
+
+    django.setup()
+    from agentops import verbs
+
+    sys.stdout.write(f"{verbs.listing()}\n")
 
 
 def meant(argv: Sequence[str]) -> list[str]:

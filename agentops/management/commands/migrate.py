@@ -27,6 +27,7 @@ PARTIAL = ("app_label", "plan", "check_unapplied", "prune", "fake")
 class Command(migrate.Command):
     """Django's own command under another login."""
 
+    help = "Bring the database to this version, as its owner; make the groups and the first admin."
     by_hand = False
 
     def run_from_argv(self, argv: list[str]) -> None:

@@ -48,7 +48,10 @@ VERBS = {
 }
 """Those that stand in a module of their own."""
 OF_LIMITS = "a limit of the run, such as max_steps 50 or max_cost_usd 2.50; once for each"
-HELP = {"retry": "try again", "check_confidence": "check the confidence of"}
+HELP = {
+    "retry": "go on with a run that AgentOps or its model could not finish",
+    "check_confidence": "have the confidence of a run judged before its next step",
+}
 AS_WHOM = "do it as this user (default: the first superuser)"
 CALLED = {"agentops agentops": "agentops", "__main__.py agentops": "python -m agentops"}
 """What people typed, where `agentops.command_line` put the name of this command before the verb."""
@@ -70,7 +73,7 @@ class Command(TerminalCommand):
         watch.add_argument("run", type=uuid.UUID)
         watch.add_argument("--json", action="store_true", help="JSON, one line for each fact")
         for verb in steering.STEERING:
-            verbs.add_parser(verb, help=f"{HELP.get(verb, verb)} a run").add_argument("run", type=uuid.UUID)
+            verbs.add_parser(verb, help=HELP.get(verb, f"{verb} a run")).add_argument("run", type=uuid.UUID)
         message = verbs.add_parser("message", help="send the agent of a run a message, or a command such as /stop")
         message.add_argument("run", type=uuid.UUID)
         message.add_argument("text")

@@ -34,6 +34,24 @@ def test_verbs_of_runs_need_no_second_name_and_hide_no_command() -> None:
 
 
 @pytest.mark.spec("T3")
+@pytest.mark.parametrize("typed", [[], ["--help"], ["help"]], ids=str)
+def test_alone_it_lists_every_verb_for_people(typed: list[str], tmp_path: Path) -> None:
+    environ = {**os.environ, "AGENTOPS_STATE": str(tmp_path / "state"), "PYTHONPATH": str(ROOT)}
+    said = subprocess.run(
+        [sys.executable, "-m", "agentops", *typed],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    listed = {line.split()[0] for line in said.stdout.splitlines() if line.startswith("  ") and line[2] != " "}
+    assert listed == verbs_of_runs() | ours() - {"agentops", "shots"}
+    written = (ROOT / "agentops/docs/commands.md").read_text()
+    assert [verb for verb in listed if f"`{verb}" not in written] == []
+
+
+@pytest.mark.spec("T3")
 def test_it_runs_from_any_folder(tmp_path: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from agentops.command_line import main; main()"
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO_", "AGENTOPS_"))}
