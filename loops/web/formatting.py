@@ -12,6 +12,7 @@ from loops.engine.state.evidence import WEAK, Evidence
 from loops.engine.state.limits import FIELD_OF
 from loops.engine.state.limits import LIMITS as TABLE
 from loops.engine.state.needs import STANDSTILLS
+from loops.engine.text import money
 from loops.engine.text.arguments import telling
 from loops.models import Run
 from loops.storage.status import WAITING_FOR_RESOURCE, weakness
@@ -114,9 +115,7 @@ def amount(limit: str, value: float) -> str:
 
 def usd(amount: Decimal | float | None, *, unknown: bool = False) -> str:
     """Dollars; ``≥`` where some price was not known."""
-    value = Decimal(str(amount or 0))
-    digits = 2 if value == 0 or value >= 1 else 3 if value >= Decimal("0.1") else 4
-    return f"{'≥ ' if unknown else ''}${value:,.{digits}f}"
+    return f"{'≥ ' if unknown else ''}{money.usd(round(Decimal(str(amount or 0)) * 1_000_000))}"
 
 
 def compact(number: float | None) -> str:

@@ -7,6 +7,7 @@ from loops.engine.measures import limits
 from loops.engine.measures.context_budget import SMALLEST_ANSWER
 from loops.engine.measures.limits import LimitHit
 from loops.engine.state.run import RunState
+from loops.engine.text.money import usd
 from loops.engine.values import Json
 
 UNPRICED = "a model without a known price was asked: the cost limit cannot cap what it costs"
@@ -23,7 +24,7 @@ def limit_gate(state: RunState) -> OpenGate:
     hit = LimitHit(state.reached, used, bound)
     is_money = state.reached == "max_cost_usd"
     scale = 1_000_000 if is_money else 1
-    reached = f"{_usd(used)} of {_usd(bound)}" if is_money else f"{used:,} of {bound:,}"
+    reached = f"{usd(used)} of {usd(bound)}" if is_money else f"{used:,} of {bound:,}"
     shown = {
         "used": used,
         "bound": bound,
@@ -51,7 +52,7 @@ def limit_gate(state: RunState) -> OpenGate:
 
 def _price_gate(state: RunState) -> OpenGate:
     """The question whether to go on although nothing bounds the cost. It is asked once, and is no extension."""
-    spent = " of ".join(map(_usd, limits.usage(state)["max_cost_usd"]))
+    spent = " of ".join(map(usd, limits.usage(state)["max_cost_usd"]))
     used, bound = (amount / 1_000_000 for amount in limits.usage(state)["max_cost_usd"])
     label = limits.LABELS["max_cost_usd"]
     return OpenGate(
@@ -60,12 +61,6 @@ def _price_gate(state: RunState) -> OpenGate:
         reasons=(UNPRICED,),
         view={"limit": "max_cost_usd", "label": label, "used": used, "bound": bound},
     )
-
-
-def _usd(micro: int) -> str:
-    """Millionths of a dollar for a title: cents, and more digits of less than one dollar."""
-    amount = micro / 1_000_000
-    return f"${amount:,.{2 if amount >= 1 or not micro % 10_000 else 4}f}"
 
 
 def suggested(state: RunState, hit: LimitHit) -> int:
