@@ -54,9 +54,9 @@ def test_whoever_wakes_up_late_writes_nothing_and_does_nothing(crew: Crew) -> No
     chance = random.Random(7)
     frozen = taken = 0
     for round_number in range(ROUNDS):
-        runs = [crew.submit(*busy(number)) for number in range(RUNS)]
         old = crew.start("old")
-        wait_until(lambda runs=runs: all(owner(run) for run in runs), "every run to be owned")
+        runs = [crew.submit(*busy(number)) for number in range(RUNS)]
+        wait_until(lambda runs=runs: all(owner(run) or run.completed_at for run in runs), "every run to be taken")
         time.sleep(chance.uniform(0.0, 1.5))
         old.send_signal(signal.SIGSTOP)
         wait_until(lambda old=old: is_frozen(old.pid), "the freeze")
