@@ -45,7 +45,7 @@ def deadly(crew: Crew, switch: Path, **more: Any) -> Run:
 def neighbour(crew: Crew) -> Run:
     steps = [["write_file", {"path": f"a{number}", "content": f"{number}"}] for number in range(STEPS)]
     limits = {"max_steps": STEPS + 2}
-    return crew.submit(*[{"calls": [step], "words": "a b", "pace": 0.1} for step in steps], limits=limits)
+    return crew.submit(*[{"calls": [step], "words": "a b c d e f", "pace": 0.2} for step in steps], limits=limits)
 
 
 def refreshed(run: Run) -> Run:

@@ -56,7 +56,7 @@ def resting(run: Run) -> bool:
 
 def neighbour(crew: Crew) -> Run:
     steps = [["write_file", {"path": f"a{number}", "content": f"{number}"}] for number in range(STEPS)]
-    return crew.submit(*[{"calls": [step], "pace": 0} for step in steps])
+    return crew.submit(*[{"calls": [step], "words": "a b c d", "pace": 0.1} for step in steps])
 
 
 def hostile(crew: Crew, schema: Any, result: Any) -> Run:
@@ -67,10 +67,10 @@ def hostile(crew: Crew, schema: Any, result: Any) -> Run:
 @pytest.mark.spec("J4", "L1")
 def test_a_hostile_schema_delays_no_other_run(crew: Crew) -> None:
     crew.start("one", **UNHURRIED)
+    beside = neighbour(crew)  # lasts for longer than they are judged
+    wait_until(lambda: facts(beside, "ToolCompleted"), "the neighbour")
     attackers = [hostile(crew, *case) for case in HOSTILE.values()]
-    wait_until(lambda: facts(attackers[1], "ChecksStarted"), "the judgement")
-    beside = neighbour(crew)
-    wait_until(lambda: resting(beside), "the neighbour")
+    wait_until(lambda: resting(beside), "the end of the neighbour")
     wait_until(lambda: all(resting(run) for run in attackers), "the attackers")
     assert len(facts(beside, "ToolCompleted")) > STEPS / 2
     print({name: meanwhile(beside, run) for name, run in zip(HOSTILE, attackers, strict=True)})

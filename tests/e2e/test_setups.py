@@ -24,7 +24,7 @@ from tests.stack import wait_until
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4", "J3")]
 SLOWLY = (
     "mkdir -p .venv/bin && for n in $(seq 40); do echo file $n; echo $n > .venv/bin/$n; sleep 0.1; "
-    "case $n in 12|30) sleep 6;; esac; done"
+    "case $n in 12|30) sleep 20;; esac; done"
 )
 MOMENTS = ("file 1", "file 12", "file 30")
 """What its log says when the worker is killed."""

@@ -138,7 +138,7 @@ def without_waiting_for_the_disk() -> Sequence[str]:
             before = len(witness.acknowledged())
             runs = [house.submit(SCRIPT, pace=0.01) for _ in range(8)]
             # The first commits wake the process that flushes; those after them wait for its next round.
-            stand.wait_for(lambda before=before: len(witness.acknowledged()) > before + 60, 15)
+            stand.wait_for(lambda before=before: len(witness.acknowledged()) > before + 60, stand.within(15))
             stop_at_once()
             Run.objects.filter(pk__in=[run.pk for run in runs]).update(runnable=False, owner="", lease_until=None)
             if missing := witness.missing():

@@ -114,10 +114,7 @@ def _row(stage: Stage, count: int, someone: Person, at_work: workers.Workers) ->
     moments = [(number + random.random()) / count * length for number in range(count)]
     random.shuffle(moments)
     for moment in moments:
-        for _ in range(TRIES):
-            if _killed(row, moment, someone, at_work):
-                break
-            moment *= random.random()
+        _killed_in_time(row, moment, someone, at_work)
     if row.kills < count:
         row.found.broken.append(f": {count - row.kills} of {count} kills came after {stage.name} was over")
     return row
@@ -144,6 +141,14 @@ def _faultless(stage: Stage, someone: Person, at_work: workers.Workers, times: i
     raise TimedOut(f"{stage.name} was over {TRIES} times before anybody saw it")
 
 
+def _killed_in_time(row: Row, moment: float, someone: Person, at_work: workers.Workers) -> None:
+    """Earlier and earlier, where it was over by then."""
+    for _ in range(TRIES):
+        if _killed(row, moment, someone, at_work):
+            return
+        moment *= random.random()
+
+
 def _killed(row: Row, moment: float, someone: Person, at_work: workers.Workers) -> bool:
     """One order whose worker dies at ``moment``; False where it was over by then."""
     stage, whole = row.stage, row.whole
@@ -157,7 +162,7 @@ def _killed(row: Row, moment: float, someone: Person, at_work: workers.Workers) 
     at_work.kill()
     was_in_time = not order.is_over()
     found, where = Found(), f"{order.about}: {stage.name}, killed after {moment:.3f} s of {row.length:.3f}"
-    survivors = stand.wait_for(lambda: not [pid for pid in doomed if psutil.pid_exists(pid)], GONE_S) < 0
+    survivors = stand.wait_for(lambda: not [pid for pid in doomed if psutil.pid_exists(pid)], stand.within(GONE_S)) < 0
     state, odd = _state(stage, before, whole, someone.folder, just_killed=True)
     found.broken += [f"{where}: right after it {path} is neither as it was nor as it shall be" for path in odd]
     if survivors:
@@ -277,7 +282,7 @@ def _left(someone: Person, at_work: workers.Workers) -> list[str]:
         found[:] = [*_left_in(someone.folder), *_left_beside(at_work)]
         return not found
 
-    stand.wait_for(is_clear, GONE_S, 0.2)
+    stand.wait_for(is_clear, stand.within(GONE_S), 0.2)
     return found
 
 
@@ -336,7 +341,7 @@ def _control(someone: Person, kept: Row, guard: str, word: str) -> str:
 
     def once(at_work: workers.Workers) -> Found:
         row = Row(kept.stage, kept.whole, kept.length)
-        _killed(row, row.length * random.uniform(0.4, 0.9), someone, at_work)
+        _killed_in_time(row, row.length * random.uniform(0.4, 0.9), someone, at_work)
         return row.found
 
     with killing(guard) as at_work:

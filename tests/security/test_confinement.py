@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import platform
-import signal
 import socket
 import subprocess
 import sys
@@ -315,14 +314,19 @@ def test_once_a_call_is_cancelled_its_whole_tree_is_dead(desk: Desk) -> None:
     assert processes.left_after_cancelling(desk, 4) == []
 
 
+WATCHERS = ("worker", "lease wrapper", "outer keeper", "inner keeper")
+"""Each is the parent of the next; the command is below the last."""
+
+
 @pytest.mark.spec("I8")
-@pytest.mark.parametrize("killed", ["worker", "outer keeper", "inner keeper"])
+@pytest.mark.parametrize("killed", WATCHERS)
 def test_kill_nine_of_whoever_watches_leaves_nothing(tmp_path: Path, killed: str) -> None:
     marker = processes.new_marker()
     with processes.worker(reachable(tmp_path), CONFINED, marker, 4) as worker:
-        outer = psutil.Process(worker.pid).children()[0]
-        target = {"worker": worker.pid, "outer keeper": outer.pid, "inner keeper": outer.children()[0].pid}[killed]
-        os.kill(target, signal.SIGKILL)
+        target = psutil.Process(worker.pid)
+        for _ in range(WATCHERS.index(killed)):
+            (target,) = target.children()
+        target.kill()
         processes.wait_until_gone(marker)
         wait_until(lambda: not list(tmp_path.glob("agentops-command-*")), "the end of its temporary folder")
 
