@@ -110,12 +110,15 @@ PATHS = {
     "OPENROUTER_API_KEY": "/api/v1",
 }
 """Where a provider speaks like OpenAI, if not under /v1."""
+FIRST_MODELS = {"anthropic": models.DEFAULT_CLAUDE, "openai": models.DEFAULT_OPENAI}
 
 
 def _first_model(fields: Mapping[str, str], environ: Mapping[str, str]) -> str:
     """The first that its server lists; a key goes along only where it belongs."""
     if not fields["base_url"]:
-        return models.DEFAULT_CLAUDE if fields["provider"] == ModelConfig.Provider.ANTHROPIC else models.DEFAULT_OPENAI
+        if (provider := fields["provider"]) not in FIRST_MODELS:
+            raise Unfit({"model": f"No model of {provider} is known by name. Name one with --model-id."})
+        return FIRST_MODELS[provider]
     draft = ModelConfig(name="draft", **fields)
     asked: config.ModelConfig = models.config_of(draft, environ)
     listed = [name for name in ask_models(asked) if "embed" not in name.lower()]

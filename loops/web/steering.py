@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -21,13 +22,56 @@ from loops.services import steering
 from loops.services.steering import STEERING, InvalidMessage, NotPossible
 from loops.web import access
 
-DONE = {
-    "stop": "Stop requested. Completed work is kept; it can be resumed later.",
-    "pause": "Pause requested. It takes effect after the current action.",
-    "resume": "Resume requested. The run continues where it was.",
-    "check_confidence": "Confidence check requested. It runs before the next step.",
-    "retry": "Retry requested. The run continues where it was.",
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """How a page offers what steers a run: its button, with what happens then, and what is answered to it."""
+
+    label: str
+    icon: str
+    variant: str
+    title: str
+    answer: str
+
+
+ACTIONS = {
+    "pause": Action(
+        "Pause",
+        "pause",
+        "outline",
+        "Holds the run after what it is doing now. Nothing is lost.",
+        "Pause requested. It takes effect after the current action.",
+    ),
+    "resume": Action(
+        "Resume",
+        "play",
+        "outline",
+        "Continues where the run was.",
+        "Resume requested. The run continues where it was.",
+    ),
+    "retry": Action(
+        "Try again",
+        "refresh-cw",
+        "outline",
+        "Continues where the run failed because of AgentOps or its model.",
+        "Retry requested. The run continues where it was.",
+    ),
+    "check_confidence": Action(
+        "Check confidence",
+        "gauge",
+        "outline",
+        "Rates how well the run does, before its next step.",
+        "Confidence check requested. It runs before the next step.",
+    ),
+    "stop": Action(
+        "Stop",
+        "square",
+        "destructive",
+        "Ends the run now. What it has done stays; it can be resumed later.",
+        "Stop requested. Completed work is kept; it can be resumed later.",
+    ),
 }
+"""One for each of STEERING, in the order of the buttons."""
 SENT = "Message sent. The run reads it before its next step."
 CONTINUES = "Message sent; the run continues. To stop it, press Stop or send /stop."
 MOST = 100
@@ -36,7 +80,7 @@ MOST = 100
 @login_required
 @require_POST
 def steer(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
-    """One of the three buttons."""
+    """One of the buttons."""
     run = access.run_or_404(request, run_id, OPERATE)
     action = request.POST.get("action", "")
     if action not in STEERING:
@@ -45,7 +89,7 @@ def steer(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         STEERING[action](actor=request.user, run=run)
     except NotPossible as error:
         return _answer(request, run, str(error), ok=False)
-    return _answer(request, run, DONE[action])
+    return _answer(request, run, ACTIONS[action].answer)
 
 
 @login_required
@@ -58,7 +102,9 @@ def message(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         item = steering.send_message(actor=request.user, run=run, text=text)
     except (NotPossible, InvalidMessage) as error:
         return _answer(request, run, str(error), ok=False)
-    return _answer(request, run, DONE.get(item.kind, CONTINUES if sounds_like_stop(text) else SENT))
+    if item.kind in ACTIONS:
+        return _answer(request, run, ACTIONS[item.kind].answer)
+    return _answer(request, run, CONTINUES if sounds_like_stop(text) else SENT)
 
 
 @login_required

@@ -18,6 +18,7 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
+from agentops.management.commands.shots import TABS
 from gates import services
 from gates.gatekeeper import SqlGatekeeper
 from gates.jobs import expire
@@ -38,7 +39,6 @@ from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-TABS = ("", "lifecycle/", "files/", "conversation/", "provenance/", "raw/")
 DONE = ("task_completion", {"result": "That is all."})
 
 

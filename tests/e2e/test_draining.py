@@ -16,12 +16,13 @@ from loops.storage import chain, inbox
 from tests.e2e import crew as crews
 from tests.e2e import plant
 from tests.e2e.crew import UNHURRIED, Crew, facts, owner
+from tests.e2e.states_steered import LASTS_S, NAPS
 from tests.stack import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J3", "J4")]
 
 SLOW_WORDS = {"words": "word " * 150, "pace": 0.1, "calls": [["write_file", {"path": "a", "content": "a"}]]}
-COMMAND = {"calls": [["run_command", {"command": "sleep 2; echo done >> ledger"}]]}
+COMMAND = {"calls": [["run_command", {"command": "until test -e go; do sleep 0.1; done; echo done >> ledger"}]]}
 ENDLESS = {"calls": [["run_command", {"command": "echo begun >> ledger; sleep 600"}]]}
 
 
@@ -34,13 +35,15 @@ def crew(tmp_path: Path, transactional_db: None, settings: Any) -> Iterator[Crew
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 def test_runs_are_handed_over_at_once(crew: Crew, pool: str) -> None:
-    old = crew.start("old", pool, size=3, **UNHURRIED)
-    runs = [crew.submit(COMMAND, COMMAND), crew.submit(SLOW_WORDS), crew.submit({"error": 8})]
+    old = crew.start("old", pool, size=3, **UNHURRIED, **NAPS)
+    runs = [crew.submit(COMMAND, COMMAND), crew.submit(SLOW_WORDS), crew.submit({"error": LASTS_S})]
     command, words, backoff = runs
     wait_until(lambda: crew.file(command, "ledger").parent.exists() and crews.latest(command) == "ToolIntended", "it")
     wait_until(lambda: crews.latest(words) == "ModelRequested" and crews.latest(backoff) == "BackoffStarted", "them")
-    new = crew.start("new", **UNHURRIED)
+    new = crew.start("new", **UNHURRIED, **NAPS)
     old.send_signal(signal.SIGTERM)
+    wait_until(lambda: b"shutdown" in crew.log("old").read_bytes(), "the signal")
+    crew.file(command, "go").touch()
     owners = watch(runs, lambda: old.poll() is not None)
     assert old.returncode == 0, "by itself, before the end of its grace"
     assert new.poll() is None

@@ -81,7 +81,8 @@ class School:
         folder.mkdir()
         for name, text in humaneval.workspace(problem).items():
             (folder / name).write_text(text)
-        (folder / "check.sh").write_text(f"{TESTS}\n")  # what judges leaves the ledger alone
+        # What judges leaves the ledger alone, and takes so long that nobody has ended before the last one has begun.
+        (folder / "check.sh").write_text(f"sleep 4; {TESTS}\n")
         write = f"sha256sum solution.py | cut -c1-64 >> {LEDGER}"
         (folder / ".agentops.toml").write_text(f"[tests]\ncommand = '{TESTS}; code=$?; {write}; exit $code'\n")
         return give_pytest(folder)

@@ -44,7 +44,7 @@ def check(count: int) -> list[Outcome]:
     told = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in slowest.items())
     allowed = stand.within(FOUND_WITHIN_S)
     outcome.notes.append(f"slowest start of a run after the broker was back: {told} (allowed {allowed:.0f} s)")
-    outcome.control = without_a_sweeper()
+    outcome.control = next(filter(None, (without_a_sweeper() for _ in range(3))), "")
     return [outcome]
 
 

@@ -37,7 +37,7 @@ HOLDS_A_PLACE = hashlib.sha256(PLACEHOLDER).hexdigest()
 ASKED = ("tool_approval", "in_doubt")
 ONLY = os.environ.get("AGENTOPS_FAULTS_STAGES", "")
 """Names of stages with commas between them; all of them without."""
-TRIES = 10
+TRIES = 30
 """For each kill: a stage may be over before its moment has come."""
 ENCODED = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
 CONTROLS = (("begun", "apply", "neither"), ("stray", "set-up", "left"))
@@ -158,7 +158,9 @@ def _killed(row: Row, moment: float, someone: Person, at_work: workers.Workers) 
     _until(lambda: order.is_at_it() or order.is_over(), order)
     time.sleep(moment)
     assert at_work.process is not None
-    doomed = [at_work.process.pid, *(child.pid for child in psutil.Process(at_work.process.pid).children(True))]
+    worker = psutil.Process(at_work.process.pid)
+    worker.suspend()  # at this moment, not when its commands have been listed
+    doomed = [worker.pid, *(child.pid for child in worker.children(True))]
     at_work.kill()
     was_in_time = not order.is_over()
     found, where = Found(), f"{order.about}: {stage.name}, killed after {moment:.3f} s of {row.length:.3f}"
@@ -345,4 +347,4 @@ def _control(someone: Person, kept: Row, guard: str, word: str) -> str:
         return row.found
 
     with killing(guard) as at_work:
-        return first_harm(lambda: once(at_work), word, 2 * TRIES)
+        return first_harm(lambda: once(at_work), word, 20)

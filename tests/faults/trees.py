@@ -23,7 +23,7 @@ TREES = {
     "deaf to SIGTERM": "trap '' TERM INT HUP; sleep {0} & wait",
 }
 KINDS = (*TREES, "mid-stream", "mid-HTTP")
-_marks = itertools.count(3_133_700_000)
+_marks = itertools.count(10**10 + 1_000 * os.getpid())  # another suite has others
 
 
 def check(count: int) -> list[Outcome]:

@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import expect
 
+from agentops.management.commands.shots import PAGES, TABS
 from loops.engine.state.lifecycle import Phase
 from loops.models import Run, Task
 from tests import factories as make
@@ -22,8 +23,6 @@ from tests.web.feed import publish
 from tests.web.test_pages import HOSTILE
 
 pytestmark = pytest.mark.django_db(transaction=True)
-TABS = ["run", "run-lifecycle", "run-files", "run-conversation", "run-provenance", "run-raw"]
-PAGES = ["overview", "runs", "new-task", "workspaces", "tools", "system"]
 
 
 @pytest.fixture
@@ -66,11 +65,10 @@ def open_page(browser, site, house):
 
 def test_pages_have_no_accessibility_faults_and_fit(house, open_page, theme, width):
     """axe: 0 violations on every page."""
-    addresses = [reverse(name) for name in PAGES] + [reverse(name, args=[house.run.pk]) for name in TABS]
     page = open_page("/", theme=theme, width=width)
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # no look at a button on its way to being enabled
     found = {}
-    for address in [*addresses, "/no-such-page/"]:
+    for address in [*PAGES.values(), *(f"/runs/{house.run.pk}/{tab}" for tab in TABS)]:
         page.goto(address)
         page.wait_for_load_state("networkidle") if address == "/system/" else None
         if here := faults(page):

@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import expect
 
+from agentops.management.commands.shots import PAGES, TABS
 from gates.models import Gate
 from tests import factories as make
 from tests.integration.gates.builders import open_gate, tool_view
@@ -102,9 +103,8 @@ def test_everything_to_press_on_a_phone_has_room_for_a_finger(house: Any, phone:
         house.run, kind="question", call_id="q", title="Which?", step_number=1, tool="", view={"question": "?"}
     )
     make.step(house.run, 1)
-    tabs = ("run", "run-lifecycle", "run-files", "run-conversation", "run-provenance", "run-raw", "run-fork")
-    addresses = [reverse(name) for name in ("overview", "review", "runs", "new-task", "tools", "system", "breakers")]
-    addresses += [reverse(name, args=[house.run.pk]) for name in tabs] + [reverse("gate", args=[gate.pk])]
+    of_the_run = [f"/runs/{house.run.pk}/{tab}" for tab in (*TABS, "fork/")]
+    addresses = [*PAGES.values(), *of_the_run, reverse("gate", args=[gate.pk])]
     small = {}
     for address in addresses:
         phone.goto(phone.site + address)

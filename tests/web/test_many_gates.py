@@ -50,7 +50,7 @@ def gates_of(desk: Any, count: int) -> list[Gate]:
         title = f"Invoices, part {number}: fix the rounding of totals"
         run = make_run(desk.world.project, desk.world.author, title=title)
         risk = "high" if number % 5 == 0 else "medium"
-        found.append(a_gate(desk.world, kind, title=DEEDS[kind], run=run, risk=risk))
+        found.append(a_gate(desk.world, kind, title=DEEDS.get(kind, str(kind)), run=run, risk=risk))
     return found
 
 

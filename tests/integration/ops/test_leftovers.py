@@ -16,7 +16,7 @@ from tests import leftovers
 from tests.security.processes import segments_of
 from tests.stack import wait_until
 
-PREFIX = "ao-leftover-test-"
+PREFIX = f"ao-leftover-test-{os.getpid()}-"
 RUN = f"""
 import ctypes, os, subprocess, sys, time
 from tests import leftovers

@@ -112,6 +112,5 @@ def test_an_installation_finds_its_pages_and_prompts(installed: Path) -> None:
     assert Path(home) == installed
     assert Path(template) == installed / "agentops/pages/templates/loops/run.html"
     assert Path(style) == installed / "agentops/pages/static/css/layout.css"
-    assert prompts.startswith("classify confidence react react_small summarise")
-    assert prompts.endswith(" True")
+    assert {"classify", "confidence", "react", "react_small", "summarise", "True"} <= set(prompts.split())
     assert "react" in loops

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from loops.llm.endpoints import keys
+from loops.llm.providers import OURS
 from loops.management import first_steps
 from loops.models import Agent, AuditEvent, ModelConfig, Policy, PolicyVersion, Preflight, Project, Run, Workspace
 from loops.services import demo, first_set_up, models
+from loops.services.configuration import Unfit
 from tests.integration.services.world import World
 from tests.wire.say import Say
 from tests.wire.server import WireServer
@@ -387,3 +390,13 @@ def test_each_key_leads_to_the_provider_that_takes_it(world: World, variable: st
     assert (row.provider, row.api_key_env) == (ours.get(variable, "openai"), variable)
     assert row.base_url.startswith("" if variable in ours else keys.OF_PROVIDERS[variable] + "/")
     assert bool(row.base_url) is (variable not in ours)
+
+
+def test_no_model_is_made_up_for_a_provider_of_which_none_is_known(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(OURS["openai"], name="other", address="https://api.other.example")
+    monkeypatch.setitem(OURS, "other", other)
+    monkeypatch.setitem(first_set_up.OF_PROVIDERS, "OTHER_API_KEY", other.address)
+    with pytest.raises(Unfit, match="Name one with --model-id"):
+        first_set_up.model_from("OTHER_API_KEY", actor=world.root, allow=True)

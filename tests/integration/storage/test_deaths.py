@@ -9,13 +9,15 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.db import connections
 
 from loops.driver.interrupts import Interrupts
 from loops.engine import facts as f
 from loops.engine.apply import replay
 from loops.engine.encoding import canonical
 from loops.engine.encoding.codec import to_plain
-from loops.models import Fact, Run
+from loops.models import AuditEvent, Fact, Run
 from loops.runs import drive, recovery
 from loops.services import steering
 from loops.storage import owners, reader
@@ -24,6 +26,7 @@ from tests.integration.storage import owned
 from tests.integration.storage.test_owners import WHO
 from tests.integration.storage.test_recovery import bell, stumbling
 from tests.integration.storage.test_resume import add_checkpoint
+from tests.stack import PATIENCE_S
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.spec("J4")]
 __all__ = ["bell", "stumbling"]
@@ -87,13 +90,23 @@ def test_a_death_at_a_later_step_begins_to_count_anew(stumbling: Callable[[str],
     assert Fact.objects.filter(run=run, kind="ResultProposed").exists()
 
 
+async def until_it_left_word(watch: Interrupts, run: Run) -> None:
+    watching = asyncio.create_task(watch.run())
+    word = AuditEvent.objects.filter(run=run, kind="run.worker_told_to_end")
+    async with asyncio.timeout(PATIENCE_S):
+        while not await word.aexists():
+            assert not watching.done(), watching
+            await asyncio.sleep(0.05)
+    watching.cancel()
+    await sync_to_async(connections.close_all)()
+
+
 def test_who_was_told_to_end_did_not_die_of_its_run(stumbling: Callable[[str], Run]) -> None:
     run = stumbling("raise Killed")
     dies_of(run)
     with process() as name:
         watch = Interrupts(owned.own(run, name).journal, draining=lambda: True)
-        with pytest.raises(TimeoutError):
-            asyncio.run(asyncio.wait_for(watch.run(), 3))
+        asyncio.run(until_it_left_word(watch, run))
     owned.lapse(run)
     dies_of(run)
     last = taken(run)[-1]

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from loops.engine import facts as f
+from loops.engine.apply import apply
+from loops.engine.decide import decide
+from loops.engine.effects import End
 from loops.engine.ends import reasons as end_reasons
 from loops.engine.ends.reasons import END_REASONS, EXPLANATIONS, When, as_markdown
 from loops.engine.ends.reports import REPORT_KINDS
@@ -198,6 +202,12 @@ def test_every_reason_has_a_case_and_an_event_of_the_lifecycle() -> None:
 @pytest.mark.spec("D1")
 def test_explanations_are_all_different() -> None:
     assert len(set(EXPLANATIONS.values())) == len(EXPLANATIONS) == len(END_REASONS)
+
+
+@pytest.mark.spec("E6")
+@pytest.mark.parametrize("code", [code for code in CASES if code in RETRIABLE or BY_CODE[code].event is Event.HALTED])
+def test_a_run_that_goes_on_is_not_ended_by_the_same_at_once(code: str) -> None:
+    assert not isinstance(decide(apply(_play(CASES[code]).state, f.RunResumed(by="ana"))), End)
 
 
 @pytest.mark.spec("D1")

@@ -74,6 +74,8 @@ def test_guards_are_asked_in_their_order() -> None:
 def test_every_limit_has_a_label_and_a_guard() -> None:
     assert set(guards.LABELS) == set(usage(state()))
     assert len(guards.GUARDS) == len(guards.LABELS) - 1, "repairs are asked about where they begin"
+    assert {name for name, *_ in GUARDS} == guards.LABELS.keys() - {"max_repairs"}
+    assert all(_used_up(name, 1, 0, 0) for name in guards.LABELS)
 
 
 @pytest.mark.spec("D3")
@@ -147,16 +149,7 @@ def test_no_request_asks_for_more_than_is_left() -> None:
 )
 def test_what_is_suggested_and_the_least_let_the_run_go_on(name: str, bound: int, over: int, context: int) -> None:
     """Whoever grants it is not asked again at once."""
-    counted = {
-        "max_steps": {"step": bound + over},
-        "max_seconds": {"active_us": (bound + over) * 1_000_000},
-        "max_failures": {"failures_in_row": bound + over},
-        "max_tokens": {"tokens": bound + over, "context_tokens": context},
-        "max_cost_usd": {"cost_microusd": bound + over},
-        "max_repairs": {"repairs": bound + over, "phase": Phase.CRITIQUE},
-        "max_backtracks": {"recovering": RecoveryState(backtracks=bound + over)},
-    }[name]
-    reached_it = state(**counted)
+    reached_it = state(**_used_up(name, bound, over, context))
     field = {"max_cost_usd": "max_cost_microusd"}.get(name, name)
     reached_it = replace(reached_it, limits=replace(Limits(), **{field: bound}))
     hit = LimitHit(name, *usage(reached_it)[name])
@@ -165,6 +158,18 @@ def test_what_is_suggested_and_the_least_let_the_run_go_on(name: str, bound: int
         assert granted > bound
         assert name not in {found.limit for guard in guards.GUARDS if (found := guard(after))}
         assert not repair_budget(after)
+
+
+def _used_up(name: str, bound: int, over: int, context: int) -> dict[str, Any]:
+    return {
+        "max_steps": {"step": bound + over},
+        "max_seconds": {"active_us": (bound + over) * 1_000_000},
+        "max_failures": {"failures_in_row": bound + over},
+        "max_tokens": {"tokens": bound + over, "context_tokens": context},
+        "max_cost_usd": {"cost_microusd": bound + over},
+        "max_repairs": {"repairs": bound + over, "phase": Phase.CRITIQUE},
+        "max_backtracks": {"recovering": RecoveryState(backtracks=bound + over)},
+    }[name]
 
 
 @pytest.mark.spec("D3")

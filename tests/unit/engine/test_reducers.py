@@ -156,6 +156,10 @@ def test_in_which_order_abilities_hear_of_a_fact_means_nothing(plan: adversary.P
             assert replace(after, seq=0, last_at=0, active_us=0) == replace(folded, seq=0, last_at=0, active_us=0)
 
 
+def test_of_every_fact_it_is_told_what_it_means() -> None:
+    assert set(f.KINDS.values()) - HANDLERS.keys() == {f.RunStarted}, "the first, of which the state is made"
+
+
 def test_the_ability_whose_fact_it_is_comes_last() -> None:
     shared = {kind: handlers for kind, handlers in HANDLERS.items() if len(handlers) > 1}
     assert {f.StepCompleted, f.ToolCompleted, f.ModelAnswered} <= shared.keys()
