@@ -14,11 +14,17 @@ from rest_framework.test import APIClient
 
 from loops.models import MailboxItem, Run
 from loops.services.forks import InvalidTask, fork_run
+from loops.services.steering import STEERING
+from loops.web.steering import ACTIONS
 from tests import factories as make
 from tests.web.story import begin
 
 pytestmark = [pytest.mark.spec("K2", "X7")]
 WRONG = "/approve 12"
+
+
+def test_every_command_has_its_button_and_its_answer_on_pages() -> None:
+    assert ACTIONS.keys() == STEERING.keys()
 
 
 def by_page(house: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from loops.engine import facts as f
 from loops.engine.encoding.replace import evolve
@@ -10,10 +10,9 @@ from loops.engine.forks.prefix import BEGUN
 from loops.engine.reducers import CHARS_PER_TOKEN, ImpossibleFact, means
 from loops.engine.state.clearance import Clearance
 from loops.engine.state.fresh_start import without_circle
-from loops.engine.state.measures import Denials
-from loops.engine.state.outage import NO_OUTAGE
-from loops.engine.state.recovery import NOTHING_FAILED
 from loops.engine.state.run import CallStatus, PendingCall, RunState
+
+FRESH = {each.name: each.default for each in fields(RunState) if "fresh_in_fork" in each.metadata}
 
 
 @means(f.Forked)
@@ -34,22 +33,10 @@ def forked(state: RunState, fact: f.Forked) -> RunState:
         started_at=fact.at,
         step_base=state.step - open_step,
         requested=open_step,
-        model_attempt=0,
-        wake_at=0,
-        turn_at="",
-        turn_after=0,
         calls=tuple(p if p.status == CallStatus.DONE else PendingCall(call=p.call) for p in state.calls),
-        gate=None,
-        paused=False,
-        stop_requested=False,
         awaiting_message=state.awaiting_message and not told,
         result=None if told else state.result,
-        checks=None,
-        checking=False,
         tried=None if state.tried else state.tried,
-        reviewed=False,
-        approver="",
-        review_rejection="",
         context_tokens=state.context_tokens + len(fact.message) // CHARS_PER_TOKEN,
     )
 
@@ -58,31 +45,9 @@ def _with_fresh_bounds(state: RunState) -> RunState:
     """Nothing is used up yet, nothing was warned of, and no failure counts."""
     return evolve(
         without_circle(state),
+        **FRESH,
         limits=state.spec.limits,
-        tokens=0,
-        cost_microusd=0,
-        cost_unknown=False,
-        tool_calls=0,
-        effects=0,
-        rollback="",
-        undone=0,
         confidence=replace(state.confidence, asked=False, low=False, quiet_until=0),
-        denials=Denials(),
-        warned=frozenset(),
-        reached="",
-        refused_limit="",
-        extensions=0,
-        failures_in_row=0,
-        recovering=NOTHING_FAILED,
-        second_opinions=(),
-        plain_answers=0,
-        repairs=0,
         clearance=Clearance(trusted=state.clearance.trusted),
-        recoveries=0,
-        deaths=0,
-        fatal="",
-        outage=NO_OUTAGE,
         windowing=evolve(state.windowing, overflows=0, too_long=False, summaries=0),
-        resume_phase=None,
-        end_reason="",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 from loops.engine.state.check import Check
 from loops.engine.state.clearance import NOTHING_CLEARED, Clearance
@@ -29,6 +30,8 @@ from loops.engine.state.review import NO_REVIEW, Review
 from loops.engine.state.spec import RunSpec
 from loops.engine.state.step_window import Window
 from loops.engine.values import Access, Json, ToolCall
+
+T = TypeVar("T")
 
 
 class CallStatus(StrEnum):
@@ -102,6 +105,12 @@ class OpenGate:
     """Name of the tree of the workspace that a review binds; "" where it binds none."""
 
 
+def fresh_in_fork(default: T) -> T:
+    """A field with which a fork begins anew: nothing is used up, asked, permitted or decided in it (SPEC K3)."""
+    made: T = field(default=default, metadata={"fresh_in_fork": True})
+    return made
+
+
 @dataclass(frozen=True)
 class RunState:
     spec: RunSpec
@@ -115,64 +124,64 @@ class RunState:
     last_at: int = 0
     active_us: int = 0
     """Time spent working, in microseconds: waiting for people does not count against the time limit."""
-    tokens: int = 0
-    cost_microusd: int = 0
-    cost_unknown: bool = False
+    tokens: int = fresh_in_fork(0)
+    cost_microusd: int = fresh_in_fork(0)
+    cost_unknown: bool = fresh_in_fork(False)
     context_tokens: int = 0
     """Estimated size of the next request."""
     windowing: WindowMeasures = UNMEASURED
     requested: bool = False
     """A model request is in flight: written, and not answered yet."""
-    model_attempt: int = 0
-    outage: Outage = NO_OUTAGE
+    model_attempt: int = fresh_in_fork(0)
+    outage: Outage = fresh_in_fork(NO_OUTAGE)
     folder_awaited: str = ""
     """Why the run waits for its folder; "" while it does not."""
     folder_since: int = 0
-    wake_at: int = 0
+    wake_at: int = fresh_in_fork(0)
     calls: tuple[PendingCall, ...] = ()
     stopped_without_calls: bool = False
     """The latest answer ended and called no tool."""
-    plain_answers: int = 0
+    plain_answers: int = fresh_in_fork(0)
     last_stop: str = ""
     answered: bool = False
     """The model has answered in this step and the step is not completed."""
     last_text: str = ""
     unsure: str = ""
     """What the model is not sure of, by the field that tools have for it in its latest answer (SPEC G2)."""
-    gate: OpenGate | None = None
-    paused: bool = False
-    stop_requested: bool = False
+    gate: OpenGate | None = fresh_in_fork(None)
+    paused: bool = fresh_in_fork(False)
+    stop_requested: bool = fresh_in_fork(False)
     stop_reason: str = "operator_stop"
     awaiting_message: bool = False
-    warned: frozenset[str] = frozenset()
-    reached: str = ""
+    warned: frozenset[str] = fresh_in_fork(frozenset())
+    reached: str = fresh_in_fork("")
     """The limit whose gate is to be opened or was refused."""
-    refused_limit: str = ""
-    extensions: int = 0
-    recovering: RecoveryState = NOTHING_FAILED
+    refused_limit: str = fresh_in_fork("")
+    extensions: int = fresh_in_fork(0)
+    recovering: RecoveryState = fresh_in_fork(NOTHING_FAILED)
     """What failed, and what follows from it (SPEC E1-E4)."""
-    second_opinions: tuple[SecondOpinion, ...] = ()
+    second_opinions: tuple[SecondOpinion, ...] = fresh_in_fork(())
     """Of a model on failures that no rule is sure of: at most ``limits.max_second_opinions`` (SPEC E1)."""
     loop_found: str = ""
     recent: Window = ()
     """The last steps as fingerprints: what loop detection looks at (SPEC F1)."""
     circle: LoopEscalation = NO_CIRCLE
     """How far the run was helped out of its latest circle (SPEC F3)."""
-    failures_in_row: int = 0
+    failures_in_row: int = fresh_in_fork(0)
     result: str | None = None
-    checks: tuple[Check, ...] | None = None
+    checks: tuple[Check, ...] | None = fresh_in_fork(None)
     remarks: tuple[Remark, ...] = ()
     """What a reviewer should know of the result that was checked."""
-    checking: bool = False
+    checking: bool = fresh_in_fork(False)
     tried: tuple[Check, ...] | None = None
     """What the criteria said before the first request where something kept them from running, for a person to decide;
     empty where nothing did, or where that is decided. None: not tried."""
     clearance: Clearance = NOTHING_CLEARED
-    reviewed: bool = False
-    approver: str = ""
-    review_rejection: str = ""
+    reviewed: bool = fresh_in_fork(False)
+    approver: str = fresh_in_fork("")
+    review_rejection: str = fresh_in_fork("")
     review: Review = NO_REVIEW
-    repairs: int = 0
+    repairs: int = fresh_in_fork(0)
     causes: tuple[str, ...] = ()
     failed_checks: tuple[Check, ...] = ()
     """Of the latest result that was not accepted: what the report shows once a repair has begun."""
@@ -182,27 +191,27 @@ class RunState:
     files_changed: int = 0
     measured: Measured = NOT_MEASURED
     confidence: Confidence = NOT_JUDGED
-    denials: Denials = NOTHING_DENIED
-    tool_calls: int = 0
+    denials: Denials = fresh_in_fork(NOTHING_DENIED)
+    tool_calls: int = fresh_in_fork(0)
     model_calls: int = 0
-    resume_phase: Phase | None = None
-    end_reason: str = ""
-    fatal: str = ""
+    resume_phase: Phase | None = fresh_in_fork(None)
+    end_reason: str = fresh_in_fork("")
+    fatal: str = fresh_in_fork("")
     """A reason code that ends the run at the next decision."""
-    recoveries: int = 0
-    deaths: int = 0
+    recoveries: int = fresh_in_fork(0)
+    deaths: int = fresh_in_fork(0)
     """Workers that died while they held the run at step ``died_at``; a later step begins to count anew."""
     died_at: int = 0
-    effects: int = 0
+    effects: int = fresh_in_fork(0)
     """Calls begun that may have changed something: what they changed is folded from the journal when it is to be
     undone (``loops.engine.rollback``)."""
-    rollback: str = ""
+    rollback: str = fresh_in_fork("")
     """Of an ended run: "" not asked yet, "wanted", "partly", "continued" or "settled". An effect begins it anew."""
-    undone: int = 0
+    undone: int = fresh_in_fork(0)
     """Effects undone since the model was last told so."""
-    turn_at: str = ""
+    turn_at: str = fresh_in_fork("")
     """The model whose endpoint has other calls to answer first; empty while none is waited for."""
-    turn_after: int = 0
+    turn_after: int = fresh_in_fork(0)
     """So many of them, when it began to wait."""
     reusing: str = ""
     """The run whose facts are being taken over: this one is a fork that has not begun (SPEC K3)."""

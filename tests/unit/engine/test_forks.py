@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from loops.engine.context_window.transcript import Transcript
 from loops.engine.decide import decide
 from loops.engine.effects import CallModel, End, JudgeCall, OpenGate, RecoverTool, Rest, RunTool, Wait
 from loops.engine.forks.prefix import point, unfinished
+from loops.engine.forks.reducers import FRESH
 from loops.engine.forks.reducers import forked as as_forked
 from loops.engine.measures.limits import usage
 from loops.engine.state.lifecycle import Event, Phase
@@ -148,6 +149,31 @@ def test_of_no_limit_is_anything_used_up() -> None:
     )
     fork = as_forked(full, f.Forked(run_id=PARENT, seq=1, step=9))
     assert {used for used, _ in usage(fork).values()} == {0}
+
+
+TAKEN_OVER = {
+    *("spec", "phase", "seq", "step", "last_at", "active_us", "model_calls", "answered", "last_text", "last_stop"),
+    *("stopped_without_calls", "unsure", "stop_reason", "folder_awaited", "folder_since", "remarks", "review"),
+    *("causes", "failed_checks", "failed_result", "progress", "progress_method", "files_changed", "measured"),
+    "died_at",
+}
+WORKED_OUT = {
+    *("limits", "reusing", "reused_steps", "reused_answers", "started_at", "step_base", "requested", "calls", "tried"),
+    *("awaiting_message", "result", "context_tokens", "confidence", "clearance", "windowing"),
+    *("loop_found", "recent", "circle"),
+}
+USED: dict[type, Any] = {int: 9, str: "x", bool: True, frozenset: frozenset({"x"}), tuple: ("x",)}
+
+
+@pytest.mark.spec("K3")
+def test_of_every_field_it_is_said_whether_a_fork_begins_with_it_anew() -> None:
+    """A field that counts or permits begins anew; whoever adds one says so there, or that it is taken over here."""
+    assert {one.name for one in fields(RunState)} == FRESH.keys() | TAKEN_OVER | WORKED_OUT
+    assert len(fields(RunState)) == len(FRESH) + len(TAKEN_OVER) + len(WORKED_OUT)
+    used = {name: USED[type(default)] for name, default in FRESH.items() if type(default) in USED}
+    fork = as_forked(replace(forked(), reusing=PARENT, **used), f.Forked(run_id=PARENT, seq=1, step=1))
+    assert {name: getattr(fork, name) for name in used} == {name: FRESH[name] for name in used}
+    assert len(used) > 20
 
 
 @pytest.mark.parametrize("name", ["a gate open", "a gate approved", "a gate rejected", "a call judged"])
