@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from django.db import Error, connection
 from django.utils import timezone
 
 from loops.models import Setup
@@ -44,6 +45,8 @@ SECONDS = Limits().command_max_s
 NO_SECRETS = (
     "a secret needs a set-up that no other command can look into, which this machine cannot give it (bubblewrap)"
 )
+DATABASE_GONE = "The database was not to be had meanwhile."
+"""What was done may be whole, and nobody knows: no fault of it, so a run that needs it orders it anew."""
 _NAME = "setup-"
 _VARIABLES = {"PIP_NO_CACHE_DIR": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_cache": "/tmp/npm"}  # noqa: S108
 _VARIABLES |= {"UV_CACHE_DIR": "/tmp/uv", "npm_config_update_notifier": "false", "npm_config_fund": "false"}  # noqa: S108
@@ -67,6 +70,10 @@ def carry_out(setup_id: uuid.UUID) -> bool:
             (_fetch if setup.kind == Setup.Kind.FETCH else _build)(setup, work, log)
     except (Failed, WorkspaceUnusable, WorkspaceElsewhere, PathRefused, OSError, ValueError) as error:
         setups.end(setup, State.FAILED, str(error) or type(error).__name__, **log.shown())
+    except Error:
+        connection.close_if_unusable_or_obsolete()
+        setups.end(setup, State.LOST, DATABASE_GONE, **log.shown())
+        raise
     except Exception as error:
         logger.exception("set-up %s", setup.pk)
         setups.end(setup, State.FAILED, f"{type(error).__name__}: {error}", **log.shown())

@@ -173,7 +173,7 @@ def _killed(row: Row, moment: float, someone: Person, at_work: workers.Workers) 
     if not _see_through(order, at_work):
         found.lost.append(f"{where}: has not ended, {_told_of(order)}")
     elif order.came_to() != stage.wanted:
-        found.lost.append(f"{where}: ended as {order.came_to()!r}, not as {stage.wanted!r}")
+        found.lost.append(f"{where}: ended as {order.came_to()!r}, not as {stage.wanted!r}{_why_not(order)}")
     at_end, odd = _state(stage, before, whole, someone.folder)
     found.broken += [f"{where}: at the end {path} is neither as it was nor as it shall be" for path in odd]
     if at_end != ("whole" if stage.writes else "as it was"):
@@ -273,6 +273,14 @@ def _told_of(order: Order) -> str:
         return "it is open"
     gate = house.open_gate(run)
     return f"{run.status} {run.waiting_on} {gate.view if gate is not None else ''}"[:600]
+
+
+def _why_not(order: Order) -> str:
+    """What was fetched or set up for it and did not succeed, and what it wrote."""
+    if order.run is None:
+        return ""
+    rows = Setup.objects.filter(workspace=order.run.task.workspace).exclude(state=Setup.State.READY)
+    return "".join(f"; {row.kind} {row.state}: {row.why_not} {row.requests} {row.log[-600:]!r}" for row in rows)
 
 
 def _left(someone: Person, at_work: workers.Workers) -> list[str]:

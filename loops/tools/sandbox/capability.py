@@ -34,7 +34,8 @@ from loops.tools.sandbox.seccomp import filter_bytes
 
 FULL, CONFINED, FILES_ONLY, NOTHING = 3, 2, 1, 0
 _AGAIN_S = 30.0
-_PROBE_TIMEOUT_S = 20.0
+_PROBE_TIMEOUT_S = 60.0
+"""Of a busy machine: a sandbox that was not found in time ends runs that cannot do without it."""
 
 _PROBE = r"""
 try() { name=$1; shift; if "$@" >/dev/null 2>&1; then echo "$name open"; else echo "$name shut"; fi; }

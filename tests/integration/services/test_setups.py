@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import OperationalError, connection, connections
 from django.utils import timezone
 
 from loops import jobs
@@ -407,11 +407,34 @@ def test_a_lost_worker_is_no_fault_of_the_set_up_unless_it_always_is(shop: Shop)
     assert Setup.objects.filter(state="lost", why_not="Its worker was lost.").count() == kept.MOST_LOST
 
 
+def test_a_database_that_goes_away_meanwhile_is_no_fault_of_the_set_up(shop: Shop) -> None:
+    """Whether it was done nobody knows: it is done once more, for the run that waits."""
+    shop.says(f"echo begun; until [ -e go ]; do sleep 0.05; done; {MAKE}")
+    run = shop.submit()
+    assert drive(run.pk, "one") == "folder"
+    first = Setup.objects.get()
+    with building_aside(first, OperationalError):
+        wait_until(lambda: Setup.objects.filter(log__contains="begun").exists(), "its first word")
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+            assert cursor.fetchone()[0] > 0
+        (copies.root() / f"setup-{first.pk}/go").touch()
+    first.refresh_from_db()
+    assert (first.state, first.why_not) == ("lost", installation.DATABASE_GONE)
+    assert drive(run.pk, "one") == "folder"
+    run.refresh_from_db()
+    assert (run.completed_at, run.waiting_on) == (None, "its workspace: The set-up of shop begins")
+
+
 @contextlib.contextmanager
-def building_aside(setup: Setup) -> Iterator[threading.Thread]:
+def building_aside(setup: Setup, *expected: type[Exception]) -> Iterator[threading.Thread]:
     def work() -> None:
         try:
-            jobs.set_up(str(setup.pk))
+            with contextlib.suppress(*expected):
+                jobs.set_up(str(setup.pk))
         finally:
             connections.close_all()
 
