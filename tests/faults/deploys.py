@@ -71,7 +71,7 @@ def _went_on(run: Run, epoch: int, head: int) -> Found:
     """What the old worker began after ``head``."""
     calls = Fact.objects.filter(run=run, epoch=epoch, seq__gt=head, kind="ToolIntended").count()
     words = f"{run.pk}: the old worker began {calls} calls after it was told to end"
-    return Found(broken=[words] if calls > (CALLS_AT_MOST if stand.within(0) == 0 else BESIDE_OTHERS) else [])
+    return Found(broken=[words] if calls > (CALLS_AT_MOST if stand.is_alone() else BESIDE_OTHERS) else [])
 
 
 def _handed_over(run: Run) -> Found:

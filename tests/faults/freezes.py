@@ -144,7 +144,7 @@ def _frozen_before_the_effect(off: Sequence[str]) -> tuple[Run, int]:
 
 
 def _short_lease() -> None:
-    guards.lease(LEASE_S if stand.within(0) == 0 else UNHURRIED_S)
+    guards.lease(LEASE_S if stand.is_alone() else UNHURRIED_S)
 
 
 def _about_to_freeze(in_the_fence: bool) -> None:

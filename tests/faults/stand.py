@@ -28,6 +28,11 @@ def side_by_side() -> None:
     _alone = False
 
 
+def is_alone() -> bool:
+    """Has what is tried now the machine for itself?"""
+    return _alone
+
+
 def within(seconds: float) -> float:
     """How long something that is promised within ``seconds`` may take here. What is kept side by side is only that
     nothing is lost; the seconds themselves are held to where a promise has the machine for itself."""

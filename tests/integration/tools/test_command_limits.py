@@ -19,8 +19,10 @@ SHARED = "python3 -c 'import mmap, time; kept = mmap.mmap(-1, 3 * 2**30); time.s
 """It counts with its whole size, though no page of it is ever touched."""
 THREADS = (
     "python3 -c 'import threading, time\n"
-    "for _ in range(150): threading.Thread(target=time.sleep, args=({for_s},)).start()'"
+    "for _ in range(150): threading.Thread(target=time.sleep, args=({for_s},), daemon=True).start()\n"
+    "time.sleep({for_s})'"
 )
+"""Nobody waits for those that there are when the next one is refused."""
 SPARSE = "truncate -s 400M a b c && sleep {for_s}"
 CASES: dict[str, tuple[str, str, int]] = {
     "command_seconds": ("sleep 1.5", "stopped after 1 s (time limit)", 60),
