@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.db import Error, connection
+from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from loops.models import Setup
@@ -70,7 +70,7 @@ def carry_out(setup_id: uuid.UUID) -> bool:
             (_fetch if setup.kind == Setup.Kind.FETCH else _build)(setup, work, log)
     except (Failed, WorkspaceUnusable, WorkspaceElsewhere, PathRefused, OSError, ValueError) as error:
         setups.end(setup, State.FAILED, str(error) or type(error).__name__, **log.shown())
-    except Error:
+    except (OperationalError, InterfaceError):
         connection.close_if_unusable_or_obsolete()
         setups.end(setup, State.LOST, DATABASE_GONE, **log.shown())
         raise

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, connections
+from django.db import DataError, OperationalError, connection, connections
 from django.utils import timezone
 
 from loops import jobs
@@ -427,6 +427,18 @@ def test_a_database_that_goes_away_meanwhile_is_no_fault_of_the_set_up(shop: Sho
     assert drive(run.pk, "one") == "folder"
     run.refresh_from_db()
     assert (run.completed_at, run.waiting_on) == (None, "its workspace: The set-up of shop begins")
+
+
+@pytest.mark.parametrize("error", [RuntimeError, DataError])
+def test_an_error_that_would_come_again_is_said_at_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fail(*_: object) -> None:
+        raise error("odd")
+
+    monkeypatch.setattr(installation, "_build", fail)
+    made = shop.runs_setup(MAKE)
+    assert (made.state, made.why_not) == ("failed", f"{error.__name__}: odd")
 
 
 @contextlib.contextmanager
