@@ -15,9 +15,8 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-import psycopg
 import redis
-from django.db import Error, InterfaceError, OperationalError
+from django.db import Error
 from django.db.models import Case, F, Value, When
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -28,6 +27,7 @@ from loops.engine.state.run import RunState
 from loops.models import AuditEvent, Fact, Fork, Run
 from loops.runs.composition import publisher
 from loops.services import audit
+from loops.storage import connections
 from loops.storage.journal import Claim
 from loops.storage.status import NEWER, WAITING_FOR_RESOURCE, waiting_for_folder
 
@@ -44,10 +44,7 @@ NEWER_S = 5.0
 FOLDER_S = (5.0, 60.0)
 """The same for a run whose folder is not on this worker, the longer the more seldom."""
 KIND = "run.worker_failed"
-AROUND = (
-    *(OSError, MemoryError, redis.RedisError),
-    *(OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError),
-)
+AROUND = (OSError, MemoryError, redis.RedisError, *connections.LOST)
 """Errors of what a worker stands on: the database restarts, the disk is full. They pass, so they count as a loss."""
 
 

@@ -6,8 +6,15 @@ could ever pass on. So the server ends such a session well within the lease.
 
 from __future__ import annotations
 
-from django.db import connections
+import psycopg
+from django.db import InterfaceError, InternalError, OperationalError, connections
 
+LOST = (
+    *(OperationalError, InterfaceError, InternalError),
+    *(psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError),
+)
+"""Raised where a session was ended, or there is no server. That of one that idled in a transaction is an InternalError
+(SQLSTATE 25P03)."""
 IDLE_IN_TRANSACTION_MS, LOCK_MS, STATEMENT_MS = 5_000, 5_000, 12_000
 """Each less than the lease (``journal.TTL_S``)."""
 _SERVER = {

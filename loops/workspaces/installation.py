@@ -15,11 +15,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 from django.utils import timezone
 
 from loops.models import Setup
 from loops.runs.composition import sandbox_level
+from loops.storage import connections
 from loops.tools.limits import Limits
 from loops.tools.sandbox.capability import FILES_ONLY, FULL
 from loops.tools.sandbox.runner import NO_NETWORK, Job, Outcome
@@ -70,7 +71,7 @@ def carry_out(setup_id: uuid.UUID) -> bool:
             (_fetch if setup.kind == Setup.Kind.FETCH else _build)(setup, work, log)
     except (Failed, WorkspaceUnusable, WorkspaceElsewhere, PathRefused, OSError, ValueError) as error:
         setups.end(setup, State.FAILED, str(error) or type(error).__name__, **log.shown())
-    except (OperationalError, InterfaceError):
+    except connections.LOST:
         connection.close_if_unusable_or_obsolete()
         setups.end(setup, State.LOST, DATABASE_GONE, **log.shown())
         raise

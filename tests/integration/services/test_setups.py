@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import threading
 from collections.abc import Iterator
@@ -12,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import DataError, OperationalError, connection, connections
+from django.db import DataError, InternalError, OperationalError, connection, connections
 from django.utils import timezone
 
 from loops import jobs
 from loops.models import AuditEvent, Policy, Run, Setup, Workspace
 from loops.runs.drive import drive
-from loops.services import preflight, setups
+from loops.services import audit, preflight, setups
 from loops.services.access import NotAllowed
 from loops.services.models import ensure_script
 from loops.services.people import NotPossible
@@ -421,12 +422,44 @@ def test_a_database_that_goes_away_meanwhile_is_no_fault_of_the_set_up(shop: Sho
                 "WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
             )
             assert cursor.fetchone()[0] > 0
-        (copies.root() / f"setup-{first.pk}/go").touch()
+        with contextlib.suppress(FileNotFoundError):  # it was telling of its log just then, and is over
+            (copies.root() / f"setup-{first.pk}/go").touch()
     first.refresh_from_db()
     assert (first.state, first.why_not) == ("lost", installation.DATABASE_GONE)
     assert drive(run.pk, "one") == "folder"
     run.refresh_from_db()
     assert (run.completed_at, run.waiting_on) == (None, "its workspace: The set-up of shop begins")
+
+
+def test_nor_is_a_session_that_idled_too_long_while_it_was_ended(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stands still makes one of any."""
+    stands_still, record = [True], audit.record
+
+    def slowly(kind: str, **what: Any) -> Any:
+        if kind == kept.ENDED[Setup.Kind.SETUP] and stands_still:
+            stands_still.clear()
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '100ms'")
+            wait_until(lambda: _is_ended(connection), "the end of its session")
+        return record(kind, **what)
+
+    monkeypatch.setattr(audit, "record", slowly)
+    shop.says(MAKE)
+    run = shop.submit()
+    assert drive(run.pk, "one") == "folder"
+    first = Setup.objects.get()
+    with pytest.raises(InternalError, match="idle-in-transaction"):
+        jobs.set_up(str(first.pk))
+    first.refresh_from_db()
+    assert (first.state, first.why_not) == ("lost", installation.DATABASE_GONE)
+    assert drive(run.pk, "one") == "folder", "it begins once more"
+    jobs.set_up(str(Setup.objects.get(state="waiting").pk))
+    assert drive(run.pk, "one") != "folder"
+
+
+def _is_ended(ours: Any) -> bool:
+    """The server says so by closing it: what is read then is that."""
+    return bool(select.select([ours.connection.fileno()], [], [], 0)[0])
 
 
 @pytest.mark.parametrize("error", [RuntimeError, DataError])

@@ -41,6 +41,7 @@ ERROR = "raise LookupError('nobody knows why')"
 LOSSES = {
     "killed": "raise Killed",
     "the database restarts": "raise psycopg.OperationalError('the server closed the connection')",
+    "its session idled": "raise psycopg.errors.IdleInTransactionSessionTimeout('terminating connection')",
     "the disk is full": "raise OSError(28, 'No space left on device')",
     "another error each time": "raise type(f'Error{next(count)}', (Exception,), {})",
 }
