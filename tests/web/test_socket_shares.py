@@ -156,6 +156,35 @@ def test_a_share_that_is_given_back_while_it_is_renewed_stays_free(house, valkey
     assert not shares_of(valkey, house.viewer)
 
 
+def test_a_share_that_is_asked_for_is_not_had_by_renewing_it(house, valkey, monkeypatch):
+    """Or the last one would be refused: it were there already, and nobody's."""
+    monkeypatch.setattr(module, "RENEWED_EVERY_S", 0.01)
+
+    async def watch():
+        class Socket: ...
+
+        shares, mine, renewed = module.Shares(), [Socket() for _ in range(MOST + 1)], asyncio.Event()
+        asks = shares._ask
+
+        async def slowly(script, *rest):
+            if script is module._TAKE and shares._renewing:
+                for _ in range(2):  # the first may be under way
+                    renewed.clear()
+                    await renewed.wait()
+            answer = await asks(script, *rest)
+            if script is module._RENEW:
+                renewed.set()
+            return answer
+
+        monkeypatch.setattr(shares, "_ask", slowly)
+        async with asyncio.timeout(PATIENCE):
+            assert [await shares.take(one, house.viewer) for one in mine] == [*[True] * MOST, False]
+        shares._renewing.cancel()
+
+    asyncio.run(watch())
+    assert len(shares_of(valkey, house.viewer)) == MOST
+
+
 def test_without_valkey_each_process_counts_its_own(house, settings):
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     session = cookie(house.viewer)

@@ -54,7 +54,8 @@ class Shares:
 
     def __init__(self) -> None:
         self._held: WeakKeyDictionary[Any, tuple[Any, str]] = WeakKeyDictionary()
-        """Socket -> (id of the person, member); a socket that is gone without a word renews nothing."""
+        """Socket -> (id of the person, member, or "" while it is asked for: renewing that would take it by another
+        door). A socket that is gone without a word renews nothing."""
         self._renewing: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
         """A renewal that is on its way would bring back a share that is given back meanwhile."""
@@ -63,7 +64,7 @@ class Shares:
         """A share for ``socket``, or False where the person has as many as there may be."""
         most, member = settings.SOCKETS_PER_PERSON, uuid.uuid4().hex
         own = Counter(person for person, _ in self._held.values())[user.pk]
-        self._held[socket] = (user.pk, member)  # before anything is awaited: others of this process see it
+        self._held[socket] = (user.pk, "")  # before anything is awaited: others of this process see it
         keys = (KEY.format(user.pk), TOLD.format(user.pk))
         try:
             said = await self._ask(_TAKE, keys, (member, most, LASTS_S, TOLD_AGAIN_AFTER_S))
@@ -71,6 +72,7 @@ class Shares:
             log.warning("sockets are counted by each process alone: %s", error)
             said = b"yes" if own < most else b"tell"
         if said == b"yes":
+            self._held[socket] = (user.pk, member)
             self._renew_soon()
             return True
         self._held.pop(socket, None)
@@ -97,7 +99,7 @@ class Shares:
             await asyncio.sleep(RENEWED_EVERY_S)
             async with self._one_at_a_time:
                 members: dict[Any, list[str]] = {}
-                for person, member in list(self._held.values()):
+                for person, member in filter(all, list(self._held.values())):
                     members.setdefault(person, []).append(member)
                 if not members:
                     return
