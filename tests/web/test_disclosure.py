@@ -131,11 +131,13 @@ def calls_of(name: str) -> set[str]:
     """Modules of the product that name the function ``name`` of ``gates.services``."""
     found = set()
     for file in (file for folder in ("agentops", "gates", "loops") for file in (ROOT / folder).rglob("*.py")):
-        tree = ast.parse(file.read_text())
-        about_gates = "gates.services" in file.read_text() or "gates import services" in file.read_text()
-        uses = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        uses |= {one.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names}
-        if about_gates and name in uses:
+        source = file.read_text()
+        if "gates.services" not in source and "gates import services" not in source:
+            continue
+        nodes = list(ast.walk(ast.parse(source)))
+        uses = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        uses |= {one.name for node in nodes if isinstance(node, ast.ImportFrom) for one in node.names}
+        if name in uses:
             found.add(str(file.relative_to(ROOT)))
     return found
 
