@@ -45,7 +45,7 @@ def test_a_run_that_is_at_work_meanwhile_is_intact(monkeypatch: pytest.MonkeyPat
     assert Run.objects.get(pk=mine.run.pk).head_seq == before + 2
 
 
-CHANGED = "convert_to(replace(convert_from({0}, 'UTF8'), '\"at\":1', '\"at\":2'), 'UTF8')"
+CHANGED = "convert_to(replace(convert_from({0}, 'UTF8'), '\"at\":', '\"at\":1'), 'UTF8')"
 ONE_FACT = {
     "body": f"UPDATE loops_fact SET body = {CHANGED.format('body')} WHERE run_id = %(run)s AND seq = %(seq)s",
     "hash": (
